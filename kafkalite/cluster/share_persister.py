@@ -323,7 +323,7 @@ class ShareStateInitializer:
         """
         group_id = intent.group_id
         shard = self._groups.shard_for(group_id)
-        needed = shard.read(lambda machine, _: machine.share.drop_initialized(intent))
+        needed = shard.read(lambda machine, _: machine.share.select_uninitialized(intent))
         if not needed.partitions:
             return None
         persister = self._nodes[shard.leader_id].share_persister

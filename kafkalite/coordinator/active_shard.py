@@ -3,8 +3,8 @@
 Nothing waits between the decision and the replay. The broker has one event loop, so a shard needs
 no other lock: no other code sees an incomplete decision.
 
-A write is appended before it is replayed, so after a failed append the machine still equals the
-log. While the commit window is open, a write is replayed and joins the pending batch instead
+A write is appended before it is replayed, so after a failed append the machine still has the state
+of the log. While the commit window is open, a write is replayed and joins the pending batch instead
 (`group_commit`). If the flush of that batch fails, the machine is ahead of the log, and the shard
 is dropped and loaded again.
 """
@@ -70,17 +70,17 @@ class ActiveShard(Generic[M]):
     """One partition's machine, its log, its timers and the requests that wait for an answer."""
 
     __slots__ = (
-        "_armed",
-        "_armed_ms",
         "_batch",
         "_batches_writes",
         "_carry_out",
         "_clock",
+        "_clock_timer",
+        "_clock_timer_ms",
         "_drop_shard",
         "_history",
         "_is_unloaded",
         "_log",
-        "_must_check",
+        "_must_prepare_write",
         "_pending_answers",
         "_replay_all",
         "_serde",
@@ -126,12 +126,12 @@ class ActiveShard(Generic[M]):
         self._batches_writes = batches_writes
         self._batch: PendingBatch | None = None
         self._is_unloaded = False
-        self._must_check = False
-        """Whether a batch is pending or the shard is unloaded."""
+        self._must_prepare_write = False
+        """Whether a batch is pending or the shard is unloaded, so writes need preparation."""
         self._timers = TimerQueue()
         self._pending_answers: dict[Ticket, Waiting[object]] = {}
-        self._armed: Timer | None = None
-        self._armed_ms = 0
+        self._clock_timer: Timer | None = None
+        self._clock_timer_ms = 0
 
     def load(self) -> None:
         """Replay the log from its start, then call the machine's `on_loaded`.
@@ -154,8 +154,8 @@ class ActiveShard(Generic[M]):
         """
         if self._window.is_open and self._batches_writes:
             return self._join_batch(decide)
-        if self._must_check:
-            self._check_writable()
+        if self._must_prepare_write:
+            self._prepare_write()
         return self._write(decide)
 
     def _write(self, decide: Decision[M, R]) -> R | Waiting[R]:
@@ -173,8 +173,8 @@ class ActiveShard(Generic[M]):
         A pending batch is flushed first, because these records never join one. Also raises
         KafkaError INVALID_PRODUCER_EPOCH when the log has a later epoch.
         """
-        if self._must_check:
-            self._check_writable()
+        if self._must_prepare_write:
+            self._prepare_write()
         now_ms = self._clock.now_ms()
         result = decide(self.machine, now_ms)
         if result.records:
@@ -188,8 +188,8 @@ class ActiveShard(Generic[M]):
         Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a stale
         marker, OSError when the disk fails.
         """
-        if self._must_check:
-            self._check_writable()
+        if self._must_prepare_write:
+            self._prepare_write()
         self._log.append_marker(marker, self._clock.now_ms())
         self.machine.end_transaction(marker.producer_id, is_commit=marker.is_commit)
 
@@ -206,7 +206,7 @@ class ActiveShard(Generic[M]):
                 self._history.add(event, now_ms)
         if result.timers:
             self._timers.apply(result.timers, self._clock.tick_ms)
-            self._arm()
+            self._set_clock_timer()
         response = result.response
         answer: R | Waiting[R] | KafkaError
         answer = (
@@ -232,7 +232,7 @@ class ActiveShard(Generic[M]):
         batch, self._batch = self._batch, None
         if batch is None:
             return None
-        self._must_check = self._is_unloaded
+        self._must_prepare_write = self._is_unloaded
         try:
             self._log.append(encode_batch(batch, self._serde), self._clock.now_ms())
         except (KafkaError, OSError) as error:
@@ -262,17 +262,17 @@ class ActiveShard(Generic[M]):
         """Stop the timers and refuse all waiting requests, by default with NOT_COORDINATOR."""
         if refusal is None:
             refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
-        self._is_unloaded = self._must_check = True
+        self._is_unloaded = self._must_prepare_write = True
         self._batches_writes = False
-        self._disarm()
+        self._cancel_clock_timer()
         self._timers = TimerQueue()
         batch, self._batch = self._batch, None
         if batch is not None:
             batch.error = refusal
         self._refuse_pending(tuple(self._pending_answers), refusal)
 
-    def _check_writable(self) -> None:
-        """Flush the pending batch; raises KafkaError when that fails or the shard is unloaded."""
+    def _prepare_write(self) -> None:
+        """Flush the pending batch. Raises KafkaError if that fails or the shard is unloaded."""
         refusal = self.flush()
         if refusal is None and self._is_unloaded:
             refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
@@ -323,12 +323,12 @@ class ActiveShard(Generic[M]):
         Such a write is appended on its own, so the log refuses it before anything is replayed.
         """
         if self._batch is not None:
-            self._check_writable()
+            self._prepare_write()
         batch = PendingBatch(self._log.max_batch_bytes)
         if size > batch.remaining_bytes:
             return None
         self._batch = batch
-        self._must_check = True
+        self._must_prepare_write = True
         self._window.add(self)
         return batch
 
@@ -366,7 +366,7 @@ class ActiveShard(Generic[M]):
         for event in recovery.events:
             self._history.add(event, now_ms)
         self._timers.apply(recovery.timers, self._clock.tick_ms)
-        self._arm()
+        self._set_clock_timer()
         self._refuse_pending([reply.ticket for reply in result.replies], refusal)
         self._deliver_replies(recovery.replies)
 
@@ -391,33 +391,33 @@ class ActiveShard(Generic[M]):
             if pending is not None:
                 pending.refuse(refusal)
 
-    def _arm(self) -> None:
-        """Set the timer for the first deadline, or for an earlier time.
+    def _set_clock_timer(self) -> None:
+        """Set the clock's timer for the first deadline, or for an earlier time.
 
-        After an early call nothing is due and the timer is set again. That is cheaper than moving
-        the timer each time a deadline moves back.
+        If the timer expires early, nothing is due and it is set again. That is cheaper than
+        changing the timer each time a deadline moves back.
         """
         deadline_ms = self._timers.next_deadline_ms()
         if deadline_ms is None:
-            self._disarm()
-        elif self._armed is None or deadline_ms < self._armed_ms:
-            self._disarm()
-            self._armed_ms = deadline_ms
-            self._armed = self._clock.call_at(deadline_ms, self._fire)
+            self._cancel_clock_timer()
+        elif self._clock_timer is None or deadline_ms < self._clock_timer_ms:
+            self._cancel_clock_timer()
+            self._clock_timer_ms = deadline_ms
+            self._clock_timer = self._clock.call_at(deadline_ms, self._run_due_timers)
 
-    def _disarm(self) -> None:
-        if self._armed is not None:
-            self._armed.cancel()
-            self._armed = None
+    def _cancel_clock_timer(self) -> None:
+        if self._clock_timer is not None:
+            self._clock_timer.cancel()
+            self._clock_timer = None
 
-    def _fire(self) -> None:
-        self._armed = None
+    def _run_due_timers(self) -> None:
+        self._clock_timer = None
         try:
             while (event := self._timers.pop_due(self._clock.now_ms())) is not None:
                 self._run_timer(event)
         finally:
             # An exception in one event must not stop the timers of the others.
-            self._arm()
+            self._set_clock_timer()
 
     def _run_timer(self, event: object) -> None:
         try:

@@ -24,7 +24,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Ticket = NewType("Ticket", int)
-"""Identifies a parked request; the machine numbers its tickets."""
+"""The number of a parked request; each machine assigns its own numbers."""
 
 
 class CoordinatorRecord(NamedTuple, Generic[K, V]):
@@ -84,7 +84,7 @@ class Event(NamedTuple):
     subject: str
     """The group's id, or the transactional id."""
     kind: str
-    """One word: "rebalance", "refused", "fenced", "joined", "left", "expired"."""
+    """One word, such as "rebalance", "refused", "fenced", "joined", "left" or "expired"."""
     text: str
     """One sentence for a human reader."""
     facts: Mapping[str, object]
@@ -98,7 +98,7 @@ class CoordinatorResult(NamedTuple, Generic[R]):
     `replies` answer requests that earlier decisions parked. They are sent, as `response` is, once
     the records are appended. `timers` are applied after the replay. `events` give reasons and are
     stored once the records are appended. `intents` are work for other shards. They are handed over
-    after the append and carried out at least once: `on_loaded` returns unfinished ones again.
+    after the append and carried out at least once: `on_loaded` returns unfinished intents again.
 
     A `response` that is a KafkaError is raised after all this, so a refusal can write records.
     """
@@ -207,10 +207,10 @@ class CoordinatorLog(Protocol):
         """
 
     def read_latest(self) -> Iterable[tuple[bytes | None, bytes | None]]:
-        """Yield the same as `read_all`, without most records that a later record overwrites.
+        """Yield the same as `read_all`, but omit most records that a later record overwrites.
 
-        The rest is in log order and includes tombstones. A machine whose state depends only on the
-        last record of each key gets the same state either way.
+        The remaining records are in log order and include tombstones. A machine whose state depends
+        only on the last record of each key gets the same state either way.
         """
 
     def read_sections(self) -> Iterable[LogSection]:

@@ -2,7 +2,7 @@
 
 All sizes are limited, because clients cause the events. A subject is a group or a transactional id.
 Each subject has a maximum number of refusals and a maximum number of other entries, so a client
-that is refused again and again cannot push out the rebalances. The number of subjects and the bytes
+that is refused again and again cannot displace the rebalances. The number of subjects and the bytes
 of all entries are limited as well. Subjects that have only refusals are removed first, because any
 client can invent such ids. A repeated refusal with the same text is counted, not stored again.
 """
@@ -84,9 +84,9 @@ class _SubjectEntries:
         self.size = 0
 
     def entries(self) -> list[Entry]:
-        found = [entry for entry, _ in self.refusals.values()]
-        found += [entry for entry, _ in self.others.values()]
-        return sorted(found, key=_by_number)
+        entries_of_all = [entry for entry, _ in self.refusals.values()]
+        entries_of_all += [entry for entry, _ in self.others.values()]
+        return sorted(entries_of_all, key=_by_number)
 
 
 class EventHistory:
@@ -119,15 +119,15 @@ class EventHistory:
         self._bytes = 0
 
     def add(self, event: Event, now_ms: int) -> None:
-        """Store an event that happened at `now_ms`; at a limit, the oldest ones are removed."""
+        """Store an event that happened at `now_ms`; at a limit, the oldest entries are removed."""
         subject = (event.subject_kind, _truncate(event.subject, MAX_NAME_LENGTH))
         text = _truncate(event.text, MAX_TEXT_LENGTH)
         facts = _FactConverter().convert_facts(event.facts)
         text_key = (event.kind, text, repr(facts))
-        size = _ENTRY_BYTES + _bytes_of(text) + 4 * _bytes_of(text_key[2])
+        size = _ENTRY_BYTES + _estimate_bytes(text) + 4 * _estimate_bytes(text_key[2])
         self._number += 1
         is_refusal = event.kind in REFUSAL_KINDS
-        entries = self._entries_of(subject, is_refusal=is_refusal)
+        entries = self._find_or_create_entries(subject, is_refusal=is_refusal)
         by_text = entries.refusals if is_refusal else entries.others
         times, first_ms = 1, now_ms
         earlier = by_text.pop(text_key, None)
@@ -147,17 +147,20 @@ class EventHistory:
     def about(
         self, name: str, limit: int = 2 * MAX_ENTRIES, *, of: SubjectKind = SubjectKind.GROUP
     ) -> Sequence[Entry]:
-        """Return the latest `limit` entries of a subject, in the order of numbers."""
+        """Return the latest `limit` entries of a subject, in the order of numbers.
+
+        `of` is the kind of the subject.
+        """
         subject = (of, _truncate(name, MAX_NAME_LENGTH))
         entries = self._subjects.get(subject) or self._refused_only.get(subject)
         return () if entries is None else _last_entries(entries.entries(), limit)
 
     def latest(self, limit: int = 2 * MAX_ENTRIES) -> Sequence[Entry]:
         """Return the latest `limit` entries of all subjects, in the order of numbers."""
-        found: list[Entry] = []
+        entries_of_all: list[Entry] = []
         for entries in (*self._subjects.values(), *self._refused_only.values()):
-            found += entries.entries()
-        return _last_entries(sorted(found, key=_by_number), limit)
+            entries_of_all += entries.entries()
+        return _last_entries(sorted(entries_of_all, key=_by_number), limit)
 
     def names(self, of: SubjectKind) -> Sequence[str]:
         """Return the ids of all subjects of a kind that have entries, sorted."""
@@ -169,7 +172,7 @@ class EventHistory:
         """Approximate memory that the entries take."""
         return self._bytes
 
-    def _entries_of(self, subject: _Subject, *, is_refusal: bool) -> _SubjectEntries:
+    def _find_or_create_entries(self, subject: _Subject, *, is_refusal: bool) -> _SubjectEntries:
         """Return the entries of a subject, and make it the most recent one."""
         entries = self._subjects.pop(subject, None)
         if entries is None:
@@ -188,7 +191,7 @@ class EventHistory:
         return len(self._subjects) + len(self._refused_only)
 
     def _remove_oldest_subject(self, current: _Subject) -> None:
-        """Remove the least recent subject other than `current`, those with only refusals first."""
+        """Remove the least recent subject, not `current`; subjects with only refusals go first."""
         for subjects in (self._refused_only, self._subjects):
             oldest = next(iter(subjects), current)
             if oldest != current:
@@ -214,7 +217,7 @@ def _truncate(text: str, max_length: int) -> str:
     return text if len(text) <= max_length else text[: max_length - 1] + _ELLIPSIS
 
 
-def _bytes_of(text: str) -> int:
+def _estimate_bytes(text: str) -> int:
     return len(text) if text.isascii() else 4 * len(text)
 
 
@@ -247,10 +250,10 @@ class _FactConverter:
         if isinstance(fact, Mapping):
             return self.convert_facts(fact, depth - 1)
         items: list[Fact] = []
-        for each in islice(fact, MAX_ITEMS):
+        for item in islice(fact, MAX_ITEMS):
             if self._remaining_characters <= 0:
                 break
-            items.append(self._convert(each, depth - 1))
+            items.append(self._convert(item, depth - 1))
         return items
 
     def _convert_text(self, text: str) -> str:

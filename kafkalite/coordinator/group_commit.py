@@ -1,12 +1,12 @@
 """Group commit: writes of several requests, appended to a shard's log as one batch.
 
 While the window is open, a write is replayed at once and its records join the pending batch of its
-shard, so that the next decision sees them. Answers may leave after the flush. If the flush fails,
-the shard is dropped and loaded again, and every request whose write joined the batch is refused
-with the batch's error, as Kafka's CoordinatorRuntime fails a batch.
+shard, so that the next decision sees them. Answers are sent only after the flush. If the flush
+fails, the shard is dropped and loaded again, and every request whose write joined the batch is
+refused with the batch's error, as Kafka's CoordinatorRuntime fails a batch.
 
-Pending writes are visible in memory. The code that opens the window must flush it before anything
-but these writes sees the shard: before other requests, before a pause and before answers leave.
+Pending writes are visible in memory. The code that opens the window must flush it before any other
+code reads the shard: before other requests, before a pause and before answers are sent.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class CommitWindow:
         """The batch on which the answer to the last write depends; its reader resets it."""
 
     def add(self, shard: FlushableShard) -> None:
-        """Remember a shard whose pending batch has just begun."""
+        """Add a shard whose pending batch has just begun."""
         self._pending_shards.append(shard)
 
     def flush(self) -> None:

@@ -32,8 +32,8 @@ def replay_log(log: CoordinatorLog, serde: RecordSerde, machine: Replayable) -> 
     return _replay(log.read_all(), log.name, serde, machine.replay)
 
 
-def replay_state(log: CoordinatorLog, serde: RecordSerde, machine: Replayable) -> None:
-    """Apply the latest records of a log: as `replay_log`, without most of the overwritten ones.
+def replay_latest(log: CoordinatorLog, serde: RecordSerde, machine: Replayable) -> None:
+    """Apply the latest records of a log: as `replay_log`, but without most overwritten records.
 
     For logs whose state depends only on the last record of each key.
     """
@@ -43,7 +43,7 @@ def replay_state(log: CoordinatorLog, serde: RecordSerde, machine: Replayable) -
 def replay_transactions(
     log: CoordinatorLog, serde: RecordSerde, machine: TransactionalMachine
 ) -> None:
-    """Do the same as `replay_state` for a log with transactions; apply open ones too."""
+    """Do the same as `replay_latest` for a log with transactions; open ones are applied too."""
     count = 0
     for section in log.read_sections():
         if isinstance(section, TransactionEnd):

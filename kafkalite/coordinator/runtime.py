@@ -8,7 +8,7 @@ from kafkalite.coordinator.active_shard import ActiveShard
 from kafkalite.coordinator.contract import Machine, UnreadableLogError
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.coordinator.group_commit import CommitWindow
-from kafkalite.coordinator.loading import replay_state
+from kafkalite.coordinator.loading import replay_latest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -69,7 +69,7 @@ class CoordinatorRuntime(Generic[M]):
         make_machine: Callable[[], M],
         history: EventHistory | None = None,
         carry_out: Callable[[object], None] | None = None,
-        replay_all: Callable[[CoordinatorLog, RecordSerde, M], object] = replay_state,
+        replay_all: Callable[[CoordinatorLog, RecordSerde, M], object] = replay_latest,
     ) -> None:
         """Create a coordinator without shards. Events of its machines are added to `history`.
 
@@ -89,7 +89,7 @@ class CoordinatorRuntime(Generic[M]):
         self._partition_count = 0
         self._leaders: Sequence[int] = ()
         self._unreachable_nodes: frozenset[int] = frozenset()
-        self._reloads: dict[int, Timer] = {}
+        self._reload_timers: dict[int, Timer] = {}
         """Timers for loading a partition again."""
         self.window = CommitWindow()
         self.unreadable: dict[int, Exception] = {}
@@ -109,8 +109,8 @@ class CoordinatorRuntime(Generic[M]):
 
         Partitions with a new leader are loaded again from their logs before this returns: the new
         coordinator has only the state that is in the log. Partitions without a leader have no
-        coordinator. Raises OSError if the disk refuses one: it has no coordinator until this is
-        called again. An unreadable partition does not affect the others, as in Kafka.
+        coordinator. Raises OSError if a partition cannot be read from disk: it has no coordinator
+        until this is called again. An unreadable partition does not affect the others, as in Kafka.
         """
         self._shard_cache.clear()
         self._leaders = leaders
@@ -121,8 +121,8 @@ class CoordinatorRuntime(Generic[M]):
             self._shards.pop(partition).unload()
         for partition in [p for p in self.unreadable if p >= len(leaders)]:
             del self.unreadable[partition]
-        for partition in [p for p in self._reloads if p >= len(leaders)]:
-            self._reloads.pop(partition).cancel()
+        for partition in [p for p in self._reload_timers if p >= len(leaders)]:
+            self._reload_timers.pop(partition).cancel()
         refusal = None
         for partition, leader_id in enumerate(leaders):
             shard = self._shards.get(partition)
@@ -142,7 +142,7 @@ class CoordinatorRuntime(Generic[M]):
     def partition_for(self, key: str) -> int:
         """Return the partition of `key`, whether or not the log topic exists yet.
 
-        If the topic grows, the number of partitions that it had when it was first led is used.
+        If the topic grows, the number of partitions that it had when it first got leaders is used.
         """
         return partition_of(key, self._partition_count or self._configured_partition_count())
 
@@ -194,7 +194,7 @@ class CoordinatorRuntime(Generic[M]):
         return shard
 
     def _load(self, partition: int, leader_id: int, *, batches_writes: bool = True) -> None:
-        """Load a partition's shard; raises OSError when the disk refuses.
+        """Load a partition's shard; raises OSError if it cannot be read from disk.
 
         If the log refuses the first records of the machine, loading is tried again later.
         """
@@ -226,7 +226,7 @@ class CoordinatorRuntime(Generic[M]):
             self.unreadable[partition] = fault
         else:
             self._shards[partition] = shard
-            timer = self._reloads.pop(partition, None)
+            timer = self._reload_timers.pop(partition, None)
             if timer is not None:
                 timer.cancel()
 
@@ -244,7 +244,7 @@ class CoordinatorRuntime(Generic[M]):
         shard.unload(refusal)
 
     def _reload(self, partition: int) -> None:
-        self._reloads.pop(partition, None)
+        self._reload_timers.pop(partition, None)
         if partition in self._shards or partition in self.unreadable:
             return
         if self._leaders[partition] < 0 or self._leaders[partition] in self._unreachable_nodes:
@@ -256,8 +256,10 @@ class CoordinatorRuntime(Generic[M]):
             self._reload_later(partition)
 
     def _reload_later(self, partition: int) -> None:
-        timer = self._reloads.get(partition)
+        timer = self._reload_timers.get(partition)
         if timer is not None:
             timer.cancel()
         deadline_ms = self._clock.now_ms() + _RELOAD_DELAY_MS
-        self._reloads[partition] = self._clock.call_at(deadline_ms, lambda: self._reload(partition))
+        self._reload_timers[partition] = self._clock.call_at(
+            deadline_ms, lambda: self._reload(partition)
+        )

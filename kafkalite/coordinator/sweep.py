@@ -23,11 +23,11 @@ PAUSE_MS: Final = 10
 """Pause between two decisions of a round; longer than a decision, so other work comes first."""
 
 MAX_RECORDS: Final = 500
-"""Maximum records of one decision."""
+"""Maximum number of records of one decision."""
 _MAX_CHARACTERS = 200_000
 """Approximate limit of characters in the records of one decision."""
 _MAX_EVENTS = 100
-"""Maximum events of one decision; the history would soon remove further ones."""
+"""Maximum number of events of one decision; the history would soon remove further ones."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class SweepDecision:
     """Characters in the records."""
 
     def is_full(self) -> bool:
-        """Whether the remaining items are left to the next decision."""
+        """Whether a limit is reached, so that the next decision handles the remaining items."""
         return (
             self.examined >= self.max_examined
             or self.characters >= _MAX_CHARACTERS
@@ -70,13 +70,13 @@ class SweepLimit:
         self._max_records = MAX_RECORDS
         self._latest_records: Sequence[object] = ()
 
-    def limit(self, decision: P) -> P:
+    def apply_to(self, decision: P) -> P:
         """Return the decision with this limit applied."""
         decision.max_records = min(decision.max_records, self._max_records)
         self._latest_records = decision.records
         return decision
 
     def on_append_failed(self, records: Sequence[object], error: KafkaError) -> None:
-        """Halve the limit if these are the records of the last decision and they were too large."""
+        """Halve the limit if these records are those of the last decision and were too large."""
         if records is self._latest_records and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
             self._max_records = max(self._max_records // 2, 1)

@@ -20,8 +20,8 @@ _MAX_EXTRA_ENTRIES = 64
 class TimerQueue:
     """Events by deadline; a key holds at most one.
 
-    Cancelled and replaced entries stay in the heap until they surface or outnumber the live
-    ones, so that setting and cancelling cost no search.
+    Cancelled and replaced entries stay in the heap until they are first in it or outnumber
+    the live ones. So setting and cancelling need no search.
     """
 
     __slots__ = ("_heap", "_live", "_order")

@@ -1,7 +1,7 @@
 """Records in a coordinator's log that take effect when their transaction commits (KIP-98).
 
-They are appended and replayed as others are. The machine stores them until the marker that ends
-the transaction, then applies or discards them.
+They are appended and replayed like other records. The machine stores them until the marker that
+ends the transaction, then applies or discards them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LogSection: TypeAlias = Iterable[KeyValue] | OpenRecords | TransactionEnd
 
 
 class TransactionalMachine(Machine, Protocol):
-    """A machine that takes records of transactions."""
+    """A machine that can replay records of transactions."""
 
     def replay_transactional(
         self, producer_id: int, record: CoordinatorRecord[object, object]

@@ -219,17 +219,17 @@ class Gateway:
             raise _too_short(end - start)
         flushed = self.flush(out)
         call.may_pause = True
-        pauses = turns.pauses
+        pauses = turns.pause_count
         try:
             key_and_version, correlation_id, client_id_length = unpack_header(buffer, start)
             route = self._routes.get(key_and_version) or self._find(key_and_version)
             is_long = end - start > _LONG_BYTES
             if is_long:
                 route = route.in_steps()
-                turns.admit(end - start)
+                turns.wait_for_admission(end - start)
             request = route.read(call, buffer, start, end, client_id_length)
             answer = self._answered(call, route, request)
-            if turns.pauses != pauses and not is_long:
+            if turns.pause_count != pauses and not is_long:
                 is_long = True  # a request that took long may have a long answer
                 route = route.in_steps()
             if answer.__class__ is Waiting:

@@ -30,16 +30,16 @@ class GroupDirectory:
         "_hashes",
         "_tickets",
         "config",
-        "created",
         "entropy",
         "groups",
         "image",
         "ownership",
+        "unreplayed_groups",
     )
 
     def __init__(self, *, config: BrokerConfig, entropy: Entropy, image: MetadataImage) -> None:
         self.groups: dict[GroupId, Group] = {}
-        self.created: dict[GroupId, ClassicGroup] = {}
+        self.unreplayed_groups: dict[GroupId, ClassicGroup] = {}
         """Soft state: classic groups created by a decision whose record is not replayed yet."""
         self.ownership = OwnershipHistory()
         """Soft state: past owners of partitions, for explanations of refusals."""

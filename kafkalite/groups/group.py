@@ -51,9 +51,9 @@ class CommitClaim(NamedTuple):
     group_instance_id: str | None
     generation_id_or_member_epoch: int
     is_transactional: bool = False
-    knows_member_epochs: bool = True
+    supports_member_epochs: bool = True
     """Whether the request's version supports member epochs."""
-    stale_member_epoch: ErrorCode = ErrorCode.STALE_MEMBER_EPOCH
+    stale_member_epoch_code: ErrorCode = ErrorCode.STALE_MEMBER_EPOCH
     """The error code for a wrong member epoch in the request's version."""
     offsets: Sequence[OffsetToCommit] = ()
     """The offsets to commit; used only to explain a refusal."""
@@ -89,7 +89,7 @@ class OffsetExpiry:
             return now_ms >= offset.expire_timestamp_ms
         return now_ms - self.base_timestamp_ms(offset) >= retention_ms
 
-    def name_for(self, offset: OffsetAndMetadata) -> str:
+    def rule_for(self, offset: OffsetAndMetadata) -> str:
         """Return the name of the rule that applies to this offset."""
         return self.rule if offset.expire_timestamp_ms is None else "own-retention"
 
@@ -116,7 +116,7 @@ class Group(Protocol):
     def validate_offset_commit(self, claim: CommitClaim) -> PartitionCheck | None:
         """Return the check for each partition, None if none is needed; raises KafkaError."""
 
-    def touch(self, claim: CommitClaim, now_ms: int) -> None:
+    def extend_session(self, claim: CommitClaim, now_ms: int) -> None:
         """Extend the member's session after an accepted commit, if the protocol does so."""
 
     def validate_offset_fetch(self, member_id: MemberId | None, member_epoch: int) -> None:
@@ -129,7 +129,7 @@ class Group(Protocol):
         """Raise NON_EMPTY_GROUP unless the group may be deleted."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether the group subscribes to the topic, which protects its offsets from removal."""
+        """Whether the group subscribes to the topic, so its offsets must not be deleted."""
 
     def offset_expiry(self) -> OffsetExpiry | None:
         """Return the expiry rule for the group's offsets; None if they cannot expire now."""
@@ -138,7 +138,7 @@ class Group(Protocol):
         """Return the tombstones of the group, except those of its offsets, in Kafka's order."""
 
 
-def group_not_found(
+def group_not_found_error(
     group_id: GroupId,
     group_type: GroupType,
     *,

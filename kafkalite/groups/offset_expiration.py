@@ -1,7 +1,7 @@
 """Offset expiration: deletes offsets that are too old (KIP-211) or whose topic was deleted.
 
-Both work in small steps, see `coordinator.sweep`. Kafka does all in one step and splits the
-records into batches afterwards.
+Both deletions work in small steps, see `coordinator.sweep`. Kafka does all in one step and splits
+the records into batches afterwards.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class OffsetExpiration:
         self.replayers: Mapping[type, Callable[..., None]] = {}
         self.timers: Mapping[type, Callable[..., CoordinatorResult[None]]] = {
             OffsetExpirationRound: self.expire,
-            DeletedTopics: self.remove_deleted_topics,
+            DeletedTopics: self.delete_offsets_of_deleted_topics,
         }
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
@@ -87,7 +87,7 @@ class OffsetExpiration:
     def expire(self, event: OffsetExpirationRound, now_ms: int) -> CoordinatorResult[None]:
         """Delete expired offsets, and Empty groups without remaining offsets (KIP-211)."""
         groups = event.groups or tuple(self._directory.groups)
-        step = self._begin()
+        step = self._begin_step()
         position = event.position
         while position < len(groups) and not step.is_full():
             group = self._directory.groups.get(groups[position])
@@ -108,8 +108,8 @@ class OffsetExpiration:
         """
         self._limit.on_append_failed(records, error)
 
-    def _begin(self) -> _ExpirationStep:
-        return self._limit.limit(_ExpirationStep(max_examined=_MAX_EXAMINED))
+    def _begin_step(self) -> _ExpirationStep:
+        return self._limit.apply_to(_ExpirationStep(max_examined=_MAX_EXAMINED))
 
     def _next_round(self, now_ms: int) -> SetTimer:
         interval_ms = self._directory.config.int("offsets.retention.check.interval.ms")
@@ -146,7 +146,7 @@ class OffsetExpiration:
                 is_expired = rule.is_expired(committed, now_ms, retention_ms)
                 if is_expired and partition not in pending.get(topic, ()):
                     step.delete_offset(group.group_id, topic, partition)
-                    expired[rule.name_for(committed)].append(f"{topic}-{partition}")
+                    expired[rule.rule_for(committed)].append(f"{topic}-{partition}")
                 else:
                     are_all_expired = False
         if expired:
@@ -157,16 +157,18 @@ class OffsetExpiration:
             step.add_event(lambda: _group_expired(group, has_offsets=bool(stored)))
         return True
 
-    def remove_deleted_topics(self, event: DeletedTopics, now_ms: int) -> CoordinatorResult[None]:
+    def delete_offsets_of_deleted_topics(
+        self, event: DeletedTopics, now_ms: int
+    ) -> CoordinatorResult[None]:
         """Delete all groups' offsets of deleted topics, including pending offsets.
 
         An offset with another topic id belongs to a topic created later and is not deleted.
         """
         groups = event.groups or tuple(self._offsets.group_ids())
-        step = self._begin()
+        step = self._begin_step()
         position = event.position
         while position < len(groups) and not step.is_full():
-            if not self._delete_offsets_in(groups[position], event.deleted, step):
+            if not self._delete_offsets_of_group(groups[position], event.deleted, step):
                 break
             position += 1
         if position == len(groups):
@@ -179,27 +181,29 @@ class OffsetExpiration:
         """Return the timer that continues the deletion."""
         return SetTimer(("deleted-topics", event.deleted), at_ms, event)
 
-    def _delete_offsets_in(
+    def _delete_offsets_of_group(
         self, group_id: GroupId, deleted: tuple[tuple[str, bytes], ...], step: _ExpirationStep
     ) -> bool:
         for topic, topic_id in deleted:
             step.examined += 1
-            before = len(step.records)
+            count_before = len(step.records)
             is_complete = True
-            for partition, stored in self._stored(group_id, topic).items():
-                if len(step.records) > before and step.is_full():
+            for partition, stored in self._stored_offsets(group_id, topic).items():
+                if len(step.records) > count_before and step.is_full():
                     is_complete = False
                     break
                 step.examined += 1
                 if any(offset.topic_id in (ZERO_UUID, topic_id) for offset in stored):
                     step.delete_offset(group_id, topic, partition)
-            if len(step.records) > before:
-                _add_deleted_event(step, group_id, topic, len(step.records) - before)
+            if len(step.records) > count_before:
+                _add_deleted_event(step, group_id, topic, len(step.records) - count_before)
             if not is_complete:
                 return False
         return True
 
-    def _stored(self, group_id: GroupId, topic: str) -> Mapping[int, list[OffsetAndMetadata]]:
+    def _stored_offsets(
+        self, group_id: GroupId, topic: str
+    ) -> Mapping[int, list[OffsetAndMetadata]]:
         """Return the committed and pending offsets of each partition of a topic."""
         committed = self._offsets.of_group(group_id).get(topic, {})
         stored = {partition: [offset] for partition, offset in committed.items()}
@@ -211,14 +215,14 @@ class OffsetExpiration:
 def _offsets_expired(group: Group, expired: Mapping[str, list[str]], retention_ms: int) -> Event:
     count = sum(map(len, expired.values()))
     rules = ", ".join(f"{len(partitions)} by {rule}" for rule, partitions in expired.items())
-    partitions = [each for named in expired.values() for each in named]
+    partitions = [each for names in expired.values() for each in names]
     return Event(
         group.group_id,
         "expired",
         f"{count} offset(s) of group {group.group_id}, {group.state_name()}, expired ({rules}; "
         f"retention {retention_ms} ms): {_first_partitions(partitions)}",
         {
-            "rules": {rule: len(named) for rule, named in expired.items()},
+            "rules": {rule: len(names) for rule, names in expired.items()},
             "retention_ms": retention_ms,
             "state": group.state_name(),
             "offsets": count,

@@ -44,10 +44,10 @@ class OffsetToCommit:
     """The client's timestamp; only OffsetCommit v1 has one."""
 
 
-def _is_longer(text: str, longest: int) -> bool:
-    """Whether a Java string of this text has more than `longest` characters (UTF-16 units)."""
+def _is_longer_in_java(text: str, max_length: int) -> bool:
+    """Whether a Java string of this text has more than `max_length` characters (UTF-16 units)."""
     # A character has at most two UTF-16 units, so most texts need not be encoded.
-    return 2 * len(text) > longest and len(text.encode("utf-16-le")) > 2 * longest
+    return 2 * len(text) > max_length and len(text.encode("utf-16-le")) > 2 * max_length
 
 
 _NO_TIMESTAMP = -1
@@ -61,12 +61,12 @@ _MAX_NAMED_PARTITIONS = 5
 """The maximum number of partitions that a message names."""
 
 
-def _java_sum(first: int, second: int) -> int:
+def _java_long_sum(first: int, second: int) -> int:
     """Add as Java adds longs: the largest retention overflows to a time in the past."""
     return (first + second + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _unknown_group(group_id: GroupId, claim: CommitClaim, code: ErrorCode) -> KafkaError:
+def _unknown_group_error(group_id: GroupId, claim: CommitClaim, code: ErrorCode) -> KafkaError:
     member_id, epoch = claim.member_id, claim.generation_id_or_member_epoch
     return KafkaError(
         code,
@@ -77,12 +77,12 @@ def _unknown_group(group_id: GroupId, claim: CommitClaim, code: ErrorCode) -> Ka
     )
 
 
-def _deleted(group_id: GroupId, api: str, subject: str, count: int) -> Event:
+def _deleted_event(group_id: GroupId, api: str, description: str, count: int) -> Event:
     facts = {"rule": api, "offsets": count}
-    return Event(group_id, "deleted", f"{subject} deleted by {api}", facts)
+    return Event(group_id, "deleted", f"{description} deleted by {api}", facts)
 
 
-def _refused(
+def _refused_event(
     group_id: GroupId, api: str, code: ErrorCode, partitions: Sequence[str], reason: str
 ) -> Event:
     """Return the event for the refused partitions of a request that was otherwise accepted."""
@@ -126,16 +126,16 @@ class Offsets:
         if group is not None:
             check = group.validate_offset_commit(claim)
         elif claim.generation_id_or_member_epoch >= 0:
-            raise _unknown_group(group_id, claim, unknown_group)
-        expire_timestamp_ms = None if retention_ms is None else _java_sum(now_ms, retention_ms)
+            raise _unknown_group_error(group_id, claim, unknown_group)
+        expire_timestamp_ms = None if retention_ms is None else _java_long_sum(now_ms, retention_ms)
         codes: list[ErrorCode] = []
         records: list[Record] = []
-        too_long: list[str] = []
+        refused_partitions: list[str] = []
         for entry in offsets:
             metadata = entry.metadata or ""
-            if metadata and _is_longer(metadata, self._longest_metadata()):
+            if metadata and _is_longer_in_java(metadata, self._max_metadata_length()):
                 codes.append(_TOO_LONG)
-                too_long.append(f"{entry.topic}-{entry.partition}")
+                refused_partitions.append(f"{entry.topic}-{entry.partition}")
                 continue
             if check is not None:
                 check(entry.topic, entry.topic_id, entry.partition)
@@ -151,18 +151,20 @@ class Offsets:
             records.append(offset_commit_record(group_id, entry.topic, entry.partition, committed))
             codes.append(_NONE)
         if group is not None:
-            group.touch(claim, now_ms)
-        events = [self._metadata_too_long(group_id, claim, too_long)] if too_long else ()
+            group.extend_session(claim, now_ms)
+        events = self._metadata_too_long_events(group_id, claim, refused_partitions)
         return CoordinatorResult(codes, records, events=events)
 
-    def _metadata_too_long(
+    def _metadata_too_long_events(
         self, group_id: GroupId, claim: CommitClaim, partitions: Sequence[str]
-    ) -> Event:
+    ) -> Sequence[Event]:
+        if not partitions:
+            return ()
         api = "TxnOffsetCommit" if claim.is_transactional else "OffsetCommit"
-        reason = f"metadata is longer than offset.metadata.max.bytes={self._longest_metadata()}"
-        return _refused(group_id, api, _TOO_LONG, partitions, reason)
+        reason = f"metadata is longer than offset.metadata.max.bytes={self._max_metadata_length()}"
+        return [_refused_event(group_id, api, _TOO_LONG, partitions, reason)]
 
-    def _longest_metadata(self) -> int:
+    def _max_metadata_length(self) -> int:
         return self._directory.config.int("offset.metadata.max.bytes")
 
     def delete(
@@ -187,11 +189,13 @@ class Offsets:
             codes.append(ErrorCode.NONE)
             if partition in stored.get(topic, ()) or partition in pending.get(topic, ()):
                 records.append(offset_commit_tombstone(group_id, topic, partition))
-        subject = f"{len(records)} offset(s) of group {group_id}"
-        events = [_deleted(group_id, "OffsetDelete", subject, len(records))] if records else []
+        description = f"{len(records)} offset(s) of group {group_id}"
+        events = (
+            [_deleted_event(group_id, "OffsetDelete", description, len(records))] if records else []
+        )
         if in_use:
             reason = "a member of the group subscribes to the topic"
-            events.append(_refused(group_id, "OffsetDelete", _IN_USE, in_use, reason))
+            events.append(_refused_event(group_id, "OffsetDelete", _IN_USE, in_use, reason))
         return CoordinatorResult(response=codes, records=records, events=events)
 
     def delete_group(self, group_id: GroupId) -> CoordinatorResult[None]:
@@ -202,8 +206,8 @@ class Offsets:
         group = self.group(group_id)
         group.validate_delete()
         records = [*self._tombstones_of(group_id)]
-        subject = f"group {group_id} with {len(records)} offset(s)"
-        event = _deleted(group_id, "DeleteGroups", subject, len(records))
+        description = f"group {group_id} with {len(records)} offset(s)"
+        event = _deleted_event(group_id, "DeleteGroups", description, len(records))
         records.extend(group.tombstones())
         return CoordinatorResult(response=None, records=records, events=[event])
 
@@ -233,10 +237,10 @@ class Offsets:
             )
         return group
 
-    def readable(
+    def offsets_to_fetch(
         self, group_id: GroupId, member_id: MemberId | None, member_epoch: int
     ) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
-        """Return a group's offsets; an unknown group has none.
+        """Return a group's committed offsets for OffsetFetch; an unknown group has none.
 
         Raises KafkaError if this member must not fetch them; (None, -1) names no member.
         """
@@ -254,7 +258,7 @@ class Offsets:
         """Return a group's committed offsets without any validation."""
         return self._committed.get(group_id, {})
 
-    def committed(self) -> Iterable[tuple[GroupId, str, int, OffsetAndMetadata]]:
+    def all_committed(self) -> Iterable[tuple[GroupId, str, int, OffsetAndMetadata]]:
         """Yield every committed offset of the shard."""
         for group_id, stored in self._committed.items():
             for topic, partitions in stored.items():
@@ -266,11 +270,12 @@ class Offsets:
     def replay_offset_commit(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
         """Apply an OffsetCommit record; a null value is a tombstone."""
         if self.pending.by_group:
-            self._supersede_pending(key, is_deleted=value is None)
+            self._update_pending(key, is_deleted=value is None)
         if value is None:
             self._remove(key)
             return
-        offset = self._offset(key, value)
+        self._create_group_if_missing(key.group)
+        offset = self._decode_offset(key, value)
         self._committed.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = offset
 
     def replay_pending(
@@ -283,28 +288,31 @@ class Offsets:
         if value is None:
             self.replay_offset_commit(key, value)
         else:
-            offset = self._offset(key, value)
+            self._create_group_if_missing(key.group)
+            offset = self._decode_offset(key, value)
             self.pending.add(producer_id, OffsetKey(key.group, key.topic, key.partition), offset)
 
     def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
         """Commit or drop a producer's pending offsets."""
-        for key, offset in self.pending.end(producer_id, is_commit=is_commit):
+        for key, offset in self.pending.end_transaction(producer_id, is_commit=is_commit):
             offsets = self._committed.setdefault(key.group_id, {})
             offsets.setdefault(key.topic, {})[key.partition] = offset
 
-    def _supersede_pending(self, key: OffsetCommitKey, *, is_deleted: bool) -> None:
+    def _update_pending(self, key: OffsetCommitKey, *, is_deleted: bool) -> None:
         offset_key = OffsetKey(key.group, key.topic, key.partition)
         if is_deleted:
             self.pending.drop(offset_key)
         else:
             self.pending.supersede(offset_key)
 
-    def _offset(self, key: OffsetCommitKey, value: OffsetCommitValue) -> OffsetAndMetadata:
-        """Return the offset in a record; its group is created if it does not exist."""
+    def _create_group_if_missing(self, group_id: GroupId) -> None:
         groups = self._directory.groups
-        if key.group not in groups:
+        if group_id not in groups:
             # Offsets committed without membership form a simple group, which has no record.
-            groups[key.group] = ClassicGroup(key.group)
+            groups[group_id] = ClassicGroup(group_id)
+
+    def _decode_offset(self, key: OffsetCommitKey, value: OffsetCommitValue) -> OffsetAndMetadata:
+        """Return the offset in a record; the topic name in `key` is replaced by a shared object."""
         topic_id = value.topic_id
         topic = self._directory.image.topics.get(key.topic)
         if topic is not None and topic.topic_id == topic_id:

@@ -68,7 +68,7 @@ def group_metadata_record(group_id: GroupId, value: GroupMetadataValue) -> Recor
     return CoordinatorRecord(GroupMetadataKey(group=group_id), value)
 
 
-def with_shared_texts(value: GroupMetadataValue) -> GroupMetadataValue:
+def intern_strings(value: GroupMetadataValue) -> GroupMetadataValue:
     """Return the value, with strings that many groups have in common interned."""
     value.protocol_type = intern(value.protocol_type)
     if value.protocol is not None:

@@ -24,7 +24,7 @@ class OffsetKey(NamedTuple):
     partition: int
 
 
-class Pending(NamedTuple):
+class PendingOffset(NamedTuple):
     """An offset that an open transaction has committed for a partition."""
 
     offset: OffsetAndMetadata
@@ -38,15 +38,17 @@ class PendingOffsets:
     __slots__ = ("_by_producer", "by_group")
 
     def __init__(self) -> None:
-        self.by_group: dict[GroupId, dict[str, dict[int, dict[int, Pending]]]] = {}
+        self.by_group: dict[GroupId, dict[str, dict[int, dict[int, PendingOffset]]]] = {}
         """Group → topic → partition → producer id, in the order of the log."""
         self._by_producer: dict[int, dict[OffsetKey, None]] = {}
 
-    def of_group(self, group_id: GroupId) -> Mapping[str, Mapping[int, Mapping[int, Pending]]]:
+    def of_group(
+        self, group_id: GroupId
+    ) -> Mapping[str, Mapping[int, Mapping[int, PendingOffset]]]:
         """Return a group's pending offsets: topic → partition → producer id → offset."""
         return self.by_group.get(group_id, {})
 
-    def all(self) -> Iterator[tuple[OffsetKey, Mapping[int, Pending]]]:
+    def all(self) -> Iterator[tuple[OffsetKey, Mapping[int, PendingOffset]]]:
         """Yield every partition with pending offsets, and the offsets by producer id."""
         for group_id, topics in self.by_group.items():
             for topic, partitions in topics.items():
@@ -60,14 +62,14 @@ class PendingOffsets:
         topics = self.by_group.setdefault(key.group_id, {})
         pending_by_producer = topics.setdefault(key.topic, {}).setdefault(key.partition, {})
         pending_by_producer.pop(producer_id, None)
-        pending_by_producer[producer_id] = Pending(offset)
+        pending_by_producer[producer_id] = PendingOffset(offset)
         self._by_producer.setdefault(producer_id, {})[key] = None
 
     def supersede(self, key: OffsetKey) -> None:
         """Mark all pending offsets of a partition as superseded, after a plain commit."""
         pending_by_producer = self._pending_by_producer(key)
         for producer_id, pending in pending_by_producer.items():
-            pending_by_producer[producer_id] = Pending(pending.offset, is_superseded=True)
+            pending_by_producer[producer_id] = PendingOffset(pending.offset, is_superseded=True)
 
     def drop(self, key: OffsetKey) -> None:
         """Remove all pending offsets of a partition, because its offset was deleted."""
@@ -78,7 +80,7 @@ class PendingOffsets:
                 del self._by_producer[producer_id]
         self._remove(key)
 
-    def end(
+    def end_transaction(
         self, producer_id: int, *, is_commit: bool
     ) -> list[tuple[OffsetKey, OffsetAndMetadata]]:
         """End a producer's transaction; return the offsets that become valid."""
@@ -87,18 +89,18 @@ class PendingOffsets:
             pending_by_producer = self._pending_by_producer(key)
             if is_commit and not pending_by_producer[producer_id].is_superseded:
                 valid.append((key, pending_by_producer[producer_id].offset))
-                for earlier in pending_by_producer:
-                    if earlier == producer_id:
+                for earlier_producer_id in pending_by_producer:
+                    if earlier_producer_id == producer_id:
                         break
-                    pending_by_producer[earlier] = Pending(
-                        pending_by_producer[earlier].offset, is_superseded=True
+                    pending_by_producer[earlier_producer_id] = PendingOffset(
+                        pending_by_producer[earlier_producer_id].offset, is_superseded=True
                     )
             del pending_by_producer[producer_id]
             if not pending_by_producer:
                 self._remove(key)
         return valid
 
-    def _pending_by_producer(self, key: OffsetKey) -> dict[int, Pending]:
+    def _pending_by_producer(self, key: OffsetKey) -> dict[int, PendingOffset]:
         return self.by_group.get(key.group_id, {}).get(key.topic, {}).get(key.partition, {})
 
     def _remove(self, key: OffsetKey) -> None:

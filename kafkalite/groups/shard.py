@@ -11,7 +11,7 @@ from kafkalite.coordinator.contract import CoordinatorResult
 from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.classic.groups import ClassicGroups
 from kafkalite.groups.classic.refusals import classic_group_error, refusal_event
-from kafkalite.groups.classic.responses import join_refused
+from kafkalite.groups.classic.responses import join_error_response
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.groups import ConsumerGroups
 from kafkalite.groups.directory import GroupDirectory
@@ -128,7 +128,9 @@ class GroupShard:
         self.directory.image = image
         return _merge_results(
             [
-                self.offset_expiration.remove_deleted_topics(_deleted_topics(delta), now_ms),
+                self.offset_expiration.delete_offsets_of_deleted_topics(
+                    _deleted_topics(delta), now_ms
+                ),
                 self.consumer.on_image(delta, now_ms),
                 self.share.on_image(delta, now_ms),
                 self.streams.on_image(delta, now_ms),
@@ -154,7 +156,7 @@ class GroupShard:
         if self._is_closed_to_classic_members(request.group_id):
             refusal = _group_type_error(request, self.directory.groups[request.group_id])
             event = refusal_event(request.group_id, refusal)
-            return CoordinatorResult(join_refused(refusal.code), events=[event])
+            return CoordinatorResult(join_error_response(refusal.code), events=[event])
         group = self._consumer_group(request.group_id)
         if group is None:
             return self.classic.join(request, caller, now_ms)

@@ -219,9 +219,9 @@ class Partition:
         Raises KafkaError for an invalid batch or producer state, and OSError when the disk fails.
         """
         log = self.log
-        pauses = turns.pauses
+        pauses = turns.pause_count
         batches = prepare((batch,), log.config, now_ms=now_ms, partition=self.name)
-        if turns.pauses != pauses and verifier is not None:
+        if turns.pause_count != pauses and verifier is not None:
             is_verified = verifier.verify_again(self, batch)
         if batch.producer_id > NO_PRODUCER_ID:
             duplicate = log.producers.check(batch, is_verified=is_verified)

@@ -25,7 +25,7 @@ STEP_S = 0.002
 
 
 def run_steps(steps: Steps) -> None:
-    """Take all steps and run all jobs now."""
+    """Run all steps and jobs now."""
     with suppress(StopIteration):
         job = next(steps)
         while True:
@@ -62,11 +62,11 @@ class BackgroundTask:
         self._is_cancelled = False
 
     def run(self) -> None:
-        """Take the first steps now; the others follow on the event loop."""
+        """Run the first steps now; the event loop runs the others later."""
         self._resume(lambda: next(self._steps))
 
     def cancel(self) -> None:
-        """Take no more steps; `on_end` is not called."""
+        """Run no more steps; `on_end` is not called."""
         self._is_cancelled = True
         if self._timer is not None:
             self._timer.cancel()

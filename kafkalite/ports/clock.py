@@ -6,8 +6,8 @@ own virtual time.
 
 A client measures its own timeouts with a clock of its own. So a long poll ends when its deadline
 has passed by this clock or, while this clock is paused, by the machine's clock. Two delays always
-use the machine's time: the wait of a closing socket for its last bytes, and the wait for this at
-the end of the process.
+use the machine's time: the time that a closing socket has to send its last bytes, and the time for
+which a stopping process waits for such sockets.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class SteppedClock:
         MAX_EXACT_CALLS calls, the rest of the jump is done in COARSE_ROUNDS rounds: a call that is
         requested in one round is made in the next at the earliest. So work with a very short period
         is done once per round. Raises ValueError for a negative duration or a time beyond
-        LATEST_MS; nothing was done then.
+        LATEST_MS, and then does nothing.
         """
         until_ms = self.now_ms() + ms
         if ms < 0 or until_ms > LATEST_MS:
@@ -163,16 +163,16 @@ class AdjustableClock(SteppedClock):
 
     At rate 1 it runs at the machine's speed, at rate 0 it is paused until advanced, and at any
     other rate it runs that many times as fast. It never goes back: after a jump it continues from
-    there. When the machine's time is set back, this clock runs at half speed until the machine's
-    time has caught up. Deadlines are then a little late, but not by as much as the time was set
-    back.
+    the new time. When the machine's time is set back, this clock runs at half speed until the
+    machine's time has caught up. Deadlines are then a little late, but not by as much as the time
+    was set back.
     """
 
     __slots__ = (
-        "_due_s",
         "_follows_machine",
         "_latest_ns",
         "_loop_timer",
+        "_loop_timer_due_s",
         "_loop_timer_ms",
         "_monotonic_start_ns",
         "_offset_ns",
@@ -187,11 +187,11 @@ class AdjustableClock(SteppedClock):
         """Start at `now_ms`, by default the machine's time."""
         super().__init__(time.time_ns() // _NS_PER_MS if now_ms is None else now_ms)
         self._offset_ns = 0
-        """Difference to the machine's time; not 0 after a jump, a pause or another rate."""
+        """Difference to the machine's time; 0 until the first jump, pause or other rate."""
         self._latest_ns = 0
         self._loop_timer: Timer | None = None
         self._loop_timer_ms = _NEVER_MS
-        self._due_s = 0.0
+        self._loop_timer_due_s = 0.0
         """Time at which the loop should call `_wake`, by the loop's clock."""
         # The start of half speed by this clock and by the machine's monotonic clock, and the latest
         # time of this clock.
@@ -335,7 +335,7 @@ class AdjustableClock(SteppedClock):
         self._loop_timer_ms = deadline_ms
         delay_s = remaining_ms / 1000 / (self._requested_rate or 1)
         loop = asyncio.get_running_loop()
-        self._due_s = loop.time() + delay_s
+        self._loop_timer_due_s = loop.time() + delay_s
         self._loop_timer = loop.call_later(delay_s, self._wake)
 
     def _wake(self) -> None:
@@ -344,7 +344,7 @@ class AdjustableClock(SteppedClock):
         Otherwise a member whose heartbeat is waiting in its socket would be treated as dead.
         """
         loop = asyncio.get_running_loop()
-        if loop.time() - self._due_s <= _MAX_LATENESS_S:
+        if loop.time() - self._loop_timer_due_s <= _MAX_LATENESS_S:
             self._make_due_calls()
         else:
             # The loop may run this before it reads sockets; it runs the second call after reading.

@@ -16,7 +16,7 @@ class Entropy(Protocol):
         """Return 16 random bytes that can be a topic, member or cluster id.
 
         As Kafka's Uuid.randomUuid: a version-4 UUID, never a reserved one, and never one whose
-        URL-safe base64 text begins with a dash, because command lines would read an option.
+        URL-safe base64 text begins with a dash, because command-line tools would parse an option.
         """
 
     def uuid4_text(self) -> str:

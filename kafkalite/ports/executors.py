@@ -26,7 +26,7 @@ class Executor(Protocol):
         """Run `job`, then call `on_done` on the loop."""
 
     def close(self) -> None:
-        """Wait for the job that runs and drop those that wait; their `on_done` is not called."""
+        """Wait for the running job and drop queued ones; their `on_done` is not called."""
 
 
 class InlineExecutor:
@@ -55,7 +55,7 @@ class ThreadExecutor:
         """Whether the executor accepts no more jobs."""
 
     def submit(self, job: Callable[[], None], on_done: DoneCallback) -> None:
-        """Run `job`, then call `on_done` on the loop; nothing happens after `close`."""
+        """Run `job`, then call `on_done` on the loop; no effect after `close`."""
         if self.is_closed:
             return
         self._jobs.put((job, on_done))
@@ -64,7 +64,7 @@ class ThreadExecutor:
             self._thread.start()
 
     def close(self) -> None:
-        """Wait for the job that runs and drop those that wait; their `on_done` is not called."""
+        """Wait for the running job and drop queued ones; their `on_done` is not called."""
         self.is_closed = True
         thread, self._thread = self._thread, None
         if thread is not None:

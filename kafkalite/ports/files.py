@@ -157,7 +157,7 @@ class OsFile:
             self._append_remaining(fd, buffers, written)
 
     def _append_remaining(self, fd: int, buffers: Sequence[Buffer], written: int) -> None:
-        # A full disk, a limit or a signal can shorten a write. Only another write shows which.
+        # A full disk, a limit or a signal can shorten a write. Only another write shows the reason.
         for buffer in buffers:
             view = memoryview(buffer)[written:]
             written = max(0, written - len(buffer))
@@ -196,7 +196,7 @@ class OsFile:
         """Close the descriptor; the next use opens it again."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            self._files.forget(self)
+            self._files.remove_open_file(self)
             os.close(fd)
 
     def _descriptor(self) -> int:
@@ -205,7 +205,7 @@ class OsFile:
         else:
             self._files.make_room()
             self._fd = self._files.descriptor(self.path, os.O_RDWR | os.O_APPEND)
-            self._files.remember(self)
+            self._files.add_open_file(self)
         return self._fd
 
 
@@ -258,11 +258,11 @@ class OsFiles:
             self._open[oldest] = None
         oldest.close()
 
-    def remember(self, file: OsFile) -> None:
+    def add_open_file(self, file: OsFile) -> None:
         """Add `file` to the open files."""
         self._open[file] = None
 
-    def forget(self, file: OsFile) -> None:
+    def remove_open_file(self, file: OsFile) -> None:
         """Remove `file` from the open files."""
         self._open.pop(file, None)
 
@@ -374,7 +374,7 @@ class OsFiles:
         """Lock the file at `path`, created if needed; raises BlockingIOError if it is locked."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _lock_record(fd)
+            _lock_like_java(fd)
         except OSError:
             os.close(fd)
             raise
@@ -406,7 +406,7 @@ def _file_system_sync() -> Callable[[int], None] | None:
     return sync
 
 
-def _lock_record(fd: int) -> None:
+def _lock_like_java(fd: int) -> None:
     """Take the same kind of lock as Java, so that Kafka and this broker exclude each other.
 
     The lock belongs to the descriptor where the system supports that. Otherwise it belongs to the

@@ -21,7 +21,7 @@ class ScheduledCall:
         self._calls = calls
         self.callback: Callable[[], None] | None = callback
         self.is_external = False
-        """Whether a client waits for it, which measures time with its own clock."""
+        """Whether the call ends the wait of a client, which measures time with its own clock."""
 
     def make(self) -> None:
         """Make the call before it is due, unless it was cancelled."""
@@ -100,7 +100,7 @@ class ScheduledCalls:
         ]
 
     def count_cancelled(self) -> None:
-        """Count a cancelled call; searching for it would cost more than leaving it in the heap.
+        """Count a cancelled call, which stays in the heap because searching for it would cost more.
 
         When cancelled calls outnumber the others, all of them are removed.
         """

@@ -7,8 +7,7 @@ resumes the worker later. State may have changed by then, so `pause` is called o
 entities of a request, never within a decision.
 
 `run_in_thread` runs a function that releases the interpreter's lock, such as a decompression, in
-a thread.
-Outside of a worker, `pause` does nothing and `run_in_thread` calls the function.
+a thread. Outside of a worker, `pause` does nothing and `run_in_thread` calls the function.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _SEQUENCES = (list, tuple, range)
 ELEMENTS_PER_PAUSE = 128
 """Number of elements between two pauses of an iteration."""
 
-pauses = 0
-"""The number of pauses so far; if it grew, other work was done in between."""
+pause_count = 0
+"""The number of pauses in this process; if it has grown, other work was done in between."""
 
 
 class NeedsWorkerError(Exception):
@@ -64,10 +63,10 @@ class ThreadCall:
 class AdmissionRequest:
     """Sent by a worker before it works on a long request of this many bytes."""
 
-    __slots__ = ("count",)
+    __slots__ = ("size_bytes",)
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
 
 
 class Worker(greenlet):
@@ -109,8 +108,8 @@ class Worker(greenlet):
 
     def wait_for(self, call: Callable[[], object]) -> object:
         """Wait until a thread has run `call`; return its result or raise its exception."""
-        global pauses  # noqa: PLW0603 - counts all pauses of the process
-        pauses += 1
+        global pause_count  # noqa: PLW0603 - counts all pauses of the process
+        pause_count += 1
         thread_call = ThreadCall(call)
         self.hand_over(thread_call)
         return thread_call.result()
@@ -118,27 +117,27 @@ class Worker(greenlet):
 
 def pause() -> None:
     """Let other work run if this worker's turn is over."""
-    global pauses  # noqa: PLW0603 - counts all pauses of the process
+    global pause_count  # noqa: PLW0603 - counts all pauses of the process
     worker = getcurrent()
     if worker.__class__ is Worker and perf_counter() >= worker.deadline:
-        pauses += 1
+        pause_count += 1
         worker.hand_over(worker)
 
 
-def admit(count: int) -> None:
-    """Wait until a long request of `count` bytes may be served together with the current ones.
+def wait_for_admission(size_bytes: int) -> None:
+    """Wait until a long request of this size may be served together with the current ones.
 
     Such a request takes many times its size in memory until its answer has been built.
     """
     worker = getcurrent()
     if worker.__class__ is Worker:
-        worker.hand_over(AdmissionRequest(count))
+        worker.hand_over(AdmissionRequest(size_bytes))
 
 
 def without_pauses(call: Callable[[], T]) -> T:
     """Return the result of `call`, which does not pause.
 
-    For work that a decision for another request causes: no request may see it incomplete.
+    For work that is caused by a decision for another request: no request may see it incomplete.
     """
     worker = getcurrent()
     if worker.__class__ is not Worker:
@@ -172,7 +171,7 @@ def iterate_with_pauses(elements: Iterable[T]) -> Iterator[T]:
             pause()
 
 
-def release(elements: list[Any] | dict[Any, Any]) -> None:
+def clear_in_steps(elements: list[Any] | dict[Any, Any]) -> None:
     """Empty a list or dict that is not needed any more; pause if it is long.
 
     Python would free all elements at once.
@@ -190,7 +189,7 @@ def release(elements: list[Any] | dict[Any, Any]) -> None:
 def chunks(elements: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Yield the elements in chunks of at most `size`, at least one, and pause in between.
 
-    For elements that a state machine decides on: one decision and one append for each portion.
+    For elements that a state machine decides on: one decision and one append for each chunk.
     """
     if len(elements) <= size:
         yield elements

@@ -5,7 +5,7 @@ loop. A `Waiting` resolves synchronously, so a test sees every consequence of a 
 call that caused it returns.
 
 A refusal, which is an exception, can arrive in place of the value. The caller at the end of a chain
-reports it; functions in between pass it on.
+reports it; functions in between return it unchanged.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ class Waiting(Generic[T]):
             callback(self.value)
 
     def map(self, transform: Callable[[T], U]) -> Waiting[U]:
-        """Return a Waiting for `transform` of this value; a refusal is passed on unchanged."""
+        """Return a Waiting for `transform` of this value; a refusal is delivered unchanged."""
         mapped: Waiting[U] = Waiting(on_abandon=self.abandon)
 
-        def pass_on(value: T) -> None:
+        def on_arrival(value: T) -> None:
             if isinstance(value, Exception):
                 mapped.refuse(value)
             else:
                 mapped.resolve(transform(value))
 
-        self.then(pass_on)
+        self.then(on_arrival)
         return mapped
 
     def abandon(self) -> None:
@@ -117,7 +117,7 @@ def chain(
 
     chained: Waiting[U] = Waiting(on_abandon=abandon)
 
-    def pass_on(value: T) -> None:
+    def on_arrival(value: T) -> None:
         nonlocal awaited
         if isinstance(value, Exception) and recover is None:
             chained.refuse(value)
@@ -127,7 +127,7 @@ def chain(
                 result = transform(value)
             elif recover is not None:
                 result = recover(value)
-        except Exception as refusal:  # noqa: BLE001 - passed on as a refusal, see the module docstring
+        except Exception as refusal:  # noqa: BLE001 - delivered as a refusal, see the module docstring
             chained.refuse(refusal.with_traceback(None))
             return
         if isinstance(result, Waiting):
@@ -136,7 +136,7 @@ def chain(
         else:
             chained.resolve(result)
 
-    answer.then(pass_on)
+    answer.then(on_arrival)
     return chained
 
 

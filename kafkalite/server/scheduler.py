@@ -125,7 +125,9 @@ class Scheduler:
             self._run_in_thread(outcome, queued)
         elif isinstance(outcome, AdmissionRequest):
             self._leave_limits(worker)
-            self._limits[outcome.count > SHARED_BYTES].enter(worker, outcome.count, queued)
+            self._limits[outcome.size_bytes > SHARED_BYTES].enter(
+                worker, outcome.size_bytes, queued
+            )
         else:
             self.enqueue(queued)
         return worker

@@ -159,7 +159,7 @@ class TransactionExpiration:
         self._sweep_limit.on_append_failed(records, error)
 
     def _begin_step(self, limit: int) -> _SweepStep:
-        return self._sweep_limit.limit(
+        return self._sweep_limit.apply_to(
             _SweepStep(max_examined=_MAX_EXAMINED_PER_STEP, max_records=limit)
         )
 

@@ -23,7 +23,7 @@ HARD_STATE: dict[str, dict[str, frozenset[str]]] = {
     "groups/modern/replay.py": {"GroupReplay": frozenset()},
     "groups/offset_expiration.py": {"OffsetExpiration": frozenset()},
     "groups/classic/group.py": {"ClassicGroup": frozenset({"soft"})},
-    "groups/classic/groups.py": {"ClassicGroups": frozenset({"_created", "_undo"})},
+    "groups/classic/groups.py": {"ClassicGroups": frozenset({"_unreplayed_groups", "_undo"})},
     # `_subscribed` is a cache of values derived from the other fields.
     "groups/consumer/group.py": {"ConsumerGroup": frozenset({"soft", "_subscribed"})},
     "groups/share/group.py": {"ShareGroup": frozenset({"soft"})},

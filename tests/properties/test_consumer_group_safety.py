@@ -86,7 +86,7 @@ def hard_state(machine: GroupShard) -> dict[str, object]:
     group = machine.directory.groups.get(G)
     if not isinstance(group, ConsumerGroup):
         return {}
-    return hard_fields(group) | {"offsets": sorted(machine.offsets.committed())}
+    return hard_fields(group) | {"offsets": sorted(machine.offsets.all_committed())}
 
 
 class ConsumerGroupSafety(RuleBasedStateMachine):
@@ -113,7 +113,7 @@ class ConsumerGroupSafety(RuleBasedStateMachine):
     def send(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         """Send a heartbeat as the handler does: try the steady path first."""
         steady = self.world.shard.read(
-            lambda machine, now_ms: machine.consumer.steady(request, CLIENT, now_ms)
+            lambda machine, now_ms: machine.consumer.steady_heartbeat(request, CLIENT, now_ms)
         )
         if steady is not None:
             return steady

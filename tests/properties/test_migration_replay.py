@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.member import MemberState
-from kafkalite.groups.migration.consumer_protocol import assigned_of
+from kafkalite.groups.migration.consumer_protocol import parse_assignment
 from kafkalite.groups.modern.member import STATIC_LEAVE_EPOCH
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.ports.waiting import Waiting
@@ -45,7 +45,7 @@ ROUNDS = 30
 def hard_state(machine: GroupShard) -> dict[str, object]:
     """Return the durable state."""
     state: dict[str, object] = {
-        "offsets": sorted(machine.offsets.committed(), key=lambda row: (row[0], row[1], row[2]))
+        "offsets": sorted(machine.offsets.all_committed(), key=lambda row: (row[0], row[1], row[2]))
     }
     group = machine.group("g")
     if isinstance(group, ClassicGroup) and group.recorded is not None:
@@ -273,7 +273,7 @@ class MigrationHistory(RuleBasedStateMachine):
             for keep_tombstones in (False, True):
                 log = self.world.log.compact(keep_tombstones=keep_tombstones)
                 assert hard_state(self.world.reloaded(log=log).machine) == decided
-            assert self.world.machine.directory.created == {}
+            assert self.world.machine.directory.unreplayed_groups == {}
 
     @invariant()
     def every_partition_has_one_owner(self) -> None:
@@ -395,7 +395,7 @@ class MigrationHistory(RuleBasedStateMachine):
                     )
                     assert not isinstance(answer, Waiting)
                     assert answer.error_code == ErrorCode.NONE
-                    assert assigned_of(answer.assignment).partitions.keys() <= {"t", "u"}
+                    assert parse_assignment(answer.assignment).partitions.keys() <= {"t", "u"}
 
     def every_member_joins(self, group: ClassicGroup) -> None:
         soft = group.soft

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.coordinator.loading import replay_state
+from kafkalite.coordinator.loading import replay_latest
 from kafkalite.metadata.image import MetadataImage
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.shard import TransactionShard
@@ -69,7 +69,7 @@ def hard_state(machine: TransactionShard, *, has_tags: bool = True) -> dict[str,
 def loaded(log: MemoryCoordinatorLog) -> TransactionShard:
     """Return a machine that has replayed a log."""
     machine = TransactionShard(config=CONFIG, image=MetadataImage(), draw_producer_id=lambda: 0)
-    replay_state(log, SERDE, machine)
+    replay_latest(log, SERDE, machine)
     return machine
 
 

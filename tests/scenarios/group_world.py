@@ -264,7 +264,7 @@ class GroupWorld:
             group_instance_id=instance,
             generation_id_or_member_epoch=generation,
             is_transactional=producer is not None,
-            stale_member_epoch=ErrorCode.ILLEGAL_GENERATION,
+            stale_member_epoch_code=ErrorCode.ILLEGAL_GENERATION,
         )
         offsets_to_commit = [
             OffsetToCommit(
@@ -326,7 +326,7 @@ class GroupWorld:
 
     def committed(self, group: str = "g") -> dict[tuple[str, int], int]:
         """Return a group's offsets as OffsetFetch returns them."""
-        stored = self.machine.offsets.readable(group, None, -1)
+        stored = self.machine.offsets.offsets_to_fetch(group, None, -1)
         return {
             (topic, partition): committed.offset
             for topic, partitions in stored.items()

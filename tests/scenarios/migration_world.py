@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.consumer.group import ConsumerGroup
-from kafkalite.groups.migration.consumer_protocol import assigned_of, assignment_bytes
+from kafkalite.groups.migration.consumer_protocol import encode_assignment, parse_assignment
 from kafkalite.groups.modern.member import Client
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
@@ -139,7 +139,7 @@ class MigrationWorld(GroupWorld):
 
     def assignment(self, **partitions: Iterable[int]) -> bytes:
         """Return the bytes of a leader's assignment."""
-        return assignment_bytes(
+        return encode_assignment(
             {self.topic_id(name): frozenset(given) for name, given in partitions.items()},
             image_of(*self.topics.values()),
             3,
@@ -164,7 +164,7 @@ class MigrationWorld(GroupWorld):
         """Send SyncGroup and return the partitions of a topic in the response."""
         answer: SyncGroupResponse = answered(self.sync(member_id, generation, instance=instance))
         assert answer.error_code == 0, answer
-        return sorted(assigned_of(answer.assignment).partitions.get(topic, ()))
+        return sorted(parse_assignment(answer.assignment).partitions.get(topic, ()))
 
     # Several steps
 

@@ -11,7 +11,7 @@ from kafkalite.groups.classic.group import ClassicGroup
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.member import MemberState
 from kafkalite.groups.group import GroupType
-from kafkalite.groups.migration.consumer_protocol import assigned_of
+from kafkalite.groups.migration.consumer_protocol import parse_assignment
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
 from kafkalite.protocol.error_codes import ErrorCode
@@ -469,7 +469,7 @@ def test_an_assignment_has_the_version_of_the_members_subscription() -> None:
         joined = answered(world.join("m", protocols=protocols))
         synced = answered(world.sync("m", joined.generation_id))
         assert synced.assignment[:2] == bytes((0, written))
-        assigned_of(synced.assignment)
+        parse_assignment(synced.assignment)
     later = b"\0\x09" + words("t")[2:]
     joined = answered(world.join("m", protocols={"range": later}))
     assert answered(world.sync("m", joined.generation_id)).assignment[:2] == b"\0\3"
@@ -619,7 +619,7 @@ def test_the_group_is_downgraded_when_the_last_consumer_leaves() -> None:
     assert recorded.current_state_timestamp == world.clock.now_ms()
     (member,) = recorded.members
     assert (member.member_id, member.session_timeout) == (classic, SESSION_MS)
-    assert sorted(assigned_of(member.assignment).partitions["t"]) == retained
+    assert sorted(parse_assignment(member.assignment).partitions["t"]) == retained
     assert world.state() == "PreparingRebalance"
     assert world.heartbeat(classic, 2) is REBALANCE
     join = world.join(classic, protocols={"range": words("t", owned={"t": retained})})
@@ -854,7 +854,7 @@ def test_a_downgrade_that_cannot_be_stored_has_no_effect() -> None:
     with pytest.raises(KafkaError):
         world.consume(consumer, -1)
     assert world.records() == before
-    assert world.machine.directory.created == {}
+    assert world.machine.directory.unreplayed_groups == {}
     assert world.consumer_group().members.keys() == {classic, consumer}
     world.clock.advance(SESSION_MS - 1)
     assert world.heartbeat(classic, 2) is NONE

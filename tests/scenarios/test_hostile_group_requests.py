@@ -105,7 +105,7 @@ class Group:
             group.soft.generation_id,
             sorted(group.soft.pending_joins),
             sorted(machine.directory.groups),
-            list(machine.offsets.committed()),
+            list(machine.offsets.all_committed()),
             len(self.wire.logs[0].entries),
         )
 

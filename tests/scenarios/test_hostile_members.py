@@ -171,8 +171,8 @@ def test_the_memory_of_ownership_history_is_limited() -> None:
     world = ConsumerWorld({"t": partitions})
     world.epoch("a")
     history = world.group().ownership()
-    known = [history.since_ms(world.ids["t"], each, "a") for each in range(partitions)]
+    known = [history.owner_since_ms(world.ids["t"], each, "a") for each in range(partitions)]
     assert sum(each is not None for each in known) == ownership.MAX_ENTRIES
     world.beat("m" * LONGEST_STRING)
     world.beat("m" * LONGEST_STRING, -1)
-    assert history.departed("m" * LONGEST_STRING) is None
+    assert history.departure("m" * LONGEST_STRING) is None

@@ -470,7 +470,7 @@ class TestRelaxingTheOffsetCommitValidation:
             member_id="c1",
             group_instance_id=None,
             generation_id_or_member_epoch=2,
-            stale_member_epoch=ErrorCode.ILLEGAL_GENERATION,
+            stale_member_epoch_code=ErrorCode.ILLEGAL_GENERATION,
         )
         with pytest.raises(KafkaError) as refused:
             group.validate_offset_commit(claim)

@@ -141,8 +141,8 @@ def test_offsets_exist_after_a_restart() -> None:
     world.commit({("t", 0): 6, ("t", 1): 1}, retention_ms=1_000)
     again = world.restarted()
     assert again.committed() == {("t", 0): 6, ("t", 1): 1}
-    assert dict(again.machine.offsets.readable("g", None, -1)) == dict(
-        world.machine.offsets.readable("g", None, -1)
+    assert dict(again.machine.offsets.offsets_to_fetch("g", None, -1)) == dict(
+        world.machine.offsets.offsets_to_fetch("g", None, -1)
     )
 
 

@@ -579,7 +579,7 @@ def test_commits_need_a_member_and_a_version_with_epochs() -> None:
     assert world.commit_as("unknown", 2, 0) == "UNKNOWN_MEMBER_ID"
     assert world.commit_as("", -1, 0) == "UNKNOWN_MEMBER_ID"
     assert world.commit_as("a", -1, 0) == "STALE_MEMBER_EPOCH"
-    assert world.commit_as("a", 2, 0, knows_member_epochs=False) == "UNSUPPORTED_VERSION"
+    assert world.commit_as("a", 2, 0, supports_member_epochs=False) == "UNSUPPORTED_VERSION"
     assert world.commit_as("", -1, 0, is_transactional=True) == "NONE"
     world.beats("a", -1)
     assert world.commit_as("", -1, 0) == "NONE"
@@ -588,15 +588,15 @@ def test_commits_need_a_member_and_a_version_with_epochs() -> None:
 def test_offsets_are_fetched_at_the_members_epoch_only() -> None:
     world = StreamsWorld()
     world.joins("a")
-    readable = world.machine.offsets.readable
-    assert readable("g", None, -1) == readable("g", "a", 2) == {}
+    offsets_to_fetch = world.machine.offsets.offsets_to_fetch
+    assert offsets_to_fetch("g", None, -1) == offsets_to_fetch("g", "a", 2) == {}
     for member, epoch, code in (
         ("a", 1, ErrorCode.STALE_MEMBER_EPOCH),
         ("unknown", 2, ErrorCode.UNKNOWN_MEMBER_ID),
         (None, 2, ErrorCode.UNKNOWN_MEMBER_ID),
     ):
         with pytest.raises(KafkaError) as refusal:
-            readable("g", member, epoch)
+            offsets_to_fetch("g", member, epoch)
         assert refusal.value.code is code
 
 

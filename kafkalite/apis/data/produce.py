@@ -322,8 +322,8 @@ class _TransactionalAppender(_Appender):
         self._reported: set[ErrorCode] = set()
         self._transactional_id = request.transactional_id or ""
         self._verified = self._verify(_transactional(call, batches))
-        self._pauses = turns.pauses
-        """The value of `turns.pauses` when all partitions were verified."""
+        self._pauses = turns.pause_count
+        """The value of `turns.pause_count` when all partitions were verified."""
 
     def _verify(self, batches: Iterable[tuple[Partition, BatchView]]) -> Verified:
         return verify(
@@ -336,7 +336,7 @@ class _TransactionalAppender(_Appender):
     def _append(
         self, partition: Partition, batch: BatchView, *, is_verified: bool = False
     ) -> ProduceResponse.PartitionProduceResponse:
-        if turns.pauses != self._pauses:
+        if turns.pause_count != self._pauses:
             # During the pause, the transaction may have ended.
             self._verified = self._verify(((partition, batch),))
         refusal = self._verified.refusals.get(partition)

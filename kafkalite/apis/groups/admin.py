@@ -11,7 +11,7 @@ from kafkalite.apis.shares.deletion import delete_share_state_of_group
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.groups.classic.describe import describe_group
-from kafkalite.groups.group import GroupType, group_not_found
+from kafkalite.groups.group import GroupType, group_not_found_error
 from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain, gather
 from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsResponse
@@ -120,7 +120,7 @@ def _describe(call: Call, group_id: str) -> DescribedGroup:
     description.group_state = DEAD
     if era.missing_group is not ErrorCode.NONE:
         exists = machine.group(group_id) is not None
-        description.error_message = group_not_found(
+        description.error_message = group_not_found_error(
             group_id, GroupType.CLASSIC, exists=exists
         ).message
     return description

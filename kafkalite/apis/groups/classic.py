@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.groups.classic.member import Caller
-from kafkalite.groups.classic.responses import join_refused, sync_refused
+from kafkalite.groups.classic.responses import join_error_response, sync_error_response
 from kafkalite.ports.waiting import when
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
 from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -138,7 +138,7 @@ def refuse_join_group(
 ) -> JoinGroupResponse:
     """Return an error of JoinGroup, which has no field for a message."""
     del message
-    return join_refused(code, request.member_id)
+    return join_error_response(code, request.member_id)
 
 
 def lift_join_group(request: JoinGroupRequest, version: int) -> JoinGroupRequest:
@@ -176,7 +176,7 @@ def refuse_sync_group(
 ) -> SyncGroupResponse:
     """Return an error of SyncGroup, which has no field for a message."""
     del request, message
-    return sync_refused(code)
+    return sync_error_response(code)
 
 
 # Heartbeat

@@ -69,7 +69,9 @@ def handle_consumer_group_heartbeat(
         raise
     client = Client(call.client_id or "", call.client_host)
     shard = node.groups.locate(request.group_id, node.id)
-    answer = shard.read(lambda machine, now_ms: machine.consumer.steady(request, client, now_ms))
+    answer = shard.read(
+        lambda machine, now_ms: machine.consumer.steady_heartbeat(request, client, now_ms)
+    )
     if answer is not None:
         return answer
     return shard.write(lambda machine, now_ms: machine.consumer.heartbeat(request, client, now_ms))

@@ -35,7 +35,7 @@ class OffsetCommitEra:
     """Traits of a range of OffsetCommit versions."""
 
     unknown_group: ErrorCode
-    knows_member_epochs: bool
+    supports_member_epochs: bool
     unknown_topic: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     names_topic_ids: bool = False
 
@@ -43,13 +43,13 @@ class OffsetCommitEra:
 # Clients before v9 know only generations, so the error of an unknown group is ILLEGAL_GENERATION.
 # Since v10 requests have topic ids instead of topic names.
 OFFSET_COMMIT_ERAS = Eras(
-    (0, OffsetCommitEra(unknown_group=ErrorCode.ILLEGAL_GENERATION, knows_member_epochs=False)),
-    (9, OffsetCommitEra(unknown_group=ErrorCode.GROUP_ID_NOT_FOUND, knows_member_epochs=True)),
+    (0, OffsetCommitEra(unknown_group=ErrorCode.ILLEGAL_GENERATION, supports_member_epochs=False)),
+    (9, OffsetCommitEra(unknown_group=ErrorCode.GROUP_ID_NOT_FOUND, supports_member_epochs=True)),
     (
         10,
         OffsetCommitEra(
             unknown_group=ErrorCode.GROUP_ID_NOT_FOUND,
-            knows_member_epochs=True,
+            supports_member_epochs=True,
             unknown_topic=ErrorCode.UNKNOWN_TOPIC_ID,
             names_topic_ids=True,
         ),
@@ -155,7 +155,7 @@ def _commit(
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
         generation_id_or_member_epoch=request.generation_id_or_member_epoch,
-        knows_member_epochs=era.knows_member_epochs,
+        supports_member_epochs=era.supports_member_epochs,
         offsets=offsets,
     )
     retention_ms = None if request.retention_time_ms == _UNSPECIFIED else request.retention_time_ms

@@ -161,7 +161,7 @@ def _fetch(
         if group.topics is None:
             repeats.check(group_id)
         offsets = call.node.groups.locate(group_id, call.node.id).machine.offsets
-        stored = offsets.readable(group_id, group.member_id, group.member_epoch)
+        stored = offsets.offsets_to_fetch(group_id, group.member_id, group.member_epoch)
     except KafkaError as refusal:
         if is_reported:
             report_refusal(call, "OffsetFetch", group_id, refusal, group)

@@ -56,7 +56,9 @@ def handle_share_group_heartbeat(
     check_heartbeat(request)
     client = Client(call.client_id or "", call.client_host)
     shard = node.groups.locate(request.group_id, node.id)
-    answer = shard.read(lambda machine, now_ms: machine.share.steady(request, client, now_ms))
+    answer = shard.read(
+        lambda machine, now_ms: machine.share.steady_heartbeat(request, client, now_ms)
+    )
     if answer is not None:
         return answer
     # Heartbeats succeed even if share state cannot be stored. Partitions without share state are

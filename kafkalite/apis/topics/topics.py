@@ -15,7 +15,7 @@ from kafkalite.gateway.api import Api, Eras
 from kafkalite.metadata.creation import NewTopic, TopicCreation
 from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.metadata.topic_names import METADATA_TOPIC
-from kafkalite.ports.turns import chunks, in_steps, iterate_with_pauses, pause, release
+from kafkalite.ports.turns import chunks, clear_in_steps, in_steps, iterate_with_pauses, pause
 from kafkalite.protocol._generated.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -202,7 +202,7 @@ def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
             _deletion_result(*key, error) for key, error in iterate_with_pauses(answers.items())
         ]
     )
-    release(answers)
+    clear_in_steps(answers)
     return response
 
 

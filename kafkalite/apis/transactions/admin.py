@@ -15,7 +15,7 @@ from kafkalite.apis.transactions.transactional import shard_of
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.api import Api
 from kafkalite.gateway.refusals import report_refusal
-from kafkalite.groups.consumer.regex import compiled
+from kafkalite.groups.consumer.regex import compile_regex
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.describe_transactions import (
     DescribeTransactionsResponse,
@@ -130,7 +130,7 @@ def _filter(now_ms: int, request: ListTransactionsRequest) -> Callable[[Transact
     producer_ids = frozenset(request.producer_id_filters)
     shortest_ms = request.duration_filter
     pattern = request.transactional_id_pattern
-    matches = compiled(pattern).fullmatch if pattern else None
+    matches = compile_regex(pattern).fullmatch if pattern else None
 
     def passes(transaction: Transaction) -> bool:
         return (

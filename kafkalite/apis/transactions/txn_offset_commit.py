@@ -238,7 +238,7 @@ def _commit(
         generation_id_or_member_epoch=request.generation_id,
         is_transactional=True,
         # For producers, a stale member epoch has always been reported as an illegal generation.
-        stale_member_epoch=ErrorCode.ILLEGAL_GENERATION,
+        stale_member_epoch_code=ErrorCode.ILLEGAL_GENERATION,
         offsets=offsets,
     )
 

@@ -29,10 +29,10 @@ def assign_range(group: GroupSpec) -> dict[str, Assignment]:
             subscribers[topic_id].append(member_id)
     assignments: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in order}
     for topic_id, member_ids in subscribers.items():
-        share, longer = divmod(group.partition_counts[topic_id], len(member_ids))
+        range_length, longer_range_count = divmod(group.partition_counts[topic_id], len(member_ids))
         start = 0
         for position, member_id in enumerate(member_ids):
-            end = start + share + (position < longer)
+            end = start + range_length + (position < longer_range_count)
             if end > start:
                 assignments[member_id][topic_id] = frozenset(range(start, end))
             start = end

@@ -33,5 +33,5 @@ def assignor_names(configured: Iterable[str]) -> tuple[str, ...]:
     available assignors are returned.
     """
     names = (_CLASSES.get(name, name) for name in configured)
-    offered = dict.fromkeys(name for name in names if name in ASSIGNORS)
-    return tuple(offered or ASSIGNORS)
+    available = dict.fromkeys(name for name in names if name in ASSIGNORS)
+    return tuple(available or ASSIGNORS)

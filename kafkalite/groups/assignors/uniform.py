@@ -61,7 +61,7 @@ def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
     _assign_to_free_slots(
         _unassigned(group, (*unchanged.values(), *retained.values())), free_slots, retained
     )
-    assigned = {**unchanged, **_frozen(retained)}
+    assigned = {**unchanged, **_freeze(retained)}
     return {member_id: assigned[member_id] for member_id in order}
 
 
@@ -108,7 +108,7 @@ def _assign_to_free_slots(
         start += free
 
 
-def _frozen(assignments: Mapping[str, Mapping[bytes, list[int]]]) -> dict[str, Assignment]:
+def _freeze(assignments: Mapping[str, Mapping[bytes, list[int]]]) -> dict[str, Assignment]:
     return {
         member_id: {
             topic_id: frozenset(partitions) for topic_id, partitions in topics.items() if partitions
@@ -150,7 +150,7 @@ def _assign_heterogeneous(group: GroupSpec) -> dict[str, Assignment]:
     _balance(
         [topic for topic in topics if len(subscribers[topic]) > 1], subscribers, retained, loads
     )
-    return _frozen(retained)
+    return _freeze(retained)
 
 
 def _assign_to_least_loaded(
@@ -180,12 +180,12 @@ def _balance(
     loads: dict[str, int],
 ) -> None:
     """Balance topic after topic until a round moves nothing, in a limited number of rounds."""
-    unmoved = 0
+    unchanged_topics = 0
     for _ in range(_MAX_BALANCING_PASSES):
         for topic_id in topics:
             moved = _balance_topic(topic_id, subscribers[topic_id], assignments, loads)
-            unmoved = 0 if moved else unmoved + 1
-            if unmoved == len(topics):
+            unchanged_topics = 0 if moved else unchanged_topics + 1
+            if unchanged_topics == len(topics):
                 return
 
 

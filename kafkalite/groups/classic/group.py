@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from kafkalite.groups.classic.membership import CONSUMER_PROTOCOL_TYPE, ClassicState, Membership
 from kafkalite.groups.classic.refusals import (
-    in_rebalance,
-    non_empty,
-    other_generation,
-    unknown_member,
+    illegal_generation_error,
+    non_empty_group_error,
+    rebalance_in_progress_error,
+    unknown_member_error,
 )
 from kafkalite.groups.group import GroupType, OffsetExpiry
 from kafkalite.groups.offsets_topic_records import group_metadata_tombstone
@@ -66,19 +66,19 @@ class ClassicGroup:
             return None
         action = "offset commit"
         if generation_id >= 0 or claim.member_id or claim.group_instance_id is not None:
-            soft.member_of(claim.member_id, claim.group_instance_id, action)
+            soft.find_member(claim.member_id, claim.group_instance_id, action)
             if generation_id != soft.generation_id:
-                raise other_generation(soft, action, claim.member_id, generation_id)
+                raise illegal_generation_error(soft, action, claim.member_id, generation_id)
         elif not claim.is_transactional:
-            raise unknown_member(soft, action, "")
+            raise unknown_member_error(soft, action, "")
         if not claim.is_transactional and soft.state is ClassicState.COMPLETING_REBALANCE:
-            raise in_rebalance(soft, action, claim.member_id)
+            raise rebalance_in_progress_error(soft, action, claim.member_id)
         return None
 
-    def touch(self, claim: CommitClaim, now_ms: int) -> None:
+    def extend_session(self, claim: CommitClaim, now_ms: int) -> None:
         """Extend the member's session after a plain commit, as after a heartbeat.
 
-        The member's timer is not changed: when it expires, it sees the new deadline.
+        The member's timer is not changed: when it expires, the new deadline is checked.
         """
         member = self.soft.members.get(claim.member_id)
         if member is not None and not claim.is_transactional:
@@ -90,12 +90,12 @@ class ClassicGroup:
     def validate_offset_delete(self) -> None:
         """Raise NON_EMPTY_GROUP if there are members and the protocol type is not "consumer"."""
         if not self.is_empty() and self.soft.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            raise non_empty(self.soft, "deletion of offsets")
+            raise non_empty_group_error(self.soft, "deletion of offsets")
 
     def validate_delete(self) -> None:
         """Raise NON_EMPTY_GROUP unless the group is Empty."""
         if not self.is_empty():
-            raise non_empty(self.soft, "deletion of the group")
+            raise non_empty_group_error(self.soft, "deletion of the group")
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member subscribes to this topic.
@@ -112,11 +112,11 @@ class ClassicGroup:
         return self.soft.subscribed_topics()
 
     def offset_expiry(self) -> OffsetExpiry | None:
-        """Return the rule by which committed offsets expire (KIP-211), None if none expire.
+        """Return the rule by which committed offsets expire (KIP-211), None if no offset expires.
 
         Offsets of an Empty group expire after the group became Empty. In a Stable group of type
-        "consumer", offsets of topics without a subscriber expire after their commit, and so do all
-        offsets of a simple group. During a rebalance no offsets expire.
+        "consumer", offsets of topics without a subscriber expire after their commit. All offsets of
+        a simple group expire after their commit as well. During a rebalance no offsets expire.
         """
         soft = self.soft
         if soft.protocol_type is None:

@@ -8,7 +8,7 @@ from kafkalite.coordinator.contract import CoordinatorResult, ParkedRequest
 from kafkalite.groups.classic import rebalance, sessions
 from kafkalite.groups.classic.decision import DecisionBuilder
 from kafkalite.groups.classic.group import ClassicGroup
-from kafkalite.groups.classic.join import Joining
+from kafkalite.groups.classic.join import JoinDecision
 from kafkalite.groups.classic.membership import ClassicState, Membership
 from kafkalite.groups.classic.rebalance import (
     InitialDelayEnded,
@@ -18,13 +18,17 @@ from kafkalite.groups.classic.rebalance import (
 )
 from kafkalite.groups.classic.refusals import (
     check_protocol,
-    other_generation,
-    unknown_instance,
-    unknown_member,
+    illegal_generation_error,
+    unknown_instance_error,
+    unknown_member_error,
 )
-from kafkalite.groups.classic.responses import join_refused, sync_refused, synced
+from kafkalite.groups.classic.responses import (
+    join_error_response,
+    sync_error_response,
+    sync_response,
+)
 from kafkalite.groups.classic.sessions import SessionExpired
-from kafkalite.groups.offsets_topic_records import group_metadata_record, with_shared_texts
+from kafkalite.groups.offsets_topic_records import group_metadata_record, intern_strings
 from kafkalite.protocol._generated.messages.leave_group import LeaveGroupResponse
 from kafkalite.protocol._generated.records.group_metadata import GroupMetadataKey
 from kafkalite.protocol.error_codes import ErrorCode
@@ -67,7 +71,7 @@ class ClassicGroups:
     def __init__(self, directory: GroupDirectory) -> None:
         self._directory = directory
         self._groups = directory.groups
-        self._created = directory.created
+        self._unreplayed_groups = directory.unreplayed_groups
         self._undo: tuple[Record, Undo] | None = None
         """Soft state: how to undo the last decision if its append fails."""
         self.replayers: Mapping[type, Callable[..., None]] = {
@@ -87,18 +91,18 @@ class ClassicGroups:
     ) -> CoordinatorResult[JoinGroupResponse]:
         """Handle a JoinGroup to a classic group, or to an empty group that it replaces."""
         decision = DecisionBuilder(now_ms)
-        found = self._groups.get(request.group_id)
-        if isinstance(found, ClassicGroup):
-            joining = Joining(decision, self._directory, found, request, caller)
+        existing_group = self._groups.get(request.group_id)
+        if isinstance(existing_group, ClassicGroup):
+            joining = JoinDecision(decision, self._directory, existing_group, request, caller)
             return self._result(decision, joining.decide())
         if request.member_id:
-            error = unknown_member(Membership(), "join", request.member_id)
+            error = unknown_member_error(Membership(), "join", request.member_id)
             decision.add_refusal(request.group_id, error)
-            return decision.result(join_refused(error.code, request.member_id))
-        if found is not None:
-            decision.records.extend(found.tombstones())
-        created = self._created[request.group_id] = ClassicGroup(request.group_id)
-        answer = Joining(decision, self._directory, created, request, caller).decide()
+            return decision.result(join_error_response(error.code, request.member_id))
+        if existing_group is not None:
+            decision.records.extend(existing_group.tombstones())
+        created = self._unreplayed_groups[request.group_id] = ClassicGroup(request.group_id)
+        answer = JoinDecision(decision, self._directory, created, request, caller).decide()
         # A new member is soft state only, so this record creates the group.
         empty = Membership()
         empty.state_timestamp_ms = now_ms
@@ -116,19 +120,21 @@ class ClassicGroups:
             check_protocol(request.member_id, request.protocol_name, soft.protocol_name)
         except KafkaError as refusal:
             decision.add_refusal(request.group_id, refusal)
-            return decision.result(sync_refused(refusal.code))
+            return decision.result(sync_error_response(refusal.code))
         if soft.state is ClassicState.PREPARING_REBALANCE:
-            return decision.result(sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
-        rebalance.sync_received(decision, group, member)
+            return decision.result(sync_error_response(ErrorCode.REBALANCE_IN_PROGRESS))
+        rebalance.record_sync(decision, group, member)
         if soft.state is ClassicState.STABLE:
-            return decision.result(synced(soft, member))
+            return decision.result(sync_response(soft, member))
         if member.awaiting_sync is not None:
             # The client resent the request on a new connection; the earlier one must be answered.
-            decision.reply(member.awaiting_sync, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+            decision.reply(
+                member.awaiting_sync, sync_error_response(ErrorCode.REBALANCE_IN_PROGRESS)
+            )
         member.awaiting_sync = self._directory.next_ticket()
         parked = ParkedRequest(member.awaiting_sync)
         if soft.is_leader(member.member_id):
-            assigned = {given.member_id: given.assignment for given in request.assignments}
+            assigned = {each.member_id: each.assignment for each in request.assignments}
             self._complete_sync(decision, group, assigned)
         return self._result(decision, parked)
 
@@ -146,9 +152,9 @@ class ClassicGroups:
         for member in soft.members.values():
             member.assignment = assigned.get(member.member_id, b"")
             if member.awaiting_sync is not None:
-                decision.reply(member.awaiting_sync, synced(soft, member))
+                decision.reply(member.awaiting_sync, sync_response(soft, member))
                 member.awaiting_sync = None
-                sessions.renew(decision, group.group_id, member, member.session_timeout_ms)
+                sessions.extend(decision, group.group_id, member, member.session_timeout_ms)
 
     def steady_heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode | None:
         """Extend the session and return the error code; None if `heartbeat` must decide.
@@ -167,7 +173,7 @@ class ClassicGroups:
         ):
             return None
         deadline_ms = now_ms + member.session_timeout_ms
-        if deadline_ms < member.armed_ms:
+        if deadline_ms < member.timer_deadline_ms:
             return None
         member.deadline_ms = deadline_ms
         return _REBALANCE_IN_PROGRESS if soft.state is _PREPARING else _NONE
@@ -180,7 +186,7 @@ class ClassicGroups:
         except KafkaError as refusal:
             decision.add_refusal(request.group_id, refusal)
             return decision.result(refusal.code)
-        sessions.renew(decision, group.group_id, member, member.session_timeout_ms)
+        sessions.extend(decision, group.group_id, member, member.session_timeout_ms)
         if group.soft.state is ClassicState.PREPARING_REBALANCE:
             return decision.result(ErrorCode.REBALANCE_IN_PROGRESS)
         return decision.result(ErrorCode.NONE)
@@ -190,14 +196,16 @@ class ClassicGroups:
     ) -> CoordinatorResult[LeaveGroupResponse]:
         """Handle a LeaveGroup: remove each listed member, then rebalance once."""
         decision = DecisionBuilder(now_ms)
-        found = self._groups.get(request.group_id)
-        group = found if isinstance(found, ClassicGroup) else None
+        existing_group = self._groups.get(request.group_id)
+        group = existing_group if isinstance(existing_group, ClassicGroup) else None
         answers = []
-        left: list[MemberId] = []
+        removed_ids: list[MemberId] = []
         for leaving in request.members:
             code = ErrorCode.NONE
             try:
-                left.append(_remove_leaving_member(decision, request.group_id, group, leaving))
+                removed_ids.append(
+                    _remove_leaving_member(decision, request.group_id, group, leaving)
+                )
             except KafkaError as refusal:
                 decision.add_refusal(request.group_id, refusal)
                 code = refusal.code
@@ -208,9 +216,11 @@ class ClassicGroups:
                     error_code=code,
                 )
             )
-        if group is not None and left:
-            text = f"{', '.join(left[:_MAX_NAMED])} left"
-            self._rebalance_without(decision, group, RebalanceReason("member-left", text, left))
+        if group is not None and removed_ids:
+            text = f"{', '.join(removed_ids[:_MAX_NAMED])} left"
+            self._rebalance_without(
+                decision, group, RebalanceReason("member-left", text, removed_ids)
+            )
         answer = LeaveGroupResponse(error_code=ErrorCode.NONE, members=answers)
         return self._result(decision, answer)
 
@@ -221,7 +231,7 @@ class ClassicGroups:
         if group.soft.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             rebalance.prepare(decision, group, self._directory.config, reason)
         else:
-            rebalance.maybe_complete(decision, group)
+            rebalance.complete_join_unless_delayed(decision, group)
 
     # Timers and loading
 
@@ -238,11 +248,11 @@ class ClassicGroups:
             text = f"no client joined with member id {event.member_id} within its session timeout"
             facts = {"rule": "pending-join", "member_id": event.member_id}
             decision.add_event(group.group_id, "expired", text, **facts)
-            rebalance.complete_if_all_joined(decision, group)
+            rebalance.complete_join_if_all_joined(decision, group)
         elif member is not None:
-            sessions.disarm(member)
+            sessions.record_timer_expired(member)
             if now_ms < member.deadline_ms:
-                sessions.arm(decision, group.group_id, member)
+                sessions.set_timer(decision, group.group_id, member)
             elif not member.has_satisfied_heartbeat():
                 self._end_session(decision, group, member)
         return self._result(decision, None)
@@ -258,7 +268,7 @@ class ClassicGroups:
         decision.add_event(group.group_id, "expired", text, **facts, client_id=member.client_id)
         rebalance.remove_member(decision, group, member)
         if group.soft.state is ClassicState.PREPARING_REBALANCE:
-            rebalance.complete_if_all_joined(decision, group)
+            rebalance.complete_join_if_all_joined(decision, group)
         else:
             self._rebalance_without(
                 decision, group, RebalanceReason(rule, text, [member.member_id])
@@ -267,7 +277,7 @@ class ClassicGroups:
     def end_initial_delay(self, event: InitialDelayEnded, now_ms: int) -> CoordinatorResult[None]:
         """Continue a first rebalance after its initial delay."""
         decision = DecisionBuilder(now_ms)
-        group = self._in_preparation(event.group_id)
+        group = self._group_preparing_rebalance(event.group_id)
         if group is not None:
             rebalance.end_initial_delay(decision, group, event, self._directory.config)
         return self._result(decision, None)
@@ -275,9 +285,9 @@ class ClassicGroups:
     def expire_joins(self, event: JoinExpired, now_ms: int) -> CoordinatorResult[None]:
         """Start the next generation with the members that have joined."""
         decision = DecisionBuilder(now_ms)
-        group = self._in_preparation(event.group_id)
+        group = self._group_preparing_rebalance(event.group_id)
         if group is not None:
-            rebalance.complete(decision, group)
+            rebalance.complete_join(decision, group)
         return self._result(decision, None)
 
     def expire_syncs(self, event: SyncExpired, now_ms: int) -> CoordinatorResult[None]:
@@ -317,7 +327,7 @@ class ClassicGroups:
             return decision.result(None)
         for record in records:
             if isinstance(record.key, GroupMetadataKey):
-                self._created.pop(record.key.group, None)
+                self._unreplayed_groups.pop(record.key.group, None)
                 group = self._groups.get(record.key.group)
                 if isinstance(group, ClassicGroup):
                     self._return_to_record(decision, group, error)
@@ -327,8 +337,8 @@ class ClassicGroups:
         self, decision: DecisionBuilder, group: ClassicGroup, error: KafkaError
     ) -> None:
         for member in group.soft.members.values():
-            rebalance.release(decision, member, error.code, member.member_id)
-            sessions.end(decision, group.group_id, member.member_id)
+            rebalance.refuse_waiting_requests(decision, member, error.code, member.member_id)
+            sessions.cancel_timer(decision, group.group_id, member.member_id)
         decision.cancel_timer(rebalance.join_key(group))
         decision.cancel_timer(rebalance.sync_key(group))
         self._restore(decision, group)
@@ -337,10 +347,10 @@ class ClassicGroups:
         """Return the function that removes the first member of a group whose creation failed."""
 
         def undo(decision: DecisionBuilder, error: KafkaError) -> None:
-            self._created.pop(created.group_id, None)
+            self._unreplayed_groups.pop(created.group_id, None)
             for member in created.soft.members.values():
-                rebalance.release(decision, member, error.code, member.member_id)
-                sessions.end(decision, created.group_id, member.member_id)
+                rebalance.refuse_waiting_requests(decision, member, error.code, member.member_id)
+                sessions.cancel_timer(decision, created.group_id, member.member_id)
             created.soft = Membership()
 
         return undo
@@ -351,8 +361,8 @@ class ClassicGroups:
         def undo(decision: DecisionBuilder, error: KafkaError) -> None:
             for member in group.soft.members.values():
                 member.assignment = b""
-                sessions.disarm(member)
-                sessions.renew(decision, group.group_id, member, member.session_timeout_ms)
+                sessions.record_timer_expired(member)
+                sessions.extend(decision, group.group_id, member, member.session_timeout_ms)
             text = f"its assignment could not be recorded ({error.code.name})"
             config = self._directory.config
             rebalance.prepare(decision, group, config, RebalanceReason("append-failed", text))
@@ -370,7 +380,7 @@ class ClassicGroups:
         recorded = group.recorded
         group.soft = Membership() if recorded is None else Membership.from_record(recorded)
         for member in group.soft.members.values():
-            sessions.renew(decision, group.group_id, member, member.session_timeout_ms)
+            sessions.extend(decision, group.group_id, member, member.session_timeout_ms)
 
     # Replayers
 
@@ -379,19 +389,19 @@ class ClassicGroups:
     ) -> None:
         """Apply a GroupMetadata record; a null value is a tombstone."""
         group_id = key.group
-        found = self._groups.get(group_id)
+        existing_group = self._groups.get(group_id)
         if value is None:
-            if isinstance(found, ClassicGroup):
+            if isinstance(existing_group, ClassicGroup):
                 del self._groups[group_id]
             return
-        if not isinstance(found, ClassicGroup):
-            found = self._created.pop(group_id, None) or ClassicGroup(group_id)
-            self._groups[group_id] = found
-        found.recorded = with_shared_texts(value)
+        if not isinstance(existing_group, ClassicGroup):
+            existing_group = self._unreplayed_groups.pop(group_id, None) or ClassicGroup(group_id)
+            self._groups[group_id] = existing_group
+        existing_group.recorded = intern_strings(value)
 
     # Lookups
 
-    def _in_preparation(self, group_id: GroupId) -> ClassicGroup | None:
+    def _group_preparing_rebalance(self, group_id: GroupId) -> ClassicGroup | None:
         group = self._groups.get(group_id)
         if isinstance(group, ClassicGroup) and (
             group.soft.state is ClassicState.PREPARING_REBALANCE
@@ -406,10 +416,10 @@ class ClassicGroups:
         group = self._groups.get(request.group_id)
         member_id, generation_id = request.member_id, request.generation_id
         if not isinstance(group, ClassicGroup) or group.is_empty():
-            raise unknown_member(Membership(), action, member_id)
-        member = group.soft.member_of(member_id, request.group_instance_id, action)
+            raise unknown_member_error(Membership(), action, member_id)
+        member = group.soft.find_member(member_id, request.group_instance_id, action)
         if generation_id != group.soft.generation_id:
-            raise other_generation(group.soft, action, member_id, generation_id)
+            raise illegal_generation_error(group.soft, action, member_id, generation_id)
         return group, member
 
 
@@ -429,18 +439,18 @@ def _remove_leaving_member(
     """
     member_id, instance_id = leaving.member_id, leaving.group_instance_id
     if group is None:
-        raise unknown_member(Membership(), "leave", member_id)
+        raise unknown_member_error(Membership(), "leave", member_id)
     soft = group.soft
     if not member_id:
         # Administrators identify a static member by its instance id only.
         if instance_id is None or instance_id not in soft.static_members:
-            raise unknown_instance("leave", member_id, instance_id or "(none)")
+            raise unknown_instance_error("leave", member_id, instance_id or "(none)")
         member_id = soft.static_members[instance_id]
     if member_id in soft.pending_joins:
         soft.remove(member_id)
-        sessions.end(decision, group_id, member_id)
+        sessions.cancel_timer(decision, group_id, member_id)
     else:
-        rebalance.remove_member(decision, group, soft.member_of(member_id, instance_id, "leave"))
+        rebalance.remove_member(decision, group, soft.find_member(member_id, instance_id, "leave"))
     reason = f" ({leaving.reason[:_MAX_QUOTED_CHARACTERS]})" if leaving.reason else ""
     decision.add_event(
         group_id,

@@ -1,4 +1,4 @@
-"""Joining: JoinGroup requests of new, rejoining and returning static members."""
+"""JoinDecision: JoinGroup requests of new, rejoining and returning static members."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kafkalite.groups.classic.member import ClassicMember
 from kafkalite.groups.classic.membership import ClassicState
 from kafkalite.groups.classic.rebalance import (
     RebalanceReason,
-    maybe_complete,
+    complete_join_unless_delayed,
     prepare,
-    prepare_or_complete,
-    release,
+    prepare_or_complete_join,
+    refuse_waiting_requests,
 )
 from kafkalite.groups.classic.refusals import classic_group_error
-from kafkalite.groups.classic.responses import join_refused, joined
+from kafkalite.groups.classic.responses import join_error_response, join_response
 from kafkalite.groups.offsets_topic_records import group_metadata_record
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -41,7 +41,7 @@ _MAX_QUOTED_CHARACTERS = 200
 """The maximum length of a client's reason in an event."""
 
 
-class Joining:
+class JoinDecision:
     """One JoinGroup request to a group."""
 
     __slots__ = (
@@ -74,15 +74,15 @@ class Joining:
         """Return the response, or park the request until its generation starts."""
         soft, request = self._group.soft, self._request
         max_size = self._config.int("group.max.size")
-        if not soft.accepts(request.member_id, max_size):
+        if not soft.has_room_for(request.member_id, max_size):
             soft.remove(request.member_id)
             reason = f"the group has {len(soft.members)} members, the maximum is {max_size}"
             facts = {"rule": "group.max.size", "members": len(soft.members), "limit": max_size}
             return self._refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, reason, facts, member_id="")
-        if not soft.supports(request.protocol_type, [name for name, _ in self._protocols]):
+        if not soft.supports_any_of(request.protocol_type, [name for name, _ in self._protocols]):
             return self._refuse_protocols()
         if not request.member_id:
-            return self._join_as_new()
+            return self._join_new_member()
         if request.member_id in soft.pending_joins:
             if request.group_instance_id is not None:
                 reason = "its member id was issued to a member without an instance id"
@@ -96,7 +96,7 @@ class Joining:
     ) -> JoinGroupResponse:
         error = classic_group_error(code, "join", self._request.member_id, reason, facts)
         self._decision.add_refusal(self._group.group_id, error)
-        return join_refused(code, member_id)
+        return join_error_response(code, member_id)
 
     def _refuse_protocols(self) -> JoinGroupResponse:
         soft, request = self._group.soft, self._request
@@ -115,7 +115,7 @@ class Joining:
         code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return self._refuse(code, reason, facts, member_id=request.member_id)
 
-    def _join_as_new(self) -> JoinGroupResponse | ParkedRequest:
+    def _join_new_member(self) -> JoinGroupResponse | ParkedRequest:
         soft, request = self._group.soft, self._request
         instance_id = request.group_instance_id
         prefix = self._caller.client_id if instance_id is None else instance_id
@@ -125,10 +125,10 @@ class Joining:
             return self._add(member_id) if old_id is None else self._replace(old_id, member_id)
         if self._caller.requires_known_member_id:
             soft.pending_joins.add(member_id)
-            sessions.renew_pending(
+            sessions.set_pending_join_timer(
                 self._decision, self._group.group_id, member_id, request.session_timeout_ms
             )
-            return join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            return join_error_response(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         return self._add(member_id)
 
     def _add(self, member_id: MemberId) -> ParkedRequest:
@@ -151,21 +151,23 @@ class Joining:
             group.soft.new_member_added = True
         group.soft.add(member)
         parked = self._park(member)
-        sessions.renew(self._decision, group.group_id, member, sessions.NEW_MEMBER_JOIN_TIMEOUT_MS)
-        named = "" if member.group_instance_id is None else f" of {member.group_instance_id}"
+        sessions.extend(self._decision, group.group_id, member, sessions.NEW_MEMBER_JOIN_TIMEOUT_MS)
+        instance_text = (
+            "" if member.group_instance_id is None else f" of {member.group_instance_id}"
+        )
         self._decision.add_event(
             group.group_id,
             "joined",
-            f"member {member_id}{named} joined group {group.group_id}{self._reason()}",
+            f"member {member_id}{instance_text} joined group {group.group_id}{self._reason()}",
             member_id=member_id,
             group_instance_id=member.group_instance_id,
             client_id=member.client_id,
             client_host=member.client_host,
         )
         reason = RebalanceReason(
-            "new-member", f"{member_id}{named} joined{self._reason()}", [member_id]
+            "new-member", f"{member_id}{instance_text} joined{self._reason()}", [member_id]
         )
-        prepare_or_complete(self._decision, group, self._config, reason)
+        prepare_or_complete_join(self._decision, group, self._config, reason)
         return parked
 
     def _reason(self) -> str:
@@ -176,28 +178,28 @@ class Joining:
     def _rejoin(self) -> JoinGroupResponse | ParkedRequest:
         soft, request = self._group.soft, self._request
         try:
-            member = soft.member_of(request.member_id, request.group_instance_id, "join")
+            member = soft.find_member(request.member_id, request.group_instance_id, "join")
         except KafkaError as refusal:
             self._decision.add_refusal(self._group.group_id, refusal)
-            return join_refused(refusal.code, request.member_id)
+            return join_error_response(refusal.code, request.member_id)
         is_leader = soft.is_leader(member.member_id)
-        is_same = member.protocols == self._protocols
-        if soft.state is ClassicState.COMPLETING_REBALANCE and is_same:
+        has_same_protocols = member.protocols == self._protocols
+        if soft.state is ClassicState.COMPLETING_REBALANCE and has_same_protocols:
             # Perhaps the member did not receive the response to its last join: repeat the response.
-            return joined(soft, member.member_id, with_members=is_leader)
-        if soft.state is ClassicState.STABLE and is_same and not is_leader:
-            return joined(soft, member.member_id, with_members=False)
+            return join_response(soft, member.member_id, with_members=is_leader)
+        if soft.state is ClassicState.STABLE and has_same_protocols and not is_leader:
+            return join_response(soft, member.member_id, with_members=False)
         # A leader that rejoins requests a rebalance, for example because topics have changed.
         member_id = member.member_id
         reason = RebalanceReason(
             "leader-rejoined", f"its leader {member_id} rejoined{self._reason()}", [member_id]
         )
-        if not is_same:
+        if not has_same_protocols:
             text = f"{member_id} changed its protocols or subscription{self._reason()}"
             reason = RebalanceReason("member-changed", text, [member_id])
         self._update(member)
         parked = self._park(member)
-        prepare_or_complete(self._decision, self._group, self._config, reason)
+        prepare_or_complete_join(self._decision, self._group, self._config, reason)
         return parked
 
     def _replace(self, old_id: MemberId, new_id: MemberId) -> JoinGroupResponse | ParkedRequest:
@@ -207,11 +209,11 @@ class Joining:
         leader_before = soft.leader_id
         old = soft.members[old_id]
         values_before = (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
-        release(decision, old, ErrorCode.FENCED_INSTANCE_ID, old_id)
-        sessions.end(decision, group.group_id, old_id)
+        refuse_waiting_requests(decision, old, ErrorCode.FENCED_INSTANCE_ID, old_id)
+        sessions.cancel_timer(decision, group.group_id, old_id)
         member = soft.replace_static(old_id, new_id)
         self._update(member)
-        sessions.renew(decision, group.group_id, member, member.session_timeout_ms)
+        sessions.extend(decision, group.group_id, member, member.session_timeout_ms)
         instance_id = member.group_instance_id
         decision.add_event(
             group.group_id,
@@ -228,12 +230,12 @@ class Joining:
             decision.record(record, self._undo_replacement(new_id, old_id, *values_before))
             if not self._caller.supports_skipping_assignment:
                 # A client of this version cannot skip the assignment, so it must not be the leader.
-                return joined(soft, new_id, with_members=False, leader=leader_before)
+                return join_response(soft, new_id, with_members=False, leader=leader_before)
             is_leader = soft.is_leader(new_id)
-            return joined(soft, new_id, with_members=is_leader, skip_assignment=is_leader)
+            return join_response(soft, new_id, with_members=is_leader, skip_assignment=is_leader)
         parked = self._park(member)
         if soft.state is ClassicState.PREPARING_REBALANCE:
-            maybe_complete(decision, group)
+            complete_join_unless_delayed(decision, group)
         else:
             text = f"instance {instance_id} returned as {new_id} during the rebalance"
             if soft.state is ClassicState.STABLE:
@@ -263,7 +265,7 @@ class Joining:
             group.soft.update(member, protocols)
             member.rebalance_timeout_ms = rebalance_timeout_ms
             member.session_timeout_ms = session_timeout_ms
-            sessions.renew(decision, group.group_id, member, session_timeout_ms)
+            sessions.extend(decision, group.group_id, member, session_timeout_ms)
 
         return undo
 
@@ -275,7 +277,7 @@ class Joining:
     def _park(self, member: ClassicMember) -> ParkedRequest:
         if member.awaiting_join is not None:
             # The client resent the request on a new connection; the earlier one must be answered.
-            refusal = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+            refusal = join_error_response(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
             self._decision.reply(member.awaiting_join, refusal)
         member.awaiting_join = self._directory.next_ticket()
         return ParkedRequest(member.awaiting_join)

@@ -11,21 +11,32 @@ if TYPE_CHECKING:
     from kafkalite.coordinator.contract import Ticket
     from kafkalite.groups.group import MemberId
 
-UNARMED = 1 << 62
-"""`armed_ms` of a member without a session timer: later than any deadline."""
+NO_TIMER_MS = 1 << 62
+"""`timer_deadline_ms` of a member without a session timer: later than any deadline."""
 
 
 class ClassicMember:
     """A member and its waiting requests; all of it is soft state.
 
-    `deadline_ms` is the end of the session, `armed_ms` the time of its timer. A heartbeat changes
-    only the deadline. When the timer expires before the deadline, it is set again.
+    `deadline_ms` is the end of the session, `timer_deadline_ms` the time of its timer. A heartbeat
+    changes only the deadline. When the timer expires before the deadline, it is set again.
     """
 
     __slots__ = (
-        "armed_ms", "assignment", "awaiting_join", "awaiting_sync", "client_host", "client_id",
-        "deadline_ms", "group_instance_id", "is_new", "member_id", "protocol_type", "protocols",
-        "rebalance_timeout_ms", "session_timeout_ms",
+        "assignment",
+        "awaiting_join",
+        "awaiting_sync",
+        "client_host",
+        "client_id",
+        "deadline_ms",
+        "group_instance_id",
+        "is_new",
+        "member_id",
+        "protocol_type",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "timer_deadline_ms",
     )  # fmt: skip
 
     def __init__(
@@ -55,7 +66,7 @@ class ClassicMember:
         self.is_new = False
         """Whether it joined after the generation started, so it cannot send heartbeats yet."""
         self.deadline_ms = 0
-        self.armed_ms = UNARMED
+        self.timer_deadline_ms = NO_TIMER_MS
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """Return the member's metadata for a protocol, b"" if it does not support it."""

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.runtime import java_string_hash
 from kafkalite.groups.classic.member import ClassicMember
-from kafkalite.groups.classic.refusals import fenced_instance, unknown_instance, unknown_member
+from kafkalite.groups.classic.refusals import (
+    fenced_instance_error,
+    unknown_instance_error,
+    unknown_member_error,
+)
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.records.group_metadata import GroupMetadataValue
 
@@ -194,7 +198,7 @@ class Membership:
         """Whether this member is the leader."""
         return member_id == self.leader_id
 
-    def member_of(
+    def find_member(
         self, member_id: MemberId, group_instance_id: str | None, action: str
     ) -> ClassicMember:
         """Return the member of a request; raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
@@ -202,14 +206,14 @@ class Membership:
         `action` names the request in explanations, such as "heartbeat".
         """
         if group_instance_id is not None:
-            known = self.static_members.get(group_instance_id)
-            if known is None:
-                raise unknown_instance(action, member_id, group_instance_id)
-            if known != member_id:
-                raise fenced_instance(action, member_id, group_instance_id, known)
+            current_id = self.static_members.get(group_instance_id)
+            if current_id is None:
+                raise unknown_instance_error(action, member_id, group_instance_id)
+            if current_id != member_id:
+                raise fenced_instance_error(action, member_id, group_instance_id, current_id)
         member = self.members.get(member_id)
         if member is None:
-            raise unknown_member(self, action, member_id)
+            raise unknown_member_error(self, action, member_id)
         return member
 
     def subscribed_topics(self) -> frozenset[str] | None:
@@ -238,7 +242,7 @@ class Membership:
         # In most groups all members have the same topics and can share one set.
         return topics.pop() if len(topics) == 1 else frozenset().union(*topics)
 
-    def accepts(self, member_id: MemberId, max_size: int) -> bool:
+    def has_room_for(self, member_id: MemberId, max_size: int) -> bool:
         """Whether this member, which may be in the group already, fits into the maximum size."""
         if self.state is ClassicState.EMPTY:
             return True
@@ -250,7 +254,7 @@ class Membership:
             return self.joined_count() < max_size
         return member is not None or len(self.members) < max_size
 
-    def supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
+    def supports_any_of(self, protocol_type: str, protocols: Collection[str]) -> bool:
         """Whether all members support one of these protocols."""
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type) and bool(protocols)
@@ -309,8 +313,8 @@ class Membership:
     def replace_static(self, old_id: MemberId, new_id: MemberId) -> ClassicMember:
         """Give a static member a new id; it keeps its role and its assignment.
 
-        `pending_syncs` retains the old id, as in Kafka: its SyncGroup never comes, and the group
-        rebalances when the sync timer expires.
+        `pending_syncs` retains the old id, as in Kafka: no SyncGroup arrives for that id, and the
+        group rebalances when the sync timer expires.
         """
         old = self.members.pop(old_id)
         new = ClassicMember(

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.groups.classic import sessions
 from kafkalite.groups.classic.membership import ClassicState
-from kafkalite.groups.classic.responses import join_refused, joined, sync_refused
+from kafkalite.groups.classic.responses import (
+    join_error_response,
+    join_response,
+    sync_error_response,
+)
 from kafkalite.groups.offsets_topic_records import group_metadata_record
 from kafkalite.protocol.error_codes import ErrorCode
 
@@ -75,14 +79,14 @@ _MAY_REBALANCE = frozenset(
 )
 
 
-def prepare_or_complete(
+def prepare_or_complete_join(
     decision: DecisionBuilder, group: ClassicGroup, config: BrokerConfig, reason: RebalanceReason
 ) -> None:
-    """Start a rebalance, or complete the current join phase if all members have joined."""
+    """Start a rebalance. A join phase that runs already is completed if all members have joined."""
     if group.soft.state in _MAY_REBALANCE:
         prepare(decision, group, config, reason)
     else:
-        maybe_complete(decision, group)
+        complete_join_unless_delayed(decision, group)
 
 
 def prepare(
@@ -96,7 +100,7 @@ def prepare(
     """
     soft = group.soft
     if soft.state is ClassicState.COMPLETING_REBALANCE:
-        release_syncs(decision, group, ErrorCode.REBALANCE_IN_PROGRESS)
+        cancel_syncs(decision, group, ErrorCode.REBALANCE_IN_PROGRESS)
     decision.cancel_timer(sync_key(group))
     soft.pending_syncs.clear()
     is_initial = soft.state is ClassicState.EMPTY
@@ -108,9 +112,9 @@ def prepare(
         event = InitialDelayEnded(group.group_id, delay_ms, remaining_ms)
         decision.set_timer(join_key(group), decision.now_ms + delay_ms, event)
     elif soft.has_all_members_joined():
-        complete(decision, group)
+        complete_join(decision, group)
     else:
-        await_joins(decision, group)
+        set_join_timer(decision, group)
 
 
 def _add_rebalance_event(
@@ -130,13 +134,13 @@ def _add_rebalance_event(
     )
 
 
-def await_joins(decision: DecisionBuilder, group: ClassicGroup) -> None:
+def set_join_timer(decision: DecisionBuilder, group: ClassicGroup) -> None:
     """Set the timer that completes the join phase after the group's rebalance timeout."""
     deadline_ms = decision.now_ms + group.soft.rebalance_timeout_ms()
     decision.set_timer(join_key(group), deadline_ms, JoinExpired(group.group_id))
 
 
-def maybe_complete(decision: DecisionBuilder, group: ClassicGroup) -> None:
+def complete_join_unless_delayed(decision: DecisionBuilder, group: ClassicGroup) -> None:
     """Complete the join phase if all members have joined and no initial delay is running."""
     soft = group.soft
     if (
@@ -144,17 +148,17 @@ def maybe_complete(decision: DecisionBuilder, group: ClassicGroup) -> None:
         and soft.previous_state is not ClassicState.EMPTY
         and soft.has_all_members_joined()
     ):
-        complete(decision, group)
+        complete_join(decision, group)
 
 
-def complete_if_all_joined(decision: DecisionBuilder, group: ClassicGroup) -> None:
+def complete_join_if_all_joined(decision: DecisionBuilder, group: ClassicGroup) -> None:
     """Complete the join phase if all members have joined, even during an initial delay.
 
     This applies when a session expires, but not when a member leaves or joins.
     """
     soft = group.soft
     if soft.state is ClassicState.PREPARING_REBALANCE and soft.has_all_members_joined():
-        complete(decision, group)
+        complete_join(decision, group)
 
 
 def end_initial_delay(
@@ -163,7 +167,7 @@ def end_initial_delay(
     """Extend the delay if a member has joined and time remains, otherwise complete."""
     soft = group.soft
     if not soft.new_member_added or event.remaining_ms == 0:
-        complete(decision, group)
+        complete_join(decision, group)
         return
     soft.new_member_added = False
     delay_ms = min(config.int("group.initial.rebalance.delay.ms"), event.remaining_ms)
@@ -175,7 +179,7 @@ def end_initial_delay(
     )
 
 
-def complete(decision: DecisionBuilder, group: ClassicGroup) -> None:
+def complete_join(decision: DecisionBuilder, group: ClassicGroup) -> None:
     """End the join phase: remove absent dynamic members, start the next generation."""
     soft = group.soft
     decision.cancel_timer(join_key(group))
@@ -186,27 +190,27 @@ def complete(decision: DecisionBuilder, group: ClassicGroup) -> None:
     ]
     for member in absent:
         soft.remove(member.member_id)
-        sessions.end(decision, group.group_id, member.member_id)
+        sessions.cancel_timer(decision, group.group_id, member.member_id)
     if not soft.elect_leader() and soft.members:
         # Only static members remain and none has joined: wait until their sessions expire.
-        await_joins(decision, group)
+        set_join_timer(decision, group)
         return
     soft.begin_generation(decision.now_ms)
     _add_generation_event(decision, group, [member.member_id for member in absent])
     if soft.state is ClassicState.EMPTY:
         record = group_metadata_record(group.group_id, soft.to_record({}))
-        decision.record(record, _stay_empty)
+        decision.record(record, _keep_group_empty)
         return
     for member in soft.members.values():
         answer_join(decision, group, member)
-        sessions.renew(decision, group.group_id, member, member.session_timeout_ms)
+        sessions.extend(decision, group.group_id, member, member.session_timeout_ms)
         member.is_new = False
         soft.pending_syncs.add(member.member_id)
     event = SyncExpired(group.group_id, soft.generation_id)
     decision.set_timer(sync_key(group), decision.now_ms + soft.rebalance_timeout_ms(), event)
 
 
-def _stay_empty(decision: DecisionBuilder, error: KafkaError) -> None:
+def _keep_group_empty(decision: DecisionBuilder, error: KafkaError) -> None:
     """Keep the group Empty although the append of its record failed.
 
     After a restart its last members would exist again until their sessions expire.
@@ -217,7 +221,9 @@ def _add_generation_event(
     decision: DecisionBuilder, group: ClassicGroup, absent: Sequence[MemberId]
 ) -> None:
     soft = group.soft
-    without = f", without {', '.join(absent[:_MAX_NAMED])}, which did not rejoin" if absent else ""
+    absent_text = (
+        f", without {', '.join(absent[:_MAX_NAMED])}, which did not rejoin" if absent else ""
+    )
     text = (
         f"generation {soft.generation_id} of group {group.group_id} begins with "
         f"{len(soft.members)} member(s), led by {soft.leader_id}, protocol {soft.protocol_name}"
@@ -227,7 +233,7 @@ def _add_generation_event(
     decision.add_event(
         group.group_id,
         "generation",
-        text + without,
+        text + absent_text,
         generation=soft.generation_id,
         members=list(soft.members)[:_MAX_NAMED],
         count=len(soft.members),
@@ -241,41 +247,41 @@ def answer_join(decision: DecisionBuilder, group: ClassicGroup, member: ClassicM
     """Answer a waiting JoinGroup, if there is one, with the current generation."""
     if member.awaiting_join is not None:
         is_leader = group.soft.is_leader(member.member_id)
-        response = joined(group.soft, member.member_id, with_members=is_leader)
+        response = join_response(group.soft, member.member_id, with_members=is_leader)
         decision.reply(member.awaiting_join, response)
         member.awaiting_join = None
 
 
-def release_syncs(decision: DecisionBuilder, group: ClassicGroup, code: ErrorCode) -> None:
+def cancel_syncs(decision: DecisionBuilder, group: ClassicGroup, code: ErrorCode) -> None:
     """Clear all assignments, and answer waiting SyncGroups with an error."""
     for member in group.soft.members.values():
         member.assignment = b""
         if member.awaiting_sync is not None:
-            decision.reply(member.awaiting_sync, sync_refused(code))
+            decision.reply(member.awaiting_sync, sync_error_response(code))
             member.awaiting_sync = None
-            sessions.renew(decision, group.group_id, member, member.session_timeout_ms)
+            sessions.extend(decision, group.group_id, member, member.session_timeout_ms)
 
 
-def release(
+def refuse_waiting_requests(
     decision: DecisionBuilder, member: ClassicMember, code: ErrorCode, member_id: str
 ) -> None:
     """Answer the waiting requests of a removed member with an error."""
     if member.awaiting_join is not None:
-        decision.reply(member.awaiting_join, join_refused(code, member_id))
+        decision.reply(member.awaiting_join, join_error_response(code, member_id))
         member.awaiting_join = None
     if member.awaiting_sync is not None:
-        decision.reply(member.awaiting_sync, sync_refused(code))
+        decision.reply(member.awaiting_sync, sync_error_response(code))
         member.awaiting_sync = None
 
 
 def remove_member(decision: DecisionBuilder, group: ClassicGroup, member: ClassicMember) -> None:
     """Remove a member and answer its waiting requests; the caller rebalances."""
-    release(decision, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
+    refuse_waiting_requests(decision, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
     group.soft.remove(member.member_id)
-    sessions.end(decision, group.group_id, member.member_id)
+    sessions.cancel_timer(decision, group.group_id, member.member_id)
 
 
-def sync_received(decision: DecisionBuilder, group: ClassicGroup, member: ClassicMember) -> None:
+def record_sync(decision: DecisionBuilder, group: ClassicGroup, member: ClassicMember) -> None:
     """Record that a member has sent SyncGroup in this generation."""
     pending = group.soft.pending_syncs
     pending.discard(member.member_id)
@@ -291,10 +297,10 @@ def expire_syncs(
     awaits_syncs = soft.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
     if not awaits_syncs or event.generation_id != soft.generation_id or not soft.pending_syncs:
         return
-    silent = sorted(soft.pending_syncs)
-    for member_id in silent:
+    members_without_sync = sorted(soft.pending_syncs)
+    for member_id in members_without_sync:
         soft.remove(member_id)
-        sessions.end(decision, group.group_id, member_id)
+        sessions.cancel_timer(decision, group.group_id, member_id)
         decision.add_event(
             group.group_id,
             "expired",
@@ -303,5 +309,5 @@ def expire_syncs(
             member_id=member_id,
             generation=soft.generation_id,
         )
-    text = f"{len(silent)} member(s) sent no SyncGroup in time"
-    prepare(decision, group, config, RebalanceReason("sync-timeout", text, silent))
+    text = f"{len(members_without_sync)} member(s) sent no SyncGroup in time"
+    prepare(decision, group, config, RebalanceReason("sync-timeout", text, members_without_sync))

@@ -25,7 +25,7 @@ def classic_group_error(
     return KafkaError(code, f"{action} {member} refused: {reason}", all_facts)
 
 
-def unknown_member(soft: Membership, action: str, member_id: MemberId) -> KafkaError:
+def unknown_member_error(soft: Membership, action: str, member_id: MemberId) -> KafkaError:
     """Return the error for a member that is not in the group."""
     reason = (
         f"it is not a member of the group, which is {soft.state.value} with "
@@ -35,14 +35,14 @@ def unknown_member(soft: Membership, action: str, member_id: MemberId) -> KafkaE
     return classic_group_error(ErrorCode.UNKNOWN_MEMBER_ID, action, member_id, reason, facts)
 
 
-def unknown_instance(action: str, member_id: MemberId, instance_id: str) -> KafkaError:
+def unknown_instance_error(action: str, member_id: MemberId, instance_id: str) -> KafkaError:
     """Return the error for a static member whose instance id is not in the group."""
     reason = f"no member of the group has the instance id {instance_id}"
     facts = {"rule": "group-instance-id", "group_instance_id": instance_id}
     return classic_group_error(ErrorCode.UNKNOWN_MEMBER_ID, action, member_id, reason, facts)
 
 
-def fenced_instance(
+def fenced_instance_error(
     action: str, member_id: MemberId, instance_id: str, owner: MemberId
 ) -> KafkaError:
     """Return the error for a static member whose instance id has a newer member (KIP-345)."""
@@ -51,30 +51,28 @@ def fenced_instance(
     return classic_group_error(ErrorCode.FENCED_INSTANCE_ID, action, member_id, reason, facts)
 
 
-def other_generation(
-    soft: Membership, action: str, member_id: MemberId, claimed: int
+def illegal_generation_error(
+    soft: Membership, action: str, member_id: MemberId, received: int
 ) -> KafkaError:
     """Return the error for a request with another generation than the group's."""
-    known = soft.generation_id
-    since = "" if soft.state_timestamp_ms is None else time_of_day(soft.state_timestamp_ms)
+    current = soft.generation_id
     reason = (
-        f"its generation is {claimed}, the group's is {known}, {soft.state.value} since {since} "
+        f"its generation is {received}, the group's is {current}, {_state_text(soft)} "
         "(rule generation)"
     )
     facts = {
         "rule": "generation",
-        "generation": claimed,
-        "group_generation": known,
+        "generation": received,
+        "group_generation": current,
         "state": soft.state.value,
         "since_ms": soft.state_timestamp_ms,
     }
     return classic_group_error(ErrorCode.ILLEGAL_GENERATION, action, member_id, reason, facts)
 
 
-def in_rebalance(soft: Membership, action: str, member_id: MemberId) -> KafkaError:
+def rebalance_in_progress_error(soft: Membership, action: str, member_id: MemberId) -> KafkaError:
     """Return the error for a request that must wait for the end of the rebalance."""
-    since = "" if soft.state_timestamp_ms is None else time_of_day(soft.state_timestamp_ms)
-    reason = f"the group is {soft.state.value} since {since} (rule rebalance)"
+    reason = f"the group is {_state_text(soft)} (rule rebalance)"
     facts = {
         "rule": "rebalance",
         "group_generation": soft.generation_id,
@@ -84,7 +82,7 @@ def in_rebalance(soft: Membership, action: str, member_id: MemberId) -> KafkaErr
     return classic_group_error(ErrorCode.REBALANCE_IN_PROGRESS, action, member_id, reason, facts)
 
 
-def non_empty(soft: Membership, action: str) -> KafkaError:
+def non_empty_group_error(soft: Membership, action: str) -> KafkaError:
     """Return the error for an action that needs a group without members."""
     state, count = soft.state.value, len(soft.members)
     facts = {"rule": "empty-group", "action": action, "state": state, "members": count}
@@ -92,11 +90,21 @@ def non_empty(soft: Membership, action: str) -> KafkaError:
     return KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{action} refused: {reason}", facts)
 
 
-def check_protocol(member_id: MemberId, claimed: str | None, known: str | None) -> None:
+def _state_text(soft: Membership) -> str:
+    """Return the state and the time of the last change of state, if it is known."""
+    since_ms = soft.state_timestamp_ms
+    return (
+        soft.state.value
+        if since_ms is None
+        else f"{soft.state.value} since {time_of_day(since_ms)}"
+    )
+
+
+def check_protocol(member_id: MemberId, received: str | None, current: str | None) -> None:
     """Raise an error for a SyncGroup with another protocol than the group's, if it has one."""
-    if claimed is not None and known is not None and claimed != known:
-        reason = f"its protocol is {claimed}, the group's is {known}"
-        facts = {"rule": "protocol", "protocol": claimed, "group_protocol": known}
+    if received is not None and current is not None and received != current:
+        reason = f"its protocol is {received}, the group's is {current}"
+        facts = {"rule": "protocol", "protocol": received, "group_protocol": current}
         raise classic_group_error(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "sync", member_id, reason, facts
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NO_GENERATION = -1
 
 
-def join_refused(code: ErrorCode, member_id: MemberId = "") -> JoinGroupResponse:
+def join_error_response(code: ErrorCode, member_id: MemberId = "") -> JoinGroupResponse:
     """Return a JoinGroup response with an error."""
     return JoinGroupResponse(
         error_code=code,
@@ -29,7 +29,7 @@ def join_refused(code: ErrorCode, member_id: MemberId = "") -> JoinGroupResponse
     )
 
 
-def joined(
+def join_response(
     soft: Membership,
     member_id: MemberId,
     *,
@@ -60,14 +60,14 @@ def joined(
     )
 
 
-def sync_refused(code: ErrorCode) -> SyncGroupResponse:
+def sync_error_response(code: ErrorCode) -> SyncGroupResponse:
     """Return a SyncGroup response with an error."""
     return SyncGroupResponse(
         error_code=code, protocol_type=None, protocol_name=None, assignment=b""
     )
 
 
-def synced(soft: Membership, member: ClassicMember) -> SyncGroupResponse:
+def sync_response(soft: Membership, member: ClassicMember) -> SyncGroupResponse:
     """Return the SyncGroup response with a member's assignment."""
     return SyncGroupResponse(
         error_code=ErrorCode.NONE,

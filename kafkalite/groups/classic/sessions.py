@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalite.groups.classic.member import UNARMED
+from kafkalite.groups.classic.member import NO_TIMER_MS
 
 if TYPE_CHECKING:
     from kafkalite.groups.classic.decision import DecisionBuilder
@@ -24,27 +24,27 @@ class SessionExpired:
     member_id: MemberId
 
 
-def renew(
+def extend(
     decision: DecisionBuilder, group_id: GroupId, member: ClassicMember, timeout_ms: int
 ) -> None:
     """Extend a member's session to `timeout_ms` from now.
 
-    An earlier timer is not changed: when it expires, it sees the new deadline.
+    An earlier timer is not changed: when it expires, the new deadline is checked.
     """
     deadline_ms = decision.now_ms + timeout_ms
     member.deadline_ms = deadline_ms
-    if deadline_ms < member.armed_ms:
-        arm(decision, group_id, member)
+    if deadline_ms < member.timer_deadline_ms:
+        set_timer(decision, group_id, member)
 
 
-def arm(decision: DecisionBuilder, group_id: GroupId, member: ClassicMember) -> None:
+def set_timer(decision: DecisionBuilder, group_id: GroupId, member: ClassicMember) -> None:
     """Set the timer for the end of a member's session."""
-    member.armed_ms = member.deadline_ms
+    member.timer_deadline_ms = member.deadline_ms
     event = SessionExpired(group_id, member.member_id)
     decision.set_timer(event, member.deadline_ms, event)
 
 
-def renew_pending(
+def set_pending_join_timer(
     decision: DecisionBuilder, group_id: GroupId, member_id: MemberId, session_timeout_ms: int
 ) -> None:
     """Keep a pending member id valid for one session timeout."""
@@ -52,11 +52,11 @@ def renew_pending(
     decision.set_timer(event, decision.now_ms + session_timeout_ms, event)
 
 
-def end(decision: DecisionBuilder, group_id: GroupId, member_id: MemberId) -> None:
+def cancel_timer(decision: DecisionBuilder, group_id: GroupId, member_id: MemberId) -> None:
     """Cancel a member's timer."""
     decision.cancel_timer(SessionExpired(group_id, member_id))
 
 
-def disarm(member: ClassicMember) -> None:
+def record_timer_expired(member: ClassicMember) -> None:
     """Record that a member's timer has expired."""
-    member.armed_ms = UNARMED
+    member.timer_deadline_ms = NO_TIMER_MS

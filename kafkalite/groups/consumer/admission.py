@@ -15,12 +15,12 @@ from kafkalite.groups.consumer import consumer_group_records as records
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberMetadata
 from kafkalite.groups.group import GroupType
-from kafkalite.groups.migration.upgrade import UpgradedGroup, upgraded
+from kafkalite.groups.migration.upgrade import UpgradedGroup, upgrade_group
 from kafkalite.groups.modern.admission import (
     check_epoch,
     find_group_of_heartbeat,
     find_member,
-    group_is_full,
+    group_full_error,
 )
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from kafkalite.protocol.error_codes import ErrorCode
@@ -28,7 +28,7 @@ from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkalite.groups.consumer.member import OwnedPartitions
-    from kafkalite.groups.consumer.reconcile import Reported
+    from kafkalite.groups.consumer.reconcile import ReportedPartitions
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import GroupId, MemberId, Record
 
@@ -42,12 +42,12 @@ class Identity:
     member_id: MemberId
     instance_id: str | None
     member_epoch: int
-    reported: Reported | None
+    reported: ReportedPartitions | None
     """The partitions that it reports to own; None if it reports none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
+class AdmittedMember:
     """A member's state before its heartbeat, and records to write for its admission."""
 
     stored: MemberMetadata
@@ -57,7 +57,7 @@ class Admitted:
     records: tuple[Record, ...] = ()
 
 
-def find_or_open_group(
+def find_or_create_group(
     directory: GroupDirectory, group_id: GroupId, *, is_joining: bool
 ) -> UpgradedGroup:
     """Return the group of a heartbeat, or a new group if the first member joins.
@@ -71,42 +71,42 @@ def find_or_open_group(
         if isinstance(group, ClassicGroup):
             if group.is_empty():
                 return UpgradedGroup(ConsumerGroup(group_id, directory), group.tombstones())
-            return upgraded(group, directory)
+            return upgrade_group(group, directory)
     return UpgradedGroup(find_group_of_heartbeat(directory.groups, group_id, ConsumerGroup))
 
 
-def check_room(group: ConsumerGroup, member: Identity, max_size: int) -> None:
+def check_max_size(group: ConsumerGroup, member: Identity, max_size: int) -> None:
     """Raise KafkaError(GROUP_MAX_SIZE_REACHED) if a new member exceeds the maximum size."""
     if (
         len(group.members) >= max_size
         and member.member_id not in group.members
         and member.instance_id not in group.static_members
     ):
-        raise group_is_full(group, member.member_id, max_size)
+        raise group_full_error(group, member.member_id, max_size)
 
 
-def admit(group: ConsumerGroup, member: Identity) -> Admitted:
+def admit(group: ConsumerGroup, member: Identity) -> AdmittedMember:
     """Return the member's state; raises KafkaError for a wrong id, instance id or epoch."""
     if member.instance_id is not None:
         return _admit_static(group, member, member.instance_id)
     current = group.current_of(member.member_id)
     if member.member_epoch == JOIN_EPOCH:
         stored = group.members.get(member.member_id, _NEW_MEMBER)
-        return Admitted(stored=stored, current=current)
+        return AdmittedMember(stored=stored, current=current)
     stored = find_member(group, member.member_id)
     _check_epoch(member, current)
-    return Admitted(stored=stored, current=current)
+    return AdmittedMember(stored=stored, current=current)
 
 
-def _admit_static(group: ConsumerGroup, member: Identity, instance_id: str) -> Admitted:
+def _admit_static(group: ConsumerGroup, member: Identity, instance_id: str) -> AdmittedMember:
     holder = group.static_members.get(instance_id)
     if member.member_epoch != JOIN_EPOCH:
         check_holds_instance(group, member.member_id, instance_id)
         current = group.current_of(member.member_id)
         _check_epoch(member, current)
-        return Admitted(stored=group.members[member.member_id], current=current)
+        return AdmittedMember(stored=group.members[member.member_id], current=current)
     if holder is None:
-        return Admitted(
+        return AdmittedMember(
             stored=group.members.get(member.member_id, _NEW_MEMBER),
             current=group.current_of(member.member_id),
         )
@@ -127,7 +127,7 @@ def _admit_static(group: ConsumerGroup, member: Identity, instance_id: str) -> A
     return take_over(group, holder, member.member_id)
 
 
-def take_over(group: ConsumerGroup, holder: MemberId, member_id: MemberId) -> Admitted:
+def take_over(group: ConsumerGroup, holder: MemberId, member_id: MemberId) -> AdmittedMember:
     """Replace the previous member of an instance id by another member id."""
     stored = group.members[holder]
     held_before = group.current_of(holder)
@@ -138,9 +138,9 @@ def take_over(group: ConsumerGroup, holder: MemberId, member_id: MemberId) -> Ad
         is_join_confirmed=False,
         revocation=held_before.revocation
         if held_before.member_epoch == STATIC_LEAVE_EPOCH
-        else held_before.revocation.left_temporarily(held_before.member_epoch, revoked=False),
+        else held_before.revocation.after_temporary_leave(held_before.member_epoch, revoked=False),
     )
-    return Admitted(
+    return AdmittedMember(
         stored=stored,
         current=current,
         replaces=holder,
@@ -182,13 +182,15 @@ def _check_epoch(member: Identity, current: CurrentAssignment) -> None:
     )
 
 
-def _is_within(reported: Reported | None, assigned: OwnedPartitions) -> bool:
+def _is_within(reported: ReportedPartitions | None, assigned: OwnedPartitions) -> bool:
     return reported is not None and all(
         partitions <= assigned.get(topic_id, {}).keys() for topic_id, partitions in reported.items()
     )
 
 
-def named_member(group: ConsumerGroup, member_id: MemberId, instance_id: str | None) -> MemberId:
+def find_leaving_member(
+    group: ConsumerGroup, member_id: MemberId, instance_id: str | None
+) -> MemberId:
     """Return the member id of a LeaveGroup entry; it may name only the instance id."""
     if instance_id is None:
         find_member(group, member_id)

@@ -119,16 +119,16 @@ def member_metadata_record(
     )
 
 
-def _names_of(names: Sequence[str]) -> frozenset[str]:
+def _shared_name_set(names: Sequence[str]) -> frozenset[str]:
     """Return the set of these names; members with the same topics share one set.
 
     Large sets are not cached, to save memory.
     """
-    return _shared_names(tuple(names)) if len(names) <= _MAX_SHARED_NAMES else frozenset(names)
+    return _cached_name_set(tuple(names)) if len(names) <= _MAX_SHARED_NAMES else frozenset(names)
 
 
 @lru_cache(_MAX_CACHED_NAME_SETS)
-def _shared_names(names: tuple[str, ...]) -> frozenset[str]:
+def _cached_name_set(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(names)
 
 
@@ -140,7 +140,7 @@ def member_metadata_of(value: ConsumerGroupMemberMetadataValue) -> MemberMetadat
         rack_id=value.rack_id,
         client_id=intern(value.client_id),
         client_host=intern(value.client_host),
-        topic_names=_names_of(value.subscribed_topic_names),
+        topic_names=_shared_name_set(value.subscribed_topic_names),
         topic_regex=value.subscribed_topic_regex,
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.server_assignor,
@@ -166,7 +166,7 @@ def target_assignment_record(group_id: GroupId, member_id: MemberId, target: Ass
 def target_assignment_of(value: ConsumerGroupTargetAssignmentMemberValue) -> Assignment:
     """Return the target assignment of a record value."""
     return {
-        _shared_id(topic.topic_id): _partitions_of(topic.partitions)
+        _shared_id(topic.topic_id): _shared_partition_set(topic.partitions)
         for topic in value.topic_partitions
         if topic.partitions
     }
@@ -206,13 +206,13 @@ def current_assignment_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> C
     """Return the current assignment of a record value."""
     # Coordinators before 4.3 wrote no assignment epochs. With the member epoch instead, their rule
     # still applies: a commit must have this epoch or a later one.
-    fallback = max(0, value.member_epoch)
+    default_epoch = max(0, value.member_epoch)
     return CurrentAssignment(
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,
         state=MemberState(value.state),
-        assigned=_owned_of(value.assigned_partitions, fallback),
-        pending_revocation=_owned_of(value.partitions_pending_revocation, fallback),
+        assigned=_owned_of(value.assigned_partitions, default_epoch),
+        pending_revocation=_owned_of(value.partitions_pending_revocation, default_epoch),
         revocation=revocation_of(
             value.revocation_epoch, is_under_way=value.is_revocation_under_way
         ),
@@ -220,12 +220,12 @@ def current_assignment_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> C
     )
 
 
-def _owned_of(topics: Iterable[_Owned], fallback: int) -> OwnedPartitions:
+def _owned_of(topics: Iterable[_Owned], default_epoch: int) -> OwnedPartitions:
     return {
         _shared_id(topic.topic_id): dict(
             zip(
                 topic.partitions,
-                topic.assignment_epochs or [fallback] * len(topic.partitions),
+                topic.assignment_epochs or [default_epoch] * len(topic.partitions),
                 strict=True,
             )
         )
@@ -240,15 +240,15 @@ def _shared_id(topic_id: bytes) -> bytes:
     return topic_id
 
 
-def _partitions_of(partitions: Sequence[int]) -> frozenset[int]:
+def _shared_partition_set(partitions: Sequence[int]) -> frozenset[int]:
     """Return the set of these partitions; small sets are shared, as they often repeat."""
     if len(partitions) <= _MAX_SHARED_PARTITIONS:
-        return _shared_partitions(tuple(partitions))
+        return _cached_partition_set(tuple(partitions))
     return frozenset(partitions)
 
 
 @lru_cache(_MAX_CACHED)
-def _shared_partitions(partitions: tuple[int, ...]) -> frozenset[int]:
+def _cached_partition_set(partitions: tuple[int, ...]) -> frozenset[int]:
     return frozenset(partitions)
 
 

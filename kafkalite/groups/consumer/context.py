@@ -30,7 +30,7 @@ class ConsumerContext(GroupContext[ConsumerSettingsCache]):
         self._changed: dict[str, int] = {}
         """Recently changed topic → `topics_version` of the change."""
 
-    def topics_created(self) -> None:
+    def invalidate_regexes(self) -> None:
         """Make groups resolve their regular expressions again."""
         self.newest_topic_version = self.directory.image.version
 
@@ -38,14 +38,16 @@ class ConsumerContext(GroupContext[ConsumerSettingsCache]):
         """Record which settings and topics changed; the next heartbeats react to it."""
         super().on_image(changes)
         if changes.created:
-            self.topics_created()
+            self.invalidate_regexes()
         for topic in (*changes.created, *changes.deleted, *changes.changed):
             self._changed.pop(topic.name, None)
             self._changed[topic.name] = self.topics_version
         while len(self._changed) > MAX_CHANGED_TOPICS:
             del self._changed[next(iter(self._changed))]
 
-    def changed_since_seen(self, group: ConsumerGroup, subscribed: AbstractSet[str]) -> list[str]:
+    def recently_changed_topics(
+        self, group: ConsumerGroup, subscribed: AbstractSet[str]
+    ) -> list[str]:
         """Return the subscribed topics that changed since the last comparison of the hash."""
         compared_version = group.soft.topics_version
         return [

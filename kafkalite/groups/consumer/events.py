@@ -31,7 +31,7 @@ def removed_by_leave_group(reason: str | None) -> Departure:
     return Departure("left", f"a LeaveGroup removed it{quoted}")
 
 
-def member_joined(
+def member_joined_event(
     group: ConsumerGroup, member_id: MemberId, member: MemberMetadata, replaces: MemberId | None
 ) -> Event:
     """Return the event of a member that joins, rejoins or replaces a static member."""
@@ -69,7 +69,7 @@ def member_removed_event(group: ConsumerGroup, member_id: MemberId, departure: D
     )
 
 
-def static_member_left(group: ConsumerGroup, member_id: MemberId) -> Event:
+def static_member_left_event(group: ConsumerGroup, member_id: MemberId) -> Event:
     """Return the event of a static member that leaves temporarily."""
     instance_id = group.members[member_id].instance_id
     return Event(

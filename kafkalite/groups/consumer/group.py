@@ -73,6 +73,7 @@ class ConsumerGroup(ModernGroup[MemberMetadata, CurrentAssignment, Assignment]):
         self.regex_subscribers: Counter[str] = Counter()
         """Regular expression → number of subscribers; computed from `members`."""
         self._subscribed: frozenset[str] | None = None
+        """Cached result of `subscribed_topics`; None after a change."""
         self.soft = ConsumerSoftState()
 
     # The interface `Group`.
@@ -138,9 +139,9 @@ class ConsumerGroup(ModernGroup[MemberMetadata, CurrentAssignment, Assignment]):
         self.epoch = epoch
         self.metadata_hash = metadata_hash
 
-    def replay_partition_metadata(self, *, present: bool) -> None:
+    def replay_partition_metadata(self, *, exists: bool) -> None:
         """Set whether the log has a ConsumerGroupPartitionMetadata record."""
-        self.has_partition_metadata = present
+        self.has_partition_metadata = exists
 
     def replay_member_metadata(self, member_id: MemberId, metadata: MemberMetadata | None) -> None:
         """Set a member's metadata; None removes the member."""

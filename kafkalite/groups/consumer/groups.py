@@ -19,15 +19,19 @@ from kafkalite.groups.consumer.admission import (
     Identity,
     admit,
     check_holds_instance,
-    check_room,
-    find_or_open_group,
-    named_member,
+    check_max_size,
+    find_leaving_member,
+    find_or_create_group,
 )
 from kafkalite.groups.consumer.context import ConsumerContext
 from kafkalite.groups.consumer.describe import describe_group
 from kafkalite.groups.consumer.group import ConsumerGroup, subscribed_topics
 from kafkalite.groups.consumer.heartbeat import ConsumerHeartbeat, is_steady
-from kafkalite.groups.consumer.incarnations import allow_rejoin, check_incarnation, confirmed
+from kafkalite.groups.consumer.incarnations import (
+    check_incarnation,
+    records_to_allow_rejoin,
+    with_join_confirmation,
+)
 from kafkalite.groups.consumer.member import MemberState
 from kafkalite.groups.consumer.regex import UNRESOLVED, RegexRefresh, resolve
 from kafkalite.groups.consumer.replay import replayers
@@ -38,7 +42,7 @@ from kafkalite.groups.consumer.sessions import (
 )
 from kafkalite.groups.migration.downgrade import Downgrade
 from kafkalite.groups.modern.admission import find_group, find_member
-from kafkalite.groups.modern.events import LEFT, group_epoch_raised
+from kafkalite.groups.modern.events import LEFT, group_epoch_raised_event
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkalite.groups.modern.steady import SteadyHeartbeats
 from kafkalite.groups.modern.timers import MemberTimers, with_response
@@ -56,9 +60,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkalite.coordinator.contract import CoordinatorRecord, Event, TimerChange
-    from kafkalite.groups.consumer.admission import Admitted
+    from kafkalite.groups.consumer.admission import AdmittedMember
     from kafkalite.groups.consumer.member import MemberMetadata
-    from kafkalite.groups.consumer.reconcile import Reported
+    from kafkalite.groups.consumer.reconcile import ReportedPartitions
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import GroupId, MemberId, Record
     from kafkalite.groups.migration.upgrade import UpgradedGroup
@@ -72,7 +76,7 @@ if TYPE_CHECKING:
     )
     from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
 
-_NOTHING: CoordinatorResult[None] = CoordinatorResult(response=None)
+_NO_CHANGE: CoordinatorResult[None] = CoordinatorResult(response=None)
 
 _MAX_REPORTED_REFUSALS = 100
 """The maximum number of refused members of one request that have an event."""
@@ -90,7 +94,7 @@ class ConsumerGroups:
         self.members = MemberTimers(
             directory, ConsumerGroup, self.sessions, self._remove_one, events.REVOCATION_TIMED_OUT
         )
-        self.steady = SteadyHeartbeats(
+        self.steady_heartbeat = SteadyHeartbeats(
             self.context, self.sessions, ConsumerGroup, is_steady, ConsumerGroupHeartbeatResponse
         ).answer
         """Returns the response to a steady heartbeat; None if `heartbeat` must decide."""
@@ -119,51 +123,53 @@ class ConsumerGroups:
             reported=_reported(request),
         )
         is_joining = request.member_epoch == JOIN_EPOCH
-        opened = find_or_open_group(self._directory, group_id, is_joining=is_joining)
-        group = opened.group
-        check_room(group, member, self.settings.of(group).max_size)
+        upgrade = find_or_create_group(self._directory, group_id, is_joining=is_joining)
+        group = upgrade.group
+        check_max_size(group, member, self.settings.of(group).max_size)
         if not member.member_id:
             member = replace(member, member_id=uuid_to_text(self._directory.entropy.uuid()))
         try:
             admitted = self._admit(group, member)
         except KafkaError as refusal:
-            if allowed := allow_rejoin(group, member):
-                return CoordinatorResult(response=refusal, records=allowed)
+            if rejoin_records := records_to_allow_rejoin(group, member):
+                return CoordinatorResult(response=refusal, records=rejoin_records)
             raise
         heartbeat = ConsumerHeartbeat(
-            self.context, group, member, admitted, initial_records=opened.records, now_ms=now_ms
+            self.context, group, member, admitted, initial_records=upgrade.records, now_ms=now_ms
         )
         heartbeat.update_member(request, client)
-        heartbeat.move_group_epoch()
+        heartbeat.update_group_epoch()
         heartbeat.compute_target()
         heartbeat.reconcile()
         heartbeat.record_join_confirmation()
         return CoordinatorResult(
             response=heartbeat.answer(request),
             records=heartbeat.records,
-            replies=opened.replies,
-            timers=self._timers_after(heartbeat, admitted.replaces, opened),
-            events=(*opened.events, *heartbeat.events),
+            replies=upgrade.replies,
+            timers=self._timers_after(heartbeat, admitted.replaces, upgrade),
+            events=(*upgrade.events, *heartbeat.events),
         )
 
-    def _admit(self, group: ConsumerGroup, member: Identity) -> Admitted:
+    def _admit(self, group: ConsumerGroup, member: Identity) -> AdmittedMember:
         """Return the member's state; raises KafkaError for a wrong epoch or a duplicate id."""
         is_join = member.member_epoch == JOIN_EPOCH
         if not self.settings.of(group).compares_incarnations or member.instance_id is not None:
             admitted = admit(group, member)
-            return confirmed(admitted, is_join_confirmed=False) if is_join else admitted
+            return (
+                with_join_confirmation(admitted, is_join_confirmed=False) if is_join else admitted
+            )
         check_incarnation(group, member)
-        return confirmed(admit(group, member), is_join_confirmed=not is_join)
+        return with_join_confirmation(admit(group, member), is_join_confirmed=not is_join)
 
     def _timers_after(
-        self, heartbeat: ConsumerHeartbeat, replaced: MemberId | None, opened: UpgradedGroup
+        self, heartbeat: ConsumerHeartbeat, replaced: MemberId | None, upgrade: UpgradedGroup
     ) -> list[TimerChange]:
         group_id, member_id = heartbeat.group.group_id, heartbeat.member_id
-        timers = [*opened.timers, *heartbeat.timers]
-        for classic_id, timeout_ms in opened.sessions.items():
+        timers = [*upgrade.timers, *heartbeat.timers]
+        for classic_id, timeout_ms in upgrade.sessions.items():
             timers.append(self.sessions.start(group_id, classic_id, heartbeat.now_ms + timeout_ms))
         if replaced is not None and replaced != member_id:
-            timers.extend(self.sessions.end(group_id, replaced))
+            timers.extend(self.sessions.cancel_timers(group_id, replaced))
         deadline_ms = heartbeat.now_ms + self.settings.of(heartbeat.group).session_timeout_ms
         timers += self.sessions.after_heartbeat(
             group_id, member_id, deadline_ms, is_join=heartbeat.is_join
@@ -184,7 +190,7 @@ class ConsumerGroups:
                 return CoordinatorResult(
                     response=response,
                     records=[_left_temporarily_record(group, request.member_id)],
-                    events=[events.static_member_left(group, request.member_id)],
+                    events=[events.static_member_left_event(group, request.member_id)],
                 )
         find_member(group, request.member_id)
         removed = self._remove(group, {request.member_id: LEFT}, now_ms)
@@ -200,20 +206,25 @@ class ConsumerGroups:
         answers: list[LeaveGroupResponse.MemberResponse] = []
         leaving: dict[MemberId, Departure] = {}
         refusals: list[Event] = []
-        for named in request.members:
+        for leaving_member in request.members:
             answer = LeaveGroupResponse.MemberResponse(
-                member_id=named.member_id, group_instance_id=named.group_instance_id
+                member_id=leaving_member.member_id,
+                group_instance_id=leaving_member.group_instance_id,
             )
             answers.append(answer)
             try:
-                member_id = named_member(group, named.member_id, named.group_instance_id)
-                leaving[member_id] = events.removed_by_leave_group(named.reason)
+                member_id = find_leaving_member(
+                    group, leaving_member.member_id, leaving_member.group_instance_id
+                )
+                leaving[member_id] = events.removed_by_leave_group(leaving_member.reason)
             except KafkaError as refusal:
                 answer.error_code = refusal.code
                 if len(refusals) < _MAX_REPORTED_REFUSALS:
-                    event = refusal_event(group.group_id, refusal, member_id=named.member_id)
+                    event = refusal_event(
+                        group.group_id, refusal, member_id=leaving_member.member_id
+                    )
                     refusals.append(event)
-        removed = _NOTHING
+        removed = _NO_CHANGE
         if leaving:
             removed = self._remove(group, leaving, now_ms)
         removed = removed._replace(events=(*refusals, *removed.events))
@@ -239,7 +250,7 @@ class ConsumerGroups:
         if self.downgrade.is_due(remaining):
             result = self._continue_as_classic(group, remaining, now_ms)
         else:
-            result = self._continue(group, leaving, remaining)
+            result = self._remove_from_consumer_group(group, leaving, remaining)
         return result._replace(events=(*removed, *result.events))
 
     def _record_removal(
@@ -248,7 +259,7 @@ class ConsumerGroups:
         group.ownership().record_departure(member_id, departure.reason, now_ms)
         return events.member_removed_event(group, member_id, departure)
 
-    def _continue(
+    def _remove_from_consumer_group(
         self,
         group: ConsumerGroup,
         member_ids: Collection[MemberId],
@@ -259,18 +270,18 @@ class ConsumerGroups:
         timers: list[TimerChange] = []
         for member_id in member_ids:
             written += records.member_tombstones(group_id, member_id)
-            timers += self.sessions.end(group_id, member_id)
+            timers += self.sessions.cancel_timers(group_id, member_id)
         still_subscribed = {member.topic_regex for member in remaining.values()}
-        of_removed = {group.members[member_id].topic_regex for member_id in member_ids}
+        removed_regexes = {group.members[member_id].topic_regex for member_id in member_ids}
         resolved = dict(group.resolved_regexes)
-        for regex in sorted(resolved.keys() & of_removed - still_subscribed):
+        for regex in sorted(resolved.keys() & removed_regexes - still_subscribed):
             written.append(records.regex_tombstone(group_id, regex))
             del resolved[regex]
         names = subscribed_topics(remaining.values(), resolved)
         topics_hash = self._directory.metadata_hash(names)
         written.append(records.group_epoch_record(group_id, group.epoch + 1, topics_hash))
         reasons = [f"member {member_id} was removed" for member_id in member_ids]
-        event = group_epoch_raised(group_id, group.epoch + 1, reasons)
+        event = group_epoch_raised_event(group_id, group.epoch + 1, reasons)
         return CoordinatorResult(response=None, records=written, timers=timers, events=(event,))
 
     def _continue_as_classic(
@@ -278,8 +289,8 @@ class ConsumerGroups:
     ) -> CoordinatorResult[None]:
         decision = DecisionBuilder(now_ms)
         for member_id in group.members:
-            decision.timers.extend(self.sessions.end(group.group_id, member_id))
-        self.downgrade.begin(decision, group, remaining, replacements={}, rebalances=True)
+            decision.timers.extend(self.sessions.cancel_timers(group.group_id, member_id))
+        self.downgrade.convert(decision, group, remaining, replacements={}, rebalances=True)
         return decision.result(None)
 
     def describe(self, group_id: GroupId) -> ConsumerGroupDescribeResponse.DescribedGroup:
@@ -298,17 +309,17 @@ class ConsumerGroups:
         try:
             group = find_group(self._directory.groups, event.group_id, ConsumerGroup)
         except KafkaError:
-            return _NOTHING
+            return _NO_CHANGE
         image = self._directory.image
         resolved = resolve(group.regex_subscribers, image.topics, image.version, now_ms)
         written = [
-            records.regex_record(group.group_id, regex, topics)
-            for regex, topics in sorted(resolved.items())
+            records.regex_record(group.group_id, regex, resolved_regex)
+            for regex, resolved_regex in sorted(resolved.items())
         ]
         epoch_events: list[Event] = []
         has_changed = any(
-            topics.topics != group.resolved_regexes.get(regex, UNRESOLVED).topics
-            for regex, topics in resolved.items()
+            resolved_regex.topics != group.resolved_regexes.get(regex, UNRESOLVED).topics
+            for regex, resolved_regex in resolved.items()
         )
         topics_hash = self._directory.metadata_hash(
             subscribed_topics(group.members.values(), {**group.resolved_regexes, **resolved})
@@ -316,17 +327,17 @@ class ConsumerGroups:
         if has_changed or topics_hash != group.metadata_hash:
             written.append(records.group_epoch_record(group.group_id, group.epoch + 1, topics_hash))
             reasons = ["regular expressions match other topics than before"]
-            epoch_events.append(group_epoch_raised(group.group_id, group.epoch + 1, reasons))
+            epoch_events.append(group_epoch_raised_event(group.group_id, group.epoch + 1, reasons))
         return CoordinatorResult(response=None, records=written, events=epoch_events)
 
     # Loading and metadata.
 
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
         """Start new sessions of all members, and rebalance timers of pending revocations."""
-        revoking = (ConsumerRebalanceExpiry, MemberState.UNREVOKED_PARTITIONS)
-        self.context.topics_created()
+        revocation_timers = (ConsumerRebalanceExpiry, MemberState.UNREVOKED_PARTITIONS)
+        self.context.invalidate_regexes()
         return CoordinatorResult(
-            response=None, timers=self.members.start_all(self.settings, now_ms, revoking)
+            response=None, timers=self.members.start_all(self.settings, now_ms, revocation_timers)
         )
 
     def on_append_failed(
@@ -343,7 +354,7 @@ class ConsumerGroups:
                 continue
             group = self._directory.groups.get(key.group_id)
             if not isinstance(group, ConsumerGroup) or key.member_id not in group.members:
-                timers += self.sessions.end(key.group_id, key.member_id)
+                timers += self.sessions.cancel_timers(key.group_id, key.member_id)
             elif record.value is None:
                 deadline_ms = now_ms + self.settings.of(group).session_timeout_ms
                 timers.append(self.sessions.start(key.group_id, key.member_id, deadline_ms))
@@ -353,10 +364,10 @@ class ConsumerGroups:
         """Record changed topics and settings; the next heartbeats react to them."""
         del now_ms
         self.context.on_image(changes)
-        return _NOTHING
+        return _NO_CHANGE
 
 
-def _reported(request: ConsumerGroupHeartbeatRequest) -> Reported | None:
+def _reported(request: ConsumerGroupHeartbeatRequest) -> ReportedPartitions | None:
     """Return the partitions that a member reports to own; None if it reports none."""
     if request.topic_partitions is None:
         return None
@@ -380,7 +391,7 @@ def _left_temporarily_record(group: ConsumerGroup, member_id: MemberId) -> Recor
             member_epoch=STATIC_LEAVE_EPOCH,
             assigned={topic: dict.fromkeys(owned, 0) for topic, owned in current.assigned.items()},
             pending_revocation={},
-            revocation=current.revocation.left_temporarily(
+            revocation=current.revocation.after_temporary_leave(
                 current.member_epoch, revoked=bool(current.pending_revocation)
             ),
         ),

@@ -23,7 +23,7 @@ from kafkalite.groups.consumer.regex import (
 )
 from kafkalite.groups.consumer.sessions import ConsumerRebalanceExpiry
 from kafkalite.groups.consumer.target import compute_target, preferred_assignor
-from kafkalite.groups.modern.heartbeat import AssignorRun, HeartbeatKind, ModernHeartbeat
+from kafkalite.groups.modern.heartbeat import AssignorRun, HeartbeatRecords, ModernHeartbeat
 from kafkalite.groups.modern.member import JOIN_EPOCH, UNCHANGED_MS
 from kafkalite.groups.modern.topics import partitions_by_topic, topic_ids
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
@@ -33,7 +33,7 @@ from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkalite.groups.consumer.admission import Admitted, Identity
+    from kafkalite.groups.consumer.admission import AdmittedMember, Identity
     from kafkalite.groups.consumer.member import OwnedPartitions
     from kafkalite.groups.consumer.settings import ConsumerSettings
     from kafkalite.groups.group import MemberId, Record
@@ -56,7 +56,7 @@ class ConsumerHeartbeat(
         "resolved_regexes",
     )  # fmt: skip
 
-    KIND = HeartbeatKind(
+    RECORDS = HeartbeatRecords(
         records.TYPES, records.target_assignment_record, records.current_assignment_record
     )
 
@@ -65,7 +65,7 @@ class ConsumerHeartbeat(
         context: ConsumerContext,
         group: ConsumerGroup,
         identity: Identity,
-        admitted: Admitted,
+        admitted: AdmittedMember,
         *,
         initial_records: Sequence[Record],
         now_ms: int,
@@ -112,7 +112,7 @@ class ConsumerHeartbeat(
             )
         if self.is_join:
             self.events.append(
-                events.member_joined(self.group, self.member_id, member, self._replaces)
+                events.member_joined_event(self.group, self.member_id, member, self._replaces)
             )
         if member.topic_names != stored.topic_names:
             self._subscription_changed = True
@@ -177,24 +177,25 @@ class ConsumerHeartbeat(
 
     # Step 2: the group epoch.
 
-    def move_group_epoch(self) -> None:
+    def update_group_epoch(self) -> None:
         """Raise the group epoch if subscriptions or topics changed."""
         group, context = self.group, self._context
-        if not self._reasons and context.has_seen_topics(group.soft):
+        if not self._reasons and context.is_metadata_hash_current(group.soft):
             return
         names = subscribed_topics(self._members().values(), self.resolved_regexes)
         topics_hash = context.directory.metadata_hash(names)
         if self._reasons or topics_hash != group.metadata_hash:
             reasons = list(dict.fromkeys(self._reasons)) or [
-                f"topic {name} has changed" for name in context.changed_since_seen(group, names)
+                f"topic {name} has changed"
+                for name in context.recently_changed_topics(group, names)
             ]
             reasons = reasons or ["subscribed topics have changed"]
-            self._next_epoch(
+            self._raise_group_epoch(
                 records.group_epoch_record(group.group_id, self.epoch + 1, topics_hash), reasons
             )
         else:
             # Only if no record is written, because the append of a record may fail.
-            context.saw_topics(group.soft)
+            context.mark_metadata_hash_current(group.soft)
         if group.has_partition_metadata:
             self.records.append(records.partition_metadata_tombstone(group.group_id))
 
@@ -237,12 +238,12 @@ class ConsumerHeartbeat(
         if next_step is self.current:
             return
         self.group.ownership().record_step(self.member_id, self.current, next_step, self.now_ms)
-        self._take_step(next_step)
+        self._set_current(next_step)
         if self.member.classic is not None:
             # Classic members have join and sync timers instead.
             return
         must_revoke = next_step.state is MemberState.UNREVOKED_PARTITIONS
-        self._time_revocation(
+        self._set_revocation_timer(
             ConsumerRebalanceExpiry(self.group.group_id, self.member_id, next_step.member_epoch),
             self.member.rebalance_timeout_ms if must_revoke else None,
         )
@@ -252,7 +253,7 @@ class ConsumerHeartbeat(
         group = self.group
         stored = group.current_of(self.member_id)
         if (
-            self.current is self._before
+            self.current is self._initial_current
             and self.current.is_join_confirmed != stored.is_join_confirmed
         ):
             self.records.append(
@@ -274,7 +275,7 @@ class ConsumerHeartbeat(
         )
         if (
             self.is_join
-            or self.current.assigned != self._before.assigned
+            or self.current.assigned != self._initial_current.assigned
             or is_full_request(request)
         ):
             response.assignment = _assignment(self.current.assigned)
@@ -353,8 +354,8 @@ def updated_member(
     return stored if member == stored else member
 
 
-def _new_or_stored(now: str | None, before: str | None) -> str | None:
-    return before if now is None else now
+def _new_or_stored(new: str | None, stored: str | None) -> str | None:
+    return stored if new is None else new
 
 
 def _assignment(assigned: OwnedPartitions) -> ConsumerGroupHeartbeatResponse.Assignment:

@@ -24,13 +24,13 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kafkalite.groups.consumer.admission import Admitted, Identity
+    from kafkalite.groups.consumer.admission import AdmittedMember, Identity
     from kafkalite.groups.consumer.group import ConsumerGroup
     from kafkalite.groups.group import Record
 
 
 def check_incarnation(group: ConsumerGroup, member: Identity) -> None:
-    """Raise KafkaError(FENCED_MEMBER_EPOCH) for a join of a member with a confirmed join."""
+    """Raise KafkaError(FENCED_MEMBER_EPOCH) for a join of a member whose join is confirmed."""
     current = group.current_of(member.member_id)
     if member.member_epoch != JOIN_EPOCH or not current.is_join_confirmed:
         return
@@ -47,7 +47,7 @@ def check_incarnation(group: ConsumerGroup, member: Identity) -> None:
     )
 
 
-def confirmed(admitted: Admitted, *, is_join_confirmed: bool) -> Admitted:
+def with_join_confirmation(admitted: AdmittedMember, *, is_join_confirmed: bool) -> AdmittedMember:
     """Return the admitted member with this confirmation."""
     if admitted.current.is_join_confirmed == is_join_confirmed:
         return admitted
@@ -55,8 +55,8 @@ def confirmed(admitted: Admitted, *, is_join_confirmed: bool) -> Admitted:
     return replace(admitted, current=current)
 
 
-def allow_rejoin(group: ConsumerGroup, member: Identity) -> list[Record]:
-    """Return the record that allows a fenced client to rejoin, [] if it already can.
+def records_to_allow_rejoin(group: ConsumerGroup, member: Identity) -> list[Record]:
+    """Return the record that allows a fenced client to rejoin, [] if it can rejoin already.
 
     A refused join changes nothing.
     """

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 
 from kafkalite.groups.modern import offset_commit_fencing as fencing
 from kafkalite.groups.modern.admission import check_fetch_epoch, find_member
-from kafkalite.groups.modern.commit_refusals import commit_refused, fencing_facts, owner_since
+from kafkalite.groups.modern.commit_refusals import (
+    commit_refused_error,
+    fencing_facts,
+    owner_since_text,
+)
 from kafkalite.groups.modern.offset_commit_fencing import CommitterState, fence_commit
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -30,7 +34,7 @@ def validate_offset_commit(group: ConsumerGroup, claim: CommitClaim) -> Partitio
         return None
     member = find_member(group, claim.member_id)
     uses_classic_protocol = member.classic is not None
-    if not (claim.is_transactional or uses_classic_protocol or claim.knows_member_epochs):
+    if not (claim.is_transactional or uses_classic_protocol or claim.supports_member_epochs):
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
             "A member that uses the consumer protocol must commit with OffsetCommit v9 or later.",
@@ -44,7 +48,7 @@ def validate_offset_commit(group: ConsumerGroup, claim: CommitClaim) -> Partitio
         current.revocation,
         lambda _, topic_id, partition: current.assignment_epoch(topic_id, partition),
     )
-    code = ErrorCode.ILLEGAL_GENERATION if uses_classic_protocol else claim.stale_member_epoch
+    code = ErrorCode.ILLEGAL_GENERATION if uses_classic_protocol else claim.stale_member_epoch_code
     return fence_commit(
         group.fencing_rule(),
         epoch,
@@ -74,24 +78,26 @@ def _commit_refused(
 ) -> KafkaError:
     """Return the error for a fenced commit, with the rule and the current owner."""
     facts = fencing_facts(group, claim, fenced)
-    subject, ending = "commit", ""
-    lost_at: int | None = None
+    description, owner_text = "commit", ""
+    lost_at_epoch: int | None = None
     is_held = True
     partition = fenced.partition or _partition_to_explain(group, claim)
     if partition is not None:
         topic, topic_id, index = partition
-        subject = f"commit of {topic}-{index}"
+        description = f"commit of {topic}-{index}"
         facts |= {"topic": topic, "topic_id": uuid_to_text(topic_id), "partition": index}
-        held_since = group.current_of(claim.member_id).assignment_epoch(topic_id, index)
-        is_held = held_since is not None
-        facts["assignment_epoch"] = held_since
-        lost = group.ownership().lost(topic_id, index, claim.member_id)
+        assignment_epoch = group.current_of(claim.member_id).assignment_epoch(topic_id, index)
+        is_held = assignment_epoch is not None
+        facts["assignment_epoch"] = assignment_epoch
+        lost = group.ownership().last_loss(topic_id, index, claim.member_id)
         if lost is not None and not is_held:
-            lost_at = lost.epoch
+            lost_at_epoch = lost.epoch
             facts |= {"revoked_at_epoch": lost.epoch, "revoked_at_ms": lost.at_ms}
-        ending = _owner_text(group, claim.member_id, topic_id, index, facts)
-    reason = _reason(fenced, is_held=is_held, lost_at=lost_at)
-    return commit_refused(code, subject, fenced, reason, owner=ending, facts=facts)
+        owner_text = _owner_text(group, claim.member_id, topic_id, index, facts)
+    reason = _reason(fenced, is_held=is_held, lost_at_epoch=lost_at_epoch)
+    return commit_refused_error(
+        code, description, fenced, reason, owner_text=owner_text, facts=facts
+    )
 
 
 def _partition_to_explain(
@@ -102,22 +108,22 @@ def _partition_to_explain(
     requested = [(offset.topic, offset.topic_id, offset.partition) for offset in claim.offsets]
     not_owned = [each for each in requested if current.assignment_epoch(each[1], each[2]) is None]
     ownership = group.ownership()
-    lost = [each for each in not_owned if ownership.lost(each[1], each[2], claim.member_id)]
+    lost = [each for each in not_owned if ownership.last_loss(each[1], each[2], claim.member_id)]
     return next(iter([*lost, *not_owned, *requested]), None)
 
 
-def _reason(fenced: FencedCommit, *, is_held: bool, lost_at: int | None) -> str:
+def _reason(fenced: FencedCommit, *, is_held: bool, lost_at_epoch: int | None) -> str:
     member_epoch = fenced.committer.member_epoch
     if fenced.epoch > member_epoch:
         return f"the member epoch is only {member_epoch}"
-    if lost_at is not None:
-        return f"partition revoked from this member at epoch {lost_at}"
+    if lost_at_epoch is not None:
+        return f"partition revoked from this member at epoch {lost_at_epoch}"
     if fenced.rule == fencing.STRICT and fenced.partition is None:
         return f"the member epoch is now {member_epoch}"
     if not is_held:
         return "partition is not assigned to this member"
-    if fenced.held_since is not None:
-        return f"partition was assigned to this member only at epoch {fenced.held_since}"
+    if fenced.assignment_epoch is not None:
+        return f"partition was assigned to this member only at epoch {fenced.assignment_epoch}"
     return (
         f"the member revoked partitions at epoch {fenced.committer.revocation.epoch} and its epoch "
         f"is now {member_epoch}"
@@ -135,4 +141,4 @@ def _owner_text(
     facts["owner"] = owner
     if owner is None:
         return "; no current owner"
-    return owner_since(group.ownership(), topic_id, partition, owner, member_id, facts=facts)
+    return owner_since_text(group.ownership(), topic_id, partition, owner, member_id, facts=facts)

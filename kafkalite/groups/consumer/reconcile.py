@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberState
-from kafkalite.groups.modern.reconcile import advanced, are_retained
+from kafkalite.groups.modern.reconcile import advance, are_retained
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkalite.groups.assignors.contract import Assignment
     from kafkalite.groups.consumer.member import OwnedPartitions
 
-Reported = Mapping[bytes, AbstractSet[int]]
+ReportedPartitions = Mapping[bytes, AbstractSet[int]]
 """Topic id → partitions that a member reports to own."""
 
 
@@ -35,7 +35,7 @@ class ReconcileInput:
     topic_ids: AbstractSet[bytes]
     """The topics it subscribes to; the target's other topics are ignored."""
     subscription_changed: bool
-    reported: Reported | None
+    reported: ReportedPartitions | None
     """None if it reports nothing, which means that it still owns all its partitions."""
     is_held_by_another: Callable[[bytes, int], bool]
 
@@ -50,71 +50,73 @@ class ReconcileInput:
         )
 
 
-def reconcile(current: CurrentAssignment, goal: ReconcileInput) -> CurrentAssignment:
+def reconcile(current: CurrentAssignment, inputs: ReconcileInput) -> CurrentAssignment:
     """Return the member's next state, or `current` itself if nothing changes.
 
     Raises KafkaError(FENCED_MEMBER_EPOCH) for an unknown state of a member that owns partitions.
     """
     match current.state:
-        case MemberState.STABLE if current.member_epoch == goal.target_epoch:
-            return _revoke_unsubscribed(current, goal) if goal.subscription_changed else current
-        case MemberState.UNREVOKED_PARTITIONS if goal.still_owns_any_of(current.pending_revocation):
-            return _revoke_unsubscribed(current, goal) if goal.subscription_changed else current
+        case MemberState.STABLE if current.member_epoch == inputs.target_epoch:
+            return _revoke_unsubscribed(current, inputs) if inputs.subscription_changed else current
+        case MemberState.UNREVOKED_PARTITIONS if inputs.still_owns_any_of(
+            current.pending_revocation
+        ):
+            return _revoke_unsubscribed(current, inputs) if inputs.subscription_changed else current
         case MemberState.UNKNOWN:
-            if goal.reported is None or goal.reported:
+            if inputs.reported is None or inputs.reported:
                 raise KafkaError(
                     ErrorCode.FENCED_MEMBER_EPOCH,
                     "The state of this member was written by a later version; it must revoke all "
                     "its partitions and rejoin.",
                 )
-            return _step(current, goal, goal.target_epoch)
+            return _step(current, inputs, inputs.target_epoch)
         case _:
-            return _step(current, goal, current.member_epoch)
+            return _step(current, inputs, current.member_epoch)
 
 
-def _step(current: CurrentAssignment, goal: ReconcileInput, epoch: int) -> CurrentAssignment:
+def _step(current: CurrentAssignment, inputs: ReconcileInput, epoch: int) -> CurrentAssignment:
     """Revoke partitions outside the target; if none is left to revoke, assign free ones."""
     keep: dict[bytes, dict[int, int]] = {}
     revoke: dict[bytes, dict[int, int]] = {}
     for topic_id, owned in current.assigned.items():
-        target = _target_of(topic_id, goal)
+        target = _target_of(topic_id, inputs)
         for partition, assignment_epoch in owned.items():
-            side = keep if partition in target else revoke
-            side.setdefault(topic_id, {})[partition] = assignment_epoch
-    if revoke and goal.still_owns_any_of(revoke):
-        return _advanced(
+            destination = keep if partition in target else revoke
+            destination.setdefault(topic_id, {})[partition] = assignment_epoch
+    if revoke and inputs.still_owns_any_of(revoke):
+        return _advance(
             current, epoch, MemberState.UNREVOKED_PARTITIONS, assigned=keep, pending=revoke
         )
-    is_blocked = _assign_free_partitions(keep, goal)
+    is_blocked = _assign_free_partitions(keep, inputs)
     state = MemberState.UNRELEASED_PARTITIONS if is_blocked else MemberState.STABLE
-    return _advanced(current, goal.target_epoch, state, assigned=keep, pending={})
+    return _advance(current, inputs.target_epoch, state, assigned=keep, pending={})
 
 
-def _target_of(topic_id: bytes, goal: ReconcileInput) -> AbstractSet[int]:
-    if topic_id not in goal.topic_ids:
+def _target_of(topic_id: bytes, inputs: ReconcileInput) -> AbstractSet[int]:
+    if topic_id not in inputs.topic_ids:
         return frozenset()
-    return goal.target.get(topic_id, frozenset())
+    return inputs.target.get(topic_id, frozenset())
 
 
-def _assign_free_partitions(keep: dict[bytes, dict[int, int]], goal: ReconcileInput) -> bool:
+def _assign_free_partitions(keep: dict[bytes, dict[int, int]], inputs: ReconcileInput) -> bool:
     """Add the target's free partitions to `keep`; True if other members still own the rest."""
     is_blocked = False
-    for topic_id in goal.target:
-        unassigned = _target_of(topic_id, goal) - keep.get(topic_id, {}).keys()
+    for topic_id in inputs.target:
+        unassigned = _target_of(topic_id, inputs) - keep.get(topic_id, {}).keys()
         for partition in unassigned:
-            if goal.is_held_by_another(topic_id, partition):
+            if inputs.is_held_by_another(topic_id, partition):
                 is_blocked = True
             else:
-                keep.setdefault(topic_id, {})[partition] = goal.target_epoch
+                keep.setdefault(topic_id, {})[partition] = inputs.target_epoch
     return is_blocked
 
 
-def _revoke_unsubscribed(current: CurrentAssignment, goal: ReconcileInput) -> CurrentAssignment:
+def _revoke_unsubscribed(current: CurrentAssignment, inputs: ReconcileInput) -> CurrentAssignment:
     """Revoke topics that are no longer subscribed to, before a new target is computed."""
     unsubscribed = {
         topic_id: owned
         for topic_id, owned in current.assigned.items()
-        if topic_id not in goal.topic_ids
+        if topic_id not in inputs.topic_ids
     }
     if not unsubscribed:
         return current
@@ -124,8 +126,8 @@ def _revoke_unsubscribed(current: CurrentAssignment, goal: ReconcileInput) -> Cu
     pending = dict(current.pending_revocation)
     for topic_id, owned in unsubscribed.items():
         pending[topic_id] = {**pending.get(topic_id, {}), **owned}
-    if goal.still_owns_any_of(pending):
-        return _advanced(
+    if inputs.still_owns_any_of(pending):
+        return _advance(
             current,
             current.member_epoch,
             MemberState.UNREVOKED_PARTITIONS,
@@ -136,13 +138,13 @@ def _revoke_unsubscribed(current: CurrentAssignment, goal: ReconcileInput) -> Cu
         current,
         previous_member_epoch=current.member_epoch,
         assigned=assigned,
-        revocation=current.revocation.moved(
+        revocation=current.revocation.after_step(
             current.member_epoch, current.member_epoch, revoked=True
         ),
     )
 
 
-def _advanced(
+def _advance(
     current: CurrentAssignment,
     epoch: int,
     state: MemberState,
@@ -155,4 +157,4 @@ def _advanced(
         are_retained(current.assigned, assigned, pending)
         and are_retained(current.pending_revocation, assigned, pending)
     )
-    return advanced(current, epoch, state, assigned=assigned, pending=pending, revoked=revoked)
+    return advance(current, epoch, state, assigned=assigned, pending=pending, revoked=revoked)

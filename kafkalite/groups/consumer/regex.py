@@ -24,12 +24,12 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 NEVER_RESOLVED_MS = -1 << 63
 
 _MAX_CACHED_EXPRESSIONS = 64
-_EXPRESSION_MEMORY = 2 << 20
+_MAX_EXPRESSION_BYTES = 2 << 20
 """The maximum size of a compiled expression in bytes; larger ones are refused."""
-_MAX_BATCH = 100
+_MAX_BATCH_EXPRESSIONS = 100
 _MAX_BATCH_PROGRAM_SIZE = 20_000
 """The maximum total size of a batch's programs, in RE2 instructions."""
-_BATCH_MEMORY = 64 << 20
+_MAX_BATCH_BYTES = 64 << 20
 """The memory limit of a batch in bytes; with a tight limit RE2 would miss matches."""
 
 
@@ -54,12 +54,12 @@ class RegexRefresh:
 
 
 @lru_cache(maxsize=_MAX_CACHED_EXPRESSIONS)
-def compiled(regex: str) -> Any:  # noqa: ANN401 - the library has no types
+def compile_regex(regex: str) -> Any:  # noqa: ANN401 - the library has no types
     """Compile an expression; raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
     import re2  # noqa: PLC0415 - see above
 
     try:
-        return re2.compile(regex, options=_options(_EXPRESSION_MEMORY))
+        return re2.compile(regex, options=_options(_MAX_EXPRESSION_BYTES))
     except re2.error as error:
         reason = error.args[0]
         text = reason.decode() if isinstance(reason, bytes) else str(reason)
@@ -80,7 +80,7 @@ def _options(memory: int) -> Any:  # noqa: ANN401 - the library has no types
 
 def check_regex(regex: str) -> None:
     """Raise KafkaError(INVALID_REGULAR_EXPRESSION) unless the expression compiles."""
-    compiled(regex)
+    compile_regex(regex)
 
 
 def resolve(
@@ -102,11 +102,13 @@ def _batches(regexes: Iterable[str]) -> Iterator[list[str]]:
     size = 0
     for regex in regexes:
         try:
-            own_size = compiled(regex).programsize
+            own_size = compile_regex(regex).programsize
         except KafkaError:
             # It was valid in the coordinator that wrote it, perhaps with a newer RE2.
             continue
-        if batch and (len(batch) == _MAX_BATCH or size + own_size > _MAX_BATCH_PROGRAM_SIZE):
+        if batch and (
+            len(batch) == _MAX_BATCH_EXPRESSIONS or size + own_size > _MAX_BATCH_PROGRAM_SIZE
+        ):
             yield batch
             batch, size = [], 0
         batch.append(regex)
@@ -120,9 +122,9 @@ def _match(batch: Sequence[str], topics: Iterable[str], matching: dict[str, list
 
     if len(batch) == 1:
         (regex,) = batch
-        matching[regex] += filter(compiled(regex).fullmatch, topics)
+        matching[regex] += filter(compile_regex(regex).fullmatch, topics)
         return
-    matcher = re2.Set.FullMatchSet(_options(_BATCH_MEMORY))
+    matcher = re2.Set.FullMatchSet(_options(_MAX_BATCH_BYTES))
     for regex in batch:
         matcher.Add(regex)
     matcher.Compile()

@@ -54,7 +54,7 @@ def _set_partition_metadata(
     value: ConsumerGroupPartitionMetadataValue | None,
 ) -> None:
     del key
-    group.replay_partition_metadata(present=value is not None)
+    group.replay_partition_metadata(exists=value is not None)
 
 
 def _set_regex(

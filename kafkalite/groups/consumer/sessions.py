@@ -55,16 +55,16 @@ class ConsumerSessions(Sessions):
         self._joining: set[tuple[GroupId, MemberId]] = set()
         """Members of the classic protocol that were asked to rejoin."""
 
-    def end(self, group_id: GroupId, member_id: MemberId) -> tuple[CancelTimer, ...]:
+    def cancel_timers(self, group_id: GroupId, member_id: MemberId) -> tuple[CancelTimer, ...]:
         """End a member's session; return the cancellations of all its timers."""
         return (
-            self.forget(group_id, member_id),
+            self.end_session(group_id, member_id),
             cancel_rebalance_timer(ConsumerRebalanceExpiry(group_id, member_id, 0)),
-            self.joined(group_id, member_id),
+            self.cancel_join_timer(group_id, member_id),
             cancel_sync_timer(group_id, member_id),
         )
 
-    def must_join(
+    def start_join_timer(
         self, group_id: GroupId, member_id: MemberId, deadline_ms: int
     ) -> tuple[SetTimer, ...]:
         """Return the timer for a classic member that must rejoin by `deadline_ms`.
@@ -77,7 +77,7 @@ class ConsumerSessions(Sessions):
         event = JoinExpiry(group_id, member_id)
         return (SetTimer(("consumer-join", group_id, member_id), deadline_ms, event),)
 
-    def joined(self, group_id: GroupId, member_id: MemberId) -> CancelTimer:
+    def cancel_join_timer(self, group_id: GroupId, member_id: MemberId) -> CancelTimer:
         """Return the cancellation of a classic member's join timer."""
         self._joining.discard((group_id, member_id))
         return CancelTimer(("consumer-join", group_id, member_id))

@@ -39,7 +39,7 @@ class Subscription(NamedTuple):
     rack_id: str | None
 
 
-class Assigned(NamedTuple):
+class ConsumerAssignment(NamedTuple):
     """A consumer's assignment by its leader."""
 
     partitions: Mapping[str, frozenset[int]]
@@ -47,7 +47,7 @@ class Assigned(NamedTuple):
     """Whether the assignor added user data, which only that assignor can parse."""
 
 
-def version_of(data: bytes) -> int:
+def parse_version(data: bytes) -> int:
     """Return the version in the first bytes, at most the highest known one.
 
     Raises ValueError for missing or invalid versions.
@@ -61,36 +61,38 @@ def version_of(data: bytes) -> int:
     return min(int(version), _HIGHEST)
 
 
-def subscription_of(metadata: bytes) -> Subscription:
+def parse_subscription(metadata: bytes) -> Subscription:
     """Parse a consumer's subscription; raises ValueError for other bytes."""
     value = _parse(ConsumerProtocolSubscription, metadata)
     owned: dict[str, frozenset[int]] = {}
-    for row in value.owned_partitions:
-        owned.setdefault(row.topic, frozenset(row.partitions))
+    for each in value.owned_partitions:
+        owned.setdefault(each.topic, frozenset(each.partitions))
     return Subscription(frozenset(value.topics), owned, value.rack_id or None)
 
 
-def assigned_of(assignment: bytes) -> Assigned:
+def parse_assignment(assignment: bytes) -> ConsumerAssignment:
     """Parse a consumer's assignment; raises ValueError for other bytes."""
     value = _parse(ConsumerProtocolAssignment, assignment)
     partitions: dict[str, frozenset[int]] = {}
-    for row in value.assigned_partitions:
-        partitions.setdefault(row.topic, frozenset(row.partitions))
-    return Assigned(partitions, bool(value.user_data))
+    for each in value.assigned_partitions:
+        partitions.setdefault(each.topic, frozenset(each.partitions))
+    return ConsumerAssignment(partitions, bool(value.user_data))
 
 
-def assignment_bytes(
+def encode_assignment(
     partitions: Mapping[bytes, Iterable[int]], image: MetadataImage, version: int
 ) -> bytes:
     """Encode an assignment by topic id for a consumer; deleted topics are omitted."""
     topics = image.topics_by_id
-    rows = [
+    topic_partitions = [
         _Topic(topic=topics[topic_id].name, partitions=sorted(indexes))
         for topic_id, indexes in partitions.items()
         if topic_id in topics
     ]
-    rows.sort(key=lambda row: row.topic)
-    return codec.encode_value(ConsumerProtocolAssignment(assigned_partitions=rows), version)
+    topic_partitions.sort(key=lambda each: each.topic)
+    return codec.encode_value(
+        ConsumerProtocolAssignment(assigned_partitions=topic_partitions), version
+    )
 
 
 def by_topic_id(
@@ -106,7 +108,7 @@ def by_topic_id(
 
 
 def _parse(kind: type[M], data: bytes) -> M:
-    parse = codec.parser(kind.CODEC, version_of(data))
+    parse = codec.parser(kind.CODEC, parse_version(data))
     try:
         value, _ = parse(data, _VERSION.size, len(data))
     except codec.PARSE_ERRORS as error:

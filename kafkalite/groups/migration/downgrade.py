@@ -13,7 +13,7 @@ from kafkalite.groups.classic import rebalance, sessions
 from kafkalite.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kafkalite.groups.classic.member import ClassicMember
 from kafkalite.groups.classic.membership import ClassicState, Membership
-from kafkalite.groups.migration.consumer_protocol import assignment_bytes, version_of
+from kafkalite.groups.migration.consumer_protocol import encode_assignment, parse_version
 from kafkalite.groups.migration.policy import migration_policy
 from kafkalite.groups.offsets_topic_records import group_metadata_record
 
@@ -48,7 +48,7 @@ class Downgrade:
             and _has_common_protocol(members)
         )
 
-    def begin(
+    def convert(
         self,
         decision: DecisionBuilder,
         group: ConsumerGroup,
@@ -57,7 +57,9 @@ class Downgrade:
         replacements: Mapping[MemberId, MemberId],
         rebalances: bool,
     ) -> None:
-        """Write the records of a classic group with these members, for which `is_due` is True.
+        """Write the records of a classic group with these members.
+
+        The caller has checked `is_due` for them.
 
         `replacements` maps the id of a static member that was just replaced to the new id.
         """
@@ -65,16 +67,16 @@ class Downgrade:
         decision.records.extend(group.tombstones(replacements))
         classic_group = ClassicGroup(group_id)
         soft = classic_group.soft = _membership(group, members, decision.now_ms)
-        replaced_ids = {heir: place for place, heir in replacements.items()}
+        old_ids = {new_id: old_id for old_id, new_id in replacements.items()}
         for member in soft.members.values():
-            target = group.target.get(replaced_ids.get(member.member_id, member.member_id), {})
-            version = version_of(member.metadata(soft.protocol_name))
-            member.assignment = assignment_bytes(target, image, version)
+            target = group.target.get(old_ids.get(member.member_id, member.member_id), {})
+            version = parse_version(member.metadata(soft.protocol_name))
+            member.assignment = encode_assignment(target, image, version)
         value = soft.to_record({each.member_id: each.assignment for each in soft.members.values()})
         decision.records.append(group_metadata_record(group_id, value))
-        self._directory.created[group_id] = classic_group
+        self._directory.unreplayed_groups[group_id] = classic_group
         for member in soft.members.values():
-            sessions.renew(decision, group_id, member, member.session_timeout_ms)
+            sessions.extend(decision, group_id, member, member.session_timeout_ms)
         removed = sorted(group.members.keys() - members.keys())
         names = ", ".join(removed[:_MAX_NAMED])
         text = f"no consumer-protocol member remains after removal of {names}"
@@ -128,7 +130,7 @@ def _has_common_protocol(members: Mapping[MemberId, MemberMetadata]) -> bool:
     try:
         for protocols in offered:
             for _, metadata in protocols:
-                version_of(metadata)
+                parse_version(metadata)
     except ValueError:
         return False
     return bool(common)

@@ -13,18 +13,18 @@ from kafkalite.coordinator.contract import CoordinatorResult
 from kafkalite.groups.classic.decision import DecisionBuilder
 from kafkalite.groups.classic.group import CONSUMER_PROTOCOL_TYPE
 from kafkalite.groups.classic.refusals import refusal_event
-from kafkalite.groups.classic.responses import join_refused
+from kafkalite.groups.classic.responses import join_error_response
 from kafkalite.groups.consumer.admission import (
-    Admitted,
+    AdmittedMember,
     Identity,
     check_holds_instance,
-    check_room,
+    check_max_size,
     take_over,
 )
 from kafkalite.groups.consumer.heartbeat import ConsumerHeartbeat
 from kafkalite.groups.consumer.member import ClassicProtocolMember, MemberMetadata
 from kafkalite.groups.consumer.sessions import sync_timer
-from kafkalite.groups.migration.consumer_protocol import by_topic_id, subscription_of
+from kafkalite.groups.migration.consumer_protocol import by_topic_id, parse_subscription
 from kafkalite.groups.migration.policy import migration_policy
 from kafkalite.groups.modern.member import JOIN_EPOCH
 from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
@@ -64,7 +64,7 @@ class ClassicJoins:
             return self._join(group, request, caller, now_ms)
         except KafkaError as refusal:
             event = refusal_event(group.group_id, refusal, member_id=request.member_id)
-            return CoordinatorResult(join_refused(refusal.code), events=[event])
+            return CoordinatorResult(join_error_response(refusal.code), events=[event])
 
     def _join(
         self, group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, now_ms: int
@@ -76,11 +76,11 @@ class ClassicJoins:
         identity = Identity(
             member_id=member_id, instance_id=instance_id, member_epoch=JOIN_EPOCH, reported={}
         )
-        check_room(group, identity, self._consumer.settings.of(group).max_size)
+        check_max_size(group, identity, self._consumer.settings.of(group).max_size)
         _check_protocols(group, request)
         if not request.member_id and instance_id is None and caller.requires_known_member_id:
             # The id is not stored: any client with a member id may join.
-            return CoordinatorResult(join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            return CoordinatorResult(join_error_response(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         admitted = _admit(group, identity, is_new=not request.member_id)
         subscription = _subscription(request)
         identity = replace(identity, reported=by_topic_id(subscription.owned, directory.image))
@@ -88,7 +88,7 @@ class ClassicJoins:
             self._consumer.context, group, identity, admitted, initial_records=(), now_ms=now_ms
         )
         heartbeat.apply_member(_member_metadata(admitted.stored, request, caller, subscription))
-        heartbeat.move_group_epoch()
+        heartbeat.update_group_epoch()
         replaced_id = None if instance_id is None else group.static_members.get(instance_id)
         if replaced_id is not None and self._is_downgraded_by(group, replaced_id, heartbeat):
             return self._downgrade(group, replaced_id, heartbeat)
@@ -117,10 +117,10 @@ class ClassicJoins:
         group_id, member_id = heartbeat.group.group_id, heartbeat.member_id
         timers = heartbeat.timers
         if replaced_id is not None and replaced_id != member_id:
-            timers.extend(self._sessions.end(group_id, replaced_id))
-        session_ms = heartbeat.now_ms + request.session_timeout_ms
-        timers.append(self._sessions.joined(group_id, member_id))
-        timers.append(self._sessions.start(group_id, member_id, session_ms))
+            timers.extend(self._sessions.cancel_timers(group_id, replaced_id))
+        session_deadline_ms = heartbeat.now_ms + request.session_timeout_ms
+        timers.append(self._sessions.cancel_join_timer(group_id, member_id))
+        timers.append(self._sessions.start(group_id, member_id, session_deadline_ms))
         timers.append(
             sync_timer(group_id, member_id, heartbeat.now_ms + request.rebalance_timeout_ms)
         )
@@ -146,9 +146,9 @@ class ClassicJoins:
         decision.timers.extend(heartbeat.timers)
         decision.events.extend(heartbeat.events)
         for member_id in group.members:
-            decision.timers.extend(self._sessions.end(group.group_id, member_id))
+            decision.timers.extend(self._sessions.cancel_timers(group.group_id, member_id))
         members = {m: member for m, member in group.members.items() if m != replaced_id}
-        self._consumer.downgrade.begin(
+        self._consumer.downgrade.convert(
             decision,
             group,
             {**members, heartbeat.member_id: heartbeat.member},
@@ -159,7 +159,7 @@ class ClassicJoins:
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
-    """Raise INCONSISTENT_GROUP_PROTOCOL unless the other classic members support a protocol."""
+    """Raise INCONSISTENT_GROUP_PROTOCOL unless all classic members support one of the protocols."""
     offered = {protocol.name for protocol in request.protocols}
     if request.protocol_type == CONSUMER_PROTOCOL_TYPE and offered:
         for member in group.members.values():
@@ -174,7 +174,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
     )
 
 
-def _admit(group: ConsumerGroup, member: Identity, *, is_new: bool) -> Admitted:
+def _admit(group: ConsumerGroup, member: Identity, *, is_new: bool) -> AdmittedMember:
     """Return the member's state; a new member replaces the previous one of its instance id."""
     if member.instance_id is not None:
         holder = group.static_members.get(member.instance_id)
@@ -183,13 +183,13 @@ def _admit(group: ConsumerGroup, member: Identity, *, is_new: bool) -> Admitted:
         elif holder is not None:
             return take_over(group, holder, member.member_id)
     stored = group.members.get(member.member_id, _NEW_MEMBER)
-    return Admitted(stored=stored, current=group.current_of(member.member_id))
+    return AdmittedMember(stored=stored, current=group.current_of(member.member_id))
 
 
 def _subscription(request: JoinGroupRequest) -> Subscription:
     """Parse the subscription of the first protocol; all protocols have the same one."""
     try:
-        return subscription_of(request.protocols[0].metadata)
+        return parse_subscription(request.protocols[0].metadata)
     except ValueError as error:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"The subscription of a consumer is malformed: {error}."

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafkalite.coordinator.contract import CoordinatorResult, Event
 from kafkalite.groups.classic.group import CONSUMER_PROTOCOL_TYPE
 from kafkalite.groups.classic.refusals import refusal_event
-from kafkalite.groups.classic.responses import sync_refused
+from kafkalite.groups.classic.responses import sync_error_response
 from kafkalite.groups.consumer.admission import check_holds_instance
 from kafkalite.groups.consumer.events import JOIN_OR_SYNC_TIMED_OUT
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.member import ClassicProtocolMember, MemberState
 from kafkalite.groups.consumer.sessions import JoinExpiry, SyncExpiry, cancel_sync_timer
-from kafkalite.groups.migration.consumer_protocol import assignment_bytes, version_of
+from kafkalite.groups.migration.consumer_protocol import encode_assignment, parse_version
 from kafkalite.groups.migration.joins import ClassicJoins
 from kafkalite.groups.modern.admission import find_member
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupResponse
@@ -55,8 +55,8 @@ class ClassicMembers:
         self._joins = ClassicJoins(directory, consumer)
         self.replayers: Mapping[type, Callable[..., None]] = {}
         self.timers: Mapping[type, Callable[[Any, int], CoordinatorResult[None]]] = {
-            JoinExpiry: self.expire_step,
-            SyncExpiry: self.expire_step,
+            JoinExpiry: self.expire_join_or_sync,
+            SyncExpiry: self.expire_join_or_sync,
         }
 
     def join(
@@ -71,24 +71,24 @@ class ClassicMembers:
         """Handle a SyncGroup: return the member's current assignment."""
         group_id, member_id = group.group_id, request.member_id
         try:
-            classic, current = _member_at(
+            classic, current = _find_classic_member(
                 group, member_id, request.group_instance_id, request.generation_id
             )
             _check_protocol(classic, request)
-            version = _version(classic)
+            version = _assignment_version(classic)
         except KafkaError as refusal:
             event = refusal_event(group_id, refusal, member_id=member_id)
-            return CoordinatorResult(sync_refused(refusal.code), events=[event])
+            return CoordinatorResult(sync_error_response(refusal.code), events=[event])
         if (
             group.target_epoch > current.member_epoch
             and current.state is not MemberState.UNREVOKED_PARTITIONS
         ):
-            refused = sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)
+            refused = sync_error_response(ErrorCode.REBALANCE_IN_PROGRESS)
             return self._ask_to_rejoin(refused, group, member_id, now_ms)
         answer = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignment=assignment_bytes(current.assigned, self._directory.image, version),
+            assignment=encode_assignment(current.assigned, self._directory.image, version),
         )
         deadline_ms = now_ms + classic.session_timeout_ms
         session = self._sessions.extend(group_id, member_id, deadline_ms)
@@ -101,7 +101,7 @@ class ClassicMembers:
         """Extend the session; return REBALANCE_IN_PROGRESS if the member must rejoin."""
         group_id, member_id = group.group_id, request.member_id
         try:
-            classic, current = _member_at(
+            classic, current = _find_classic_member(
                 group, member_id, request.group_instance_id, request.generation_id
             )
         except KafkaError as refusal:
@@ -119,7 +119,7 @@ class ClassicMembers:
     ) -> CoordinatorResult[R]:
         """Return the answer; add a join timer and an event if this is the first such answer."""
         timeout_ms = group.members[member_id].rebalance_timeout_ms
-        timers = self._sessions.must_join(group.group_id, member_id, now_ms + timeout_ms)
+        timers = self._sessions.start_join_timer(group.group_id, member_id, now_ms + timeout_ms)
         if not timers:
             return CoordinatorResult(answer)
         epoch = group.current_of(member_id).member_epoch
@@ -140,7 +140,9 @@ class ClassicMembers:
         del now_ms
         return CoordinatorResult(None)
 
-    def expire_step(self, event: JoinExpiry | SyncExpiry, now_ms: int) -> CoordinatorResult[None]:
+    def expire_join_or_sync(
+        self, event: JoinExpiry | SyncExpiry, now_ms: int
+    ) -> CoordinatorResult[None]:
         """Remove a classic member that sent no JoinGroup or SyncGroup in time.
 
         A member that has changed to the consumer protocol is not removed.
@@ -155,7 +157,7 @@ class ClassicMembers:
         return CoordinatorResult(None)
 
 
-def _member_at(
+def _find_classic_member(
     group: ConsumerGroup, member_id: MemberId, instance_id: str | None, generation_id: int
 ) -> tuple[ClassicProtocolMember, CurrentAssignment]:
     """Return a request's classic member; raises KafkaError if id or generation is wrong."""
@@ -187,10 +189,10 @@ def _check_protocol(classic: ClassicProtocolMember, request: SyncGroupRequest) -
         )
 
 
-def _version(classic: ClassicProtocolMember) -> int:
+def _assignment_version(classic: ClassicProtocolMember) -> int:
     """Return the version for a member's assignments: that of its first subscription."""
     try:
-        return version_of(classic.protocols[0][1])
+        return parse_version(classic.protocols[0][1])
     except ValueError as error:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR, "The subscription of the member is malformed."

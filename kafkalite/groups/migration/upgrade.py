@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.coordinator.contract import CancelTimer, Event, Reply
 from kafkalite.groups.classic.group import CONSUMER_PROTOCOL_TYPE
 from kafkalite.groups.classic.rebalance import join_key, sync_key
-from kafkalite.groups.classic.responses import join_refused, sync_refused
+from kafkalite.groups.classic.responses import join_error_response, sync_error_response
 from kafkalite.groups.classic.sessions import SessionExpired
 from kafkalite.groups.consumer import consumer_group_records as records
 from kafkalite.groups.consumer.group import ConsumerGroup
@@ -21,7 +21,11 @@ from kafkalite.groups.consumer.member import (
     CurrentAssignment,
     MemberMetadata,
 )
-from kafkalite.groups.migration.consumer_protocol import assigned_of, by_topic_id, subscription_of
+from kafkalite.groups.migration.consumer_protocol import (
+    by_topic_id,
+    parse_assignment,
+    parse_subscription,
+)
 from kafkalite.groups.migration.policy import migration_policy
 from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.offset_commit_fencing import Revocation
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class UpgradedGroup(NamedTuple):
-    """The group of a joining member, with the results of its upgrade."""
+    """The group of a heartbeat; if it was upgraded or replaced, with the effects of that."""
 
     group: ConsumerGroup
     records: Sequence[Record] = ()
@@ -55,13 +59,13 @@ class UpgradedGroup(NamedTuple):
     events: Sequence[Event] = ()
 
 
-def upgraded(group: ClassicGroup, directory: GroupDirectory) -> UpgradedGroup:
+def upgrade_group(group: ClassicGroup, directory: GroupDirectory) -> UpgradedGroup:
     """Return a consumer group made from a classic group; the classic group is not changed.
 
     Waiting requests get REBALANCE_IN_PROGRESS, so their members rejoin. Raises
     KafkaError(GROUP_ID_NOT_FOUND) if the policy or a member does not allow the upgrade.
     """
-    _check(group, directory.config)
+    _check_upgrade_allowed(group, directory.config)
     soft, image = group.soft, directory.image
     upgraded_group = ConsumerGroup(group.group_id, directory)
     upgraded_group.replay_target_epoch(soft.generation_id, NEVER_ASSIGNED_MS)
@@ -71,7 +75,7 @@ def upgraded(group: ClassicGroup, directory: GroupDirectory) -> UpgradedGroup:
         for topic_id, indexes in assigned.items():
             for index in indexes:
                 if owners.setdefault((topic_id, index), member.member_id) != member.member_id:
-                    raise _unexpected_state(
+                    raise _unexpected_state_error(
                         group, f"partition {index} is assigned to two of its members"
                     )
         upgraded_group.replay_member_metadata(member.member_id, metadata)
@@ -93,22 +97,22 @@ def upgraded(group: ClassicGroup, directory: GroupDirectory) -> UpgradedGroup:
             CancelTimer(sync_key(group)),
         ],
         sessions={each.member_id: each.session_timeout_ms for each in soft.members.values()},
-        events=[_event(group)],
+        events=[_upgraded_event(group)],
     )
 
 
-def _check(group: ClassicGroup, config: BrokerConfig) -> None:
+def _check_upgrade_allowed(group: ClassicGroup, config: BrokerConfig) -> None:
     max_size = config.int("group.consumer.max.size")
     policy = migration_policy(config)
     if not policy.upgrades:
         reason = f"group.consumer.migration.policy is {policy.value}"
-        raise _refusal(group, ErrorText.UPGRADE_IS_DISABLED, reason)
+        raise _upgrade_refused_error(group, ErrorText.UPGRADE_IS_DISABLED, reason)
     if group.soft.protocol_type != CONSUMER_PROTOCOL_TYPE:
         reason = f"its protocol type is {group.soft.protocol_type}"
-        raise _refusal(group, ErrorText.UPGRADE_OF_ANOTHER_PROTOCOL, reason)
+        raise _upgrade_refused_error(group, ErrorText.UPGRADE_OF_ANOTHER_PROTOCOL, reason)
     if len(group.soft.members) > max_size:
         reason = f"it has more than {max_size} members"
-        raise _refusal(group, ErrorText.UPGRADE_IS_TOO_LARGE, reason)
+        raise _upgrade_refused_error(group, ErrorText.UPGRADE_IS_TOO_LARGE, reason)
 
 
 def _parse_member(
@@ -117,17 +121,19 @@ def _parse_member(
     """Return a member's metadata and assignment in the consumer group."""
     metadata = next((body for name, body in member.protocols if name == _protocol(group)), None)
     if metadata is None:
-        raise _unexpected_state(group, "it has not chosen a protocol that all its members support")
+        raise _unexpected_state_error(
+            group, "it has not chosen a protocol that all its members support"
+        )
     try:
-        subscription = subscription_of(metadata)
+        subscription = parse_subscription(metadata)
         # A member that has not completed a rebalance has no assignment.
-        assigned = assigned_of(member.assignment) if member.assignment else None
+        assigned = parse_assignment(member.assignment) if member.assignment else None
     except ValueError as error:
         reason = f"the subscription or assignment of member {member.member_id} is malformed"
-        raise _refusal(group, ErrorText.UPGRADE_IS_MALFORMED, reason) from error
+        raise _upgrade_refused_error(group, ErrorText.UPGRADE_IS_MALFORMED, reason) from error
     if assigned is not None and assigned.has_user_data:
         reason = "its custom assignor would lose its user data"
-        raise _refusal(group, ErrorText.UPGRADE_OF_CUSTOM_ASSIGNOR, reason)
+        raise _upgrade_refused_error(group, ErrorText.UPGRADE_OF_CUSTOM_ASSIGNOR, reason)
     return (
         MemberMetadata(
             instance_id=member.group_instance_id,
@@ -176,12 +182,12 @@ def _replies(group: ClassicGroup) -> Iterator[Reply]:
     code = ErrorCode.REBALANCE_IN_PROGRESS
     for member in group.soft.members.values():
         if member.awaiting_join is not None:
-            yield Reply(member.awaiting_join, join_refused(code, member.member_id))
+            yield Reply(member.awaiting_join, join_error_response(code, member.member_id))
         if member.awaiting_sync is not None:
-            yield Reply(member.awaiting_sync, sync_refused(code))
+            yield Reply(member.awaiting_sync, sync_error_response(code))
 
 
-def _event(group: ClassicGroup) -> Event:
+def _upgraded_event(group: ClassicGroup) -> Event:
     soft = group.soft
     return Event(
         group.group_id,
@@ -196,7 +202,7 @@ def _event(group: ClassicGroup) -> Event:
     )
 
 
-def _refusal(group: ClassicGroup, text: ErrorText, reason: str) -> KafkaError:
+def _upgrade_refused_error(group: ClassicGroup, text: ErrorText, reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND,
         text.format(group_id=group.group_id),
@@ -205,8 +211,8 @@ def _refusal(group: ClassicGroup, text: ErrorText, reason: str) -> KafkaError:
     )
 
 
-def _unexpected_state(group: ClassicGroup, reason: str) -> KafkaError:
-    """Return the error of Kafka for unexpected states, which has no message for the client."""
+def _unexpected_state_error(group: ClassicGroup, reason: str) -> KafkaError:
+    """Return Kafka's error for an unexpected state; it has no message for the client."""
     return KafkaError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         facts={"rule": "migration", "reason": reason, "generation": group.soft.generation_id},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from kafkalite.groups.group import GroupType, group_not_found
+from kafkalite.groups.group import GroupType, group_not_found_error
 from kafkalite.groups.modern.group import ModernGroup
 from kafkalite.groups.timestamps import time_of_day
 from kafkalite.protocol.error_codes import ErrorCode
@@ -38,26 +38,30 @@ class MemberEpochs(Protocol):
         """The member epoch before the current one."""
 
 
-def find_group(groups: Mapping[GroupId, Group], group_id: GroupId, kind: type[G]) -> G:
+def find_group(groups: Mapping[GroupId, Group], group_id: GroupId, group_class: type[G]) -> G:
     """Return a group; raises KafkaError(GROUP_ID_NOT_FOUND) if none of this type exists."""
     group = groups.get(group_id)
-    if isinstance(group, kind):
+    if isinstance(group, group_class):
         return group
     facts: dict[str, object] = {"rule": "group-exists"}
     if group is not None:
         facts = {"rule": "group-type", "group_type": group.group_type.value}
-    raise group_not_found(group_id, kind.group_type, exists=group is not None, facts=facts)
+    raise group_not_found_error(
+        group_id, group_class.group_type, exists=group is not None, facts=facts
+    )
 
 
-def find_group_of_heartbeat(groups: Mapping[GroupId, Group], group_id: GroupId, kind: type[G]) -> G:
+def find_group_of_heartbeat(
+    groups: Mapping[GroupId, Group], group_id: GroupId, group_class: type[G]
+) -> G:
     """Return the group of a heartbeat; only heartbeat errors name the expected group type."""
     if group_id in groups:
-        return find_group(groups, group_id, kind)
-    text = f"{kind.group_type.value.capitalize()} group {group_id} not found."
+        return find_group(groups, group_id, group_class)
+    text = f"{group_class.group_type.value.capitalize()} group {group_id} not found."
     raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text, {"rule": "group-exists"})
 
 
-def group_is_full(
+def group_full_error(
     group: ModernGroup[Any, Any, Any], member_id: MemberId, max_size: int
 ) -> KafkaError:
     """Return the error for a member that would exceed the maximum size."""
@@ -89,9 +93,11 @@ def find_member(group: ModernGroup[M, Any, Any], member_id: MemberId) -> M:
         "member_id": member_id,
         "group_epoch": group.epoch,
     }
-    if (past := group.ownership().departed(member_id)) is not None:
-        explanation = f"{text.removesuffix('.')}: {past.reason} at {time_of_day(past.at_ms)}."
-        facts |= {"went": past.reason, "went_at_ms": past.at_ms}
+    if (departure := group.ownership().departure(member_id)) is not None:
+        explanation = (
+            f"{text.removesuffix('.')}: {departure.reason} at {time_of_day(departure.at_ms)}."
+        )
+        facts |= {"went": departure.reason, "went_at_ms": departure.at_ms}
     raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, text, facts, explanation)
 
 

@@ -30,21 +30,26 @@ def fencing_facts(
     }
 
 
-def commit_refused(
+def commit_refused_error(
     code: ErrorCode,
-    subject: str,
+    description: str,
     fenced: FencedCommit,
     reason: str,
     *,
-    owner: str,
+    owner_text: str,
     facts: dict[str, object],
 ) -> KafkaError:
-    """Return the error for a commit of `subject`; `owner` is a text about the current owner."""
-    text = f"{subject} at epoch {fenced.epoch} refused: {reason} (rule {fenced.rule}){owner}"
+    """Return the error for a refused commit.
+
+    `description` names the commit and its partition; `owner_text` says who owns the partition now.
+    """
+    text = (
+        f"{description} at epoch {fenced.epoch} refused: {reason} (rule {fenced.rule}){owner_text}"
+    )
     return KafkaError(code, text, facts)
 
 
-def owner_since(
+def owner_since_text(
     ownership: GroupOwnership,
     key: bytes,
     partition: int,
@@ -54,7 +59,7 @@ def owner_since(
     facts: dict[str, object],
 ) -> str:
     """Return a text about the owner of a partition, "" if it is this member; adds to `facts`."""
-    since_ms = ownership.since_ms(key, partition, owner)
+    since_ms = ownership.owner_since_ms(key, partition, owner)
     facts["owner_since_ms"] = since_ms
     if owner == member_id:
         return ""

@@ -22,7 +22,7 @@ class GroupContext(Generic[B]):
         self.directory = directory
         self.settings = settings
         self.topics_version = 0
-        """The number of topic changes so far."""
+        """The number of changes of topics or brokers since the shard was loaded."""
 
     def on_image(self, changes: MetadataDelta) -> None:
         """Record that settings or topics changed; the next heartbeats react to it."""
@@ -31,10 +31,10 @@ class GroupContext(Generic[B]):
         if changes.created or changes.deleted or changes.changed or changes.brokers_changed:
             self.topics_version += 1
 
-    def has_seen_topics(self, soft: ModernSoftState[Any]) -> bool:
+    def is_metadata_hash_current(self, soft: ModernSoftState[Any]) -> bool:
         """Whether the group's metadata hash was compared since the last topic change."""
         return soft.topics_version == self.topics_version
 
-    def saw_topics(self, soft: ModernSoftState[Any]) -> None:
+    def mark_metadata_hash_current(self, soft: ModernSoftState[Any]) -> None:
         """Record that the group's metadata hash was compared and has not changed."""
         soft.topics_version = self.topics_version

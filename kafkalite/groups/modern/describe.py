@@ -20,16 +20,16 @@ def describe_group(
     group: ModernGroup[Any, Any, Any],
     state: str,
     describe_member: Callable[[MemberId], object],
-    **own: object,
+    **type_fields: object,
 ) -> D:
-    """Describe a group and its members, sorted by id; `own` are fields of its group type."""
+    """Describe a group and its members, sorted by id; `type_fields` are specific to its type."""
     return make(
         group_id=group.group_id,
         group_state=state,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         members=[describe_member(member_id) for member_id in sorted(group.members)],
-        **own,
+        **type_fields,
     )
 
 

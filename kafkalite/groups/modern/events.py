@@ -28,7 +28,7 @@ LEFT: Final = Departure("left", "it left")
 SESSION_TIMED_OUT: Final = Departure("expired", "it sent no heartbeat within its session timeout")
 
 
-def group_epoch_raised(group_id: GroupId, epoch: int, reasons: Sequence[str]) -> Event:
+def group_epoch_raised_event(group_id: GroupId, epoch: int, reasons: Sequence[str]) -> Event:
     """Return the event of a new group epoch, the start of a rebalance."""
     return Event(
         group_id,
@@ -38,7 +38,9 @@ def group_epoch_raised(group_id: GroupId, epoch: int, reasons: Sequence[str]) ->
     )
 
 
-def assignment_postponed(group_id: GroupId, epoch: int, last_ms: int, interval_ms: int) -> Event:
+def assignment_postponed_event(
+    group_id: GroupId, epoch: int, last_ms: int, interval_ms: int
+) -> Event:
     """Return the event of a target that must wait for the assignment interval (KIP-1263)."""
     due = time_of_day(last_ms + interval_ms)
     return Event(
@@ -50,23 +52,30 @@ def assignment_postponed(group_id: GroupId, epoch: int, last_ms: int, interval_m
     )
 
 
-def target_computed(
-    group_id: GroupId, epoch: int, assignor: str, moved: Collection[MemberId]
+def target_computed_event(
+    group_id: GroupId, epoch: int, assignor: str, changed_members: Collection[MemberId]
 ) -> Event:
     """Return the event of a new target assignment, with the members whose target changed."""
     return Event(
         group_id,
         "assigned",
         f"target for group epoch {epoch} computed by {assignor}: changed for "
-        f"{len(moved)} member{'' if len(moved) == 1 else 's'}",
-        {"group_epoch": epoch, "assignor": assignor, "changed_for": sorted(moved)[:MAX_NAMED]},
+        f"{len(changed_members)} member{'' if len(changed_members) == 1 else 's'}",
+        {
+            "group_epoch": epoch,
+            "assignor": assignor,
+            "changed_for": sorted(changed_members)[:MAX_NAMED],
+        },
     )
 
 
 def member_removed_event(
-    group: ModernGroup[Any, Any, Any], member_id: MemberId, departure: Departure, **own: object
+    group: ModernGroup[Any, Any, Any],
+    member_id: MemberId,
+    departure: Departure,
+    **type_facts: object,
 ) -> Event:
-    """Return the event of a removed member; `own` are facts of its group type."""
+    """Return the event of a removed member; `type_facts` are facts of its group type."""
     current = group.current.get(member_id)
     return Event(
         group.group_id,
@@ -76,6 +85,6 @@ def member_removed_event(
             "member_id": member_id,
             "client_id": group.members[member_id].client_id,
             "member_epoch": 0 if current is None else current.member_epoch,
-            **own,
+            **type_facts,
         },
     )

@@ -89,11 +89,11 @@ class ModernGroup(Generic[M, C, T]):
         """Whether the group has no members."""
         return not self.members
 
-    def touch(self, claim: CommitClaim, now_ms: int) -> None:
+    def extend_session(self, claim: CommitClaim, now_ms: int) -> None:
         """Do nothing: only heartbeats extend a session."""
 
     def validate_offset_delete(self) -> None:
-        """Do nothing: the caller refuses each subscribed topic by itself."""
+        """Do nothing: the caller checks each topic separately."""
 
     def validate_delete(self) -> None:
         """Raise KafkaError(NON_EMPTY_GROUP) while the group has members."""
@@ -139,7 +139,7 @@ class ModernGroup(Generic[M, C, T]):
 
 
 def reconciliation_state(group: ModernGroup[M, R, T]) -> str:
-    """Return the state's name of a group whose members are reconciled in steps."""
+    """Return the state name of a group whose members are reconciled in steps."""
     if not group.members:
         return "Empty"
     target_epoch = group.target_epoch
@@ -157,6 +157,6 @@ def may_assign_now(last_timestamp_ms: int, interval_ms: int, now_ms: int) -> boo
     If it has not, no timer is set: the first heartbeat after the interval runs the assignor. With
     an interval of zero the assignor runs even if the clock was set back.
     """
-    if NEVER_ASSIGNED_MS in (last_timestamp_ms, interval_ms):
+    if last_timestamp_ms == NEVER_ASSIGNED_MS or interval_ms == 0:
         return True
     return now_ms >= last_timestamp_ms + interval_ms

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from kafkalite.groups.modern.events import assignment_postponed, group_epoch_raised, target_computed
+from kafkalite.groups.modern.events import (
+    assignment_postponed_event,
+    group_epoch_raised_event,
+    target_computed_event,
+)
 from kafkalite.groups.modern.group import ModernGroup, may_assign_now
 from kafkalite.groups.modern.sessions import cancel_rebalance_timer, rebalance_timer
 
@@ -28,7 +32,7 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 
-class HeartbeatKind(NamedTuple):
+class HeartbeatRecords(NamedTuple):
     """The records that heartbeats of one group type write."""
 
     types: RecordTypes
@@ -45,25 +49,38 @@ class AssignorRun(NamedTuple):
 
 
 def target_records(
-    kind: HeartbeatKind, group_id: GroupId, epoch: int, run: AssignorRun, now_ms: int
+    record_types: HeartbeatRecords, group_id: GroupId, epoch: int, run: AssignorRun, now_ms: int
 ) -> tuple[list[Record], Event]:
     """Return the records of the changed target assignments, and the event."""
     previous = run.previous
-    moved = [m for m, target in run.targets.items() if target != previous.get(m)]
-    written = [kind.target_record(group_id, m, run.targets[m]) for m in moved]
-    written.append(kind.types.target_epoch_record(group_id, epoch, now_ms))
-    return written, target_computed(group_id, epoch, run.assignor, moved)
+    changed = [m for m, target in run.targets.items() if target != previous.get(m)]
+    new_records = [record_types.target_record(group_id, m, run.targets[m]) for m in changed]
+    new_records.append(record_types.types.target_epoch_record(group_id, epoch, now_ms))
+    return new_records, target_computed_event(group_id, epoch, run.assignor, changed)
 
 
 class ModernHeartbeat(Generic[X, G, M, C, T]):
     """One heartbeat of one member, and its results so far."""
 
     __slots__ = (
-        "_before", "_context", "_reasons", "current", "epoch", "events", "group", "is_join",
-        "member", "member_id", "now_ms", "records", "target", "target_epoch", "timers",
+        "_context",
+        "_initial_current",
+        "_reasons",
+        "current",
+        "epoch",
+        "events",
+        "group",
+        "is_join",
+        "member",
+        "member_id",
+        "now_ms",
+        "records",
+        "target",
+        "target_epoch",
+        "timers",
     )  # fmt: skip
 
-    KIND: ClassVar[HeartbeatKind]
+    RECORDS: ClassVar[HeartbeatRecords]
 
     def __init__(
         self,
@@ -79,7 +96,7 @@ class ModernHeartbeat(Generic[X, G, M, C, T]):
         now_ms: int,
     ) -> None:
         self._context = context
-        self._before = self.current = current
+        self._initial_current = self.current = current
         self._reasons: list[str] = []
         """The reasons for raising the group epoch."""
         self.group = group
@@ -94,11 +111,11 @@ class ModernHeartbeat(Generic[X, G, M, C, T]):
         self.timers: list[TimerChange] = []
         self.events: list[Event] = []
 
-    def _next_epoch(self, record: Record, reasons: Sequence[str]) -> None:
+    def _raise_group_epoch(self, record: Record, reasons: Sequence[str]) -> None:
         """Raise the group epoch by this record."""
         self.epoch += 1
         self.records.append(record)
-        self.events.append(group_epoch_raised(self.group.group_id, self.epoch, reasons))
+        self.events.append(group_epoch_raised_event(self.group.group_id, self.epoch, reasons))
 
     def compute_target(self) -> None:
         """Run the assignor if the target epoch is behind and the interval has passed."""
@@ -109,12 +126,14 @@ class ModernHeartbeat(Generic[X, G, M, C, T]):
         interval_ms = self._context.settings.of(group).assignment_interval_ms
         if not may_assign_now(last_ms, interval_ms, self.now_ms):
             if self.epoch > group.epoch:
-                self.events.append(assignment_postponed(group_id, self.epoch, last_ms, interval_ms))
+                self.events.append(
+                    assignment_postponed_event(group_id, self.epoch, last_ms, interval_ms)
+                )
             self._on_assignment_postponed(interval_ms)
             return
         run = self._assign()
-        written, event = target_records(self.KIND, group_id, self.epoch, run, self.now_ms)
-        self.records += written
+        new_records, event = target_records(self.RECORDS, group_id, self.epoch, run, self.now_ms)
+        self.records += new_records
         self.events.append(event)
         self.target = run.targets[self.member_id]
         self.target_epoch = self.epoch
@@ -126,12 +145,14 @@ class ModernHeartbeat(Generic[X, G, M, C, T]):
     def _on_assignment_postponed(self, interval_ms: int) -> None:
         """Add a status to the response, if this group type has a status for it."""
 
-    def _take_step(self, stepped: C) -> None:
+    def _set_current(self, current: C) -> None:
         """Write the member's new current assignment."""
-        self.current = stepped
-        self.records.append(self.KIND.current_record(self.group.group_id, self.member_id, stepped))
+        self.current = current
+        self.records.append(
+            self.RECORDS.current_record(self.group.group_id, self.member_id, current)
+        )
 
-    def _time_revocation(self, expiry: RebalanceExpiry, timeout_ms: int | None) -> None:
+    def _set_revocation_timer(self, expiry: RebalanceExpiry, timeout_ms: int | None) -> None:
         """Set the timer for the member's revocation; None cancels it."""
         self.timers.append(
             cancel_rebalance_timer(expiry)

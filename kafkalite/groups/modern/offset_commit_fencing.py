@@ -42,17 +42,17 @@ class Revocation(NamedTuple):
     before it reaches the next epoch.
     """
 
-    def moved(self, from_epoch: int, to_epoch: int, *, revoked: bool) -> Revocation:
+    def after_step(self, from_epoch: int, to_epoch: int, *, revoked: bool) -> Revocation:
         """Return the value after a reconciliation step, which may have revoked partitions."""
-        # A returning static member starts at epoch 0, but left at the epoch after `self.epoch`.
-        left = from_epoch if from_epoch > 0 else self.epoch + 1
+        # A returning static member starts at epoch 0. It had left at the epoch after `self.epoch`.
+        completed_epoch = from_epoch if from_epoch > 0 else self.epoch + 1
         revoked = revoked or self.is_under_way
-        if left >= to_epoch:
+        if completed_epoch >= to_epoch:
             return Revocation(self.epoch, revoked)
-        return Revocation(left if revoked else self.epoch)
+        return Revocation(completed_epoch if revoked else self.epoch)
 
-    def left_temporarily(self, from_epoch: int, *, revoked: bool) -> Revocation:
-        """Return the value after a static member left; its later commits are fenced."""
+    def after_temporary_leave(self, from_epoch: int, *, revoked: bool) -> Revocation:
+        """Return the value after a static member left temporarily; its later commits are fenced."""
         return Revocation(
             max(self.epoch, from_epoch - 1, 0), is_under_way=self.is_under_way or revoked
         )
@@ -84,7 +84,7 @@ class FencedCommit(NamedTuple):
     committer: CommitterState
     partition: tuple[str, bytes, int] | None = None
     """(topic, topic id, partition); None if the epoch is refused for all partitions."""
-    held_since: int | None = None
+    assignment_epoch: int | None = None
     """The assignment epoch of the partition; None if the member does not own it."""
 
 
@@ -114,26 +114,29 @@ def _is_not_ahead(epoch: int, committer: CommitterState) -> bool:
     return epoch <= committer.member_epoch
 
 
-def _was_assigned_by_then(epoch: int, assignment_epoch: int | None) -> bool:
+def _was_assigned_at(epoch: int, assignment_epoch: int | None) -> bool:
     return assignment_epoch is not None and assignment_epoch <= epoch
 
 
 RULES: Final[Mapping[str, Rule]] = {
     STRICT: Rule(_is_equal),
     REVOCATION_EPOCH: Rule(_is_after_revocation),
-    ASSIGNMENT_EPOCH: Rule(_is_not_ahead, _was_assigned_by_then),
+    ASSIGNMENT_EPOCH: Rule(_is_not_ahead, _was_assigned_at),
 }
 
 
 def fence_commit(
-    rule: str, epoch: int, committer: CommitterState, refuse: Callable[[FencedCommit], KafkaError]
+    rule: str,
+    epoch: int,
+    committer: CommitterState,
+    make_error: Callable[[FencedCommit], KafkaError],
 ) -> PartitionCheck | None:
-    """Check a commit at this epoch; raises the error that `refuse` returns.
+    """Check a commit at this epoch; raises the error of `make_error` if the rule refuses it.
 
     Returns the check for each partition, None if none is needed.
     """
     if not RULES[rule].accepts_epoch(epoch, committer):
-        raise refuse(FencedCommit(rule, epoch, committer))
+        raise make_error(FencedCommit(rule, epoch, committer))
     accepts_partition = RULES[rule].accepts_partition
     # At its current epoch a member may commit any partition under every rule, as in Kafka: it
     # commits the final offsets of partitions that it is about to revoke.
@@ -141,10 +144,10 @@ def fence_commit(
         return None
 
     def check(topic: str, topic_id: bytes, partition: int) -> None:
-        held_since = committer.assignment_epoch(topic, topic_id, partition)
-        if not accepts_partition(epoch, held_since):
-            raise refuse(
-                FencedCommit(rule, epoch, committer, (topic, topic_id, partition), held_since)
+        assignment_epoch = committer.assignment_epoch(topic, topic_id, partition)
+        if not accepts_partition(epoch, assignment_epoch):
+            raise make_error(
+                FencedCommit(rule, epoch, committer, (topic, topic_id, partition), assignment_epoch)
             )
 
     return check

@@ -1,6 +1,6 @@
 """OwnershipHistory: past owners of partitions and removed members, for explanations only.
 
-The history is soft state of a shard with a bounded size; the oldest entries are dropped first. No
+The history is soft state of a shard. Its size is limited; the oldest entries are dropped first. No
 decision depends on it.
 """
 
@@ -37,14 +37,17 @@ class PastDeparture(NamedTuple):
 
 
 class OwnershipHistory:
-    """The history of the groups of one shard."""
+    """The history of the groups of one shard, by group id."""
 
-    __slots__ = ("departed", "lost", "since")
+    __slots__ = ("departures", "losses", "owners")
 
     def __init__(self) -> None:
-        self.departed: dict[tuple[GroupId, MemberId], PastDeparture] = {}
-        self.lost: dict[tuple[GroupId, bytes, int, MemberId], LostPartition] = {}
-        self.since: dict[tuple[GroupId, bytes, int], tuple[MemberId, int]] = {}
+        self.departures: dict[tuple[GroupId, MemberId], PastDeparture] = {}
+        """(group, member) → the member's removal."""
+        self.losses: dict[tuple[GroupId, bytes, int, MemberId], LostPartition] = {}
+        """(group, topic id, partition, member) → the member's last loss of the partition."""
+        self.owners: dict[tuple[GroupId, bytes, int], tuple[MemberId, int]] = {}
+        """(group, topic id, partition) → its last owner, and when that member got it."""
 
     def of(self, group_id: GroupId) -> GroupOwnership:
         """Return the history of one group."""
@@ -61,38 +64,42 @@ class GroupOwnership(NamedTuple):
         self, member_id: MemberId, before: CurrentAssignment, now: CurrentAssignment, now_ms: int
     ) -> None:
         """Record the partitions that a member lost and got in a reconciliation step."""
-        if not self._is_recorded(member_id):
+        if not self._fits_length_limit(member_id):
             return
         history, group_id = self
         lost = LostPartition(now.member_epoch, now_ms)
-        for held in (before.assigned, before.pending_revocation):
-            for topic_id, partition in _lost(held, now):
-                _add(history.lost, (group_id, topic_id, partition, member_id), lost)
+        for previous in (before.assigned, before.pending_revocation):
+            for topic_id, partition in _lost_partitions(previous, now):
+                _add(history.losses, (group_id, topic_id, partition, member_id), lost)
         since = (member_id, now_ms)
         for topic_id, owned in now.assigned.items():
             for partition in owned.keys() - before.assigned.get(topic_id, {}).keys():
-                _add(history.since, (group_id, topic_id, partition), since)
+                _add(history.owners, (group_id, topic_id, partition), since)
 
     def record_departure(self, member_id: MemberId, reason: str, now_ms: int) -> None:
         """Record the reason for a member's removal."""
-        if self._is_recorded(member_id):
-            _add(self.history.departed, (self.group_id, member_id), PastDeparture(reason, now_ms))
+        if self._fits_length_limit(member_id):
+            _add(self.history.departures, (self.group_id, member_id), PastDeparture(reason, now_ms))
 
-    def _is_recorded(self, member_id: MemberId) -> bool:
+    def _fits_length_limit(self, member_id: MemberId) -> bool:
         return len(self.group_id) + len(member_id) <= MAX_ID_LENGTH
 
-    def lost(self, topic_id: bytes, partition: int, member_id: MemberId) -> LostPartition | None:
+    def last_loss(
+        self, topic_id: bytes, partition: int, member_id: MemberId
+    ) -> LostPartition | None:
         """Return a member's last loss of a partition; None if unknown."""
-        return self.history.lost.get((self.group_id, topic_id, partition, member_id))
+        return self.history.losses.get((self.group_id, topic_id, partition, member_id))
 
-    def since_ms(self, topic_id: bytes, partition: int, owner: MemberId) -> int | None:
+    def owner_since_ms(self, topic_id: bytes, partition: int, owner: MemberId) -> int | None:
         """Return the time at which the owner got the partition; None if unknown."""
-        known = self.history.since.get((self.group_id, topic_id, partition))
-        return known[1] if known is not None and known[0] == owner else None
+        owner_and_time = self.history.owners.get((self.group_id, topic_id, partition))
+        return (
+            owner_and_time[1] if owner_and_time is not None and owner_and_time[0] == owner else None
+        )
 
-    def departed(self, member_id: MemberId) -> PastDeparture | None:
+    def departure(self, member_id: MemberId) -> PastDeparture | None:
         """Return the reason and the time of a member's removal; None if unknown."""
-        return self.history.departed.get((self.group_id, member_id))
+        return self.history.departures.get((self.group_id, member_id))
 
 
 def _add(entries: dict[K, V], key: K, value: V) -> None:
@@ -103,7 +110,7 @@ def _add(entries: dict[K, V], key: K, value: V) -> None:
         del entries[next(iter(entries))]
 
 
-def _lost(owned: OwnedPartitions, now: CurrentAssignment) -> list[tuple[bytes, int]]:
+def _lost_partitions(owned: OwnedPartitions, now: CurrentAssignment) -> list[tuple[bytes, int]]:
     return [
         (topic_id, partition)
         for topic_id, partitions in owned.items()

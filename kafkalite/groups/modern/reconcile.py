@@ -26,13 +26,13 @@ def are_retained(
     )
 
 
-def advanced(
+def advance(
     current: C, epoch: int, state: IntEnum, *, assigned: object, pending: object, revoked: bool
 ) -> C:
     """Return the next state of a member, or `current` itself if nothing changes."""
     before: Any = current
-    revocation = before.revocation.moved(before.member_epoch, epoch, revoked=revoked)
-    stepped: C = replace(
+    revocation = before.revocation.after_step(before.member_epoch, epoch, revoked=revoked)
+    next_state: C = replace(
         before,
         member_epoch=epoch,
         previous_member_epoch=before.member_epoch,
@@ -41,4 +41,4 @@ def advanced(
         pending_revocation=pending,
         revocation=revocation,
     )
-    return current if stepped == current else stepped
+    return current if next_state == current else next_state

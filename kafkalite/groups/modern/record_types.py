@@ -61,7 +61,7 @@ class RecordTypes(NamedTuple):
     def group_tombstones(
         self, group_id: GroupId, member_ids: Collection[MemberId], others: Iterable[Record]
     ) -> list[Record]:
-        """Return the tombstones of a group in Kafka's order; only its type has the `others`."""
+        """Return the tombstones of a group in Kafka's order; `others` are specific to its type."""
         return [
             *(self.current_assignment_tombstone(group_id, m) for m in member_ids),
             *(self.target_assignment_tombstone(group_id, m) for m in member_ids),

@@ -64,14 +64,14 @@ class GroupReplay(Generic[G]):
     in any order. So each record is applied by itself, and the first record creates the group.
     """
 
-    __slots__ = ("_directory", "_kind", "_make")
+    __slots__ = ("_directory", "_group_class", "_make_group")
 
     def __init__(
-        self, directory: GroupDirectory, kind: type[G], make: Callable[[GroupId], G]
+        self, directory: GroupDirectory, group_class: type[G], make: Callable[[GroupId], G]
     ) -> None:
         self._directory = directory
-        self._kind = kind
-        self._make = make
+        self._group_class = group_class
+        self._make_group = make
 
     def replayers(
         self,
@@ -84,14 +84,18 @@ class GroupReplay(Generic[G]):
 
         `replay_epoch` applies a group epoch; `others` apply the records of this group type only.
         """
-        kind: Any = self._kind
-        of_member = self.replay_member
+        group_class: Any = self._group_class
+        replay_member = self.replay_member
         return {
             types.group_key: partial(self.replay_group, replay_epoch),
-            types.member_key: partial(of_member, decoders.member, kind.replay_member_metadata),
+            types.member_key: partial(
+                replay_member, decoders.member, group_class.replay_member_metadata
+            ),
             types.target_epoch_key: self.replay_target_epoch,
-            types.target_member_key: partial(of_member, decoders.target, kind.replay_target),
-            types.current_key: partial(of_member, decoders.current, kind.replay_current),
+            types.target_member_key: partial(
+                replay_member, decoders.target, group_class.replay_target
+            ),
+            types.current_key: partial(replay_member, decoders.current, group_class.replay_current),
             **{key: partial(self.replay_other, apply) for key, apply in others.items()},
         }
 
@@ -99,7 +103,7 @@ class GroupReplay(Generic[G]):
         self, replay_epoch: Callable[[G, V], None], key: GroupKey, value: V | None
     ) -> None:
         """Apply a group epoch; the tombstone deletes the group if it still has this type."""
-        group = self._group(key.group_id, exists=value is not None)
+        group = self._find_or_create(key.group_id, create=value is not None)
         if group is None:
             return
         if value is None:
@@ -115,13 +119,13 @@ class GroupReplay(Generic[G]):
         value: V | None,
     ) -> None:
         """Apply a record about a member."""
-        group = self._group(key.group_id, exists=value is not None)
+        group = self._find_or_create(key.group_id, create=value is not None)
         if group is not None:
             apply(group, key.member_id, None if value is None else decode(value))
 
     def replay_target_epoch(self, key: GroupKey, value: TargetEpoch | None) -> None:
         """Apply a target epoch."""
-        group = self._group(key.group_id, exists=value is not None)
+        group = self._find_or_create(key.group_id, create=value is not None)
         if group is None:
             return
         if value is None:
@@ -136,16 +140,16 @@ class GroupReplay(Generic[G]):
     ) -> None:
         """Apply a record of this group type only."""
         group_id: GroupId = key.group_id  # type: ignore[attr-defined]
-        group = self._group(group_id, exists=value is not None)
+        group = self._find_or_create(group_id, create=value is not None)
         if group is not None:
             apply(group, key, value)
 
-    def _group(self, group_id: GroupId, *, exists: bool) -> G | None:
-        """Return the group, None if there is none of this type; `exists` creates it if needed."""
+    def _find_or_create(self, group_id: GroupId, *, create: bool) -> G | None:
+        """Return the group; None if no group of this type exists and `create` is not set."""
         group = self._directory.groups.get(group_id)
-        if isinstance(group, self._kind):
+        if isinstance(group, self._group_class):
             return group
-        if not exists:
+        if not create:
             return None
-        made = self._directory.groups[group_id] = self._make(group_id)
-        return made
+        created = self._directory.groups[group_id] = self._make_group(group_id)
+        return created

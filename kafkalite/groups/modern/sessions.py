@@ -47,27 +47,30 @@ def cancel_rebalance_timer(expiry: RebalanceExpiry) -> CancelTimer:
 
 
 class Sessions:
-    """The session deadline of every member of one group type; timer events have class `kind`."""
+    """The session deadline of every member of one group type.
 
-    __slots__ = ("_armed", "_deadlines", "_kind")
+    Its timer events have the class `event_class`.
+    """
 
-    def __init__(self, kind: type[SessionExpiry]) -> None:
-        self._kind = kind
+    __slots__ = ("_deadlines", "_event_class", "_timer_deadlines")
+
+    def __init__(self, event_class: type[SessionExpiry]) -> None:
+        self._event_class = event_class
         self._deadlines: dict[tuple[GroupId, MemberId], int] = {}
-        self._armed: dict[tuple[GroupId, MemberId], int] = {}
+        self._timer_deadlines: dict[tuple[GroupId, MemberId], int] = {}
 
     def start(self, group_id: GroupId, member_id: MemberId, deadline_ms: int) -> SetTimer:
         """Start or restart a session; return its timer."""
         key = (group_id, member_id)
-        self._deadlines[key] = self._armed[key] = deadline_ms
-        event = self._kind(group_id, member_id)
+        self._deadlines[key] = self._timer_deadlines[key] = deadline_ms
+        event = self._event_class(group_id, member_id)
         return SetTimer(event, deadline_ms, event)
 
     def try_extend(self, group_id: GroupId, member_id: MemberId, deadline_ms: int) -> bool:
         """Extend a deadline and return True; return False if that needs a new timer."""
         key = (group_id, member_id)
-        armed_ms = self._armed.get(key)
-        if armed_ms is None or armed_ms > deadline_ms:
+        timer_deadline_ms = self._timer_deadlines.get(key)
+        if timer_deadline_ms is None or timer_deadline_ms > deadline_ms:
             return False
         self._deadlines[key] = deadline_ms
         return True
@@ -90,15 +93,15 @@ class Sessions:
             return []
         return [self.start(group_id, member_id, deadline_ms)]
 
-    def renew_if_running(self, event: SessionExpiry, now_ms: int) -> SetTimer | None:
+    def restart_if_extended(self, event: SessionExpiry, now_ms: int) -> SetTimer | None:
         """Return a new timer if the deadline was extended; None if the session has expired."""
         deadline_ms = self._deadlines.get((event.group_id, event.member_id), now_ms)
         if deadline_ms <= now_ms:
             return None
         return self.start(event.group_id, event.member_id, deadline_ms)
 
-    def forget(self, group_id: GroupId, member_id: MemberId) -> CancelTimer:
+    def end_session(self, group_id: GroupId, member_id: MemberId) -> CancelTimer:
         """End a session; return the cancellation of its timer."""
         self._deadlines.pop((group_id, member_id), None)
-        self._armed.pop((group_id, member_id), None)
-        return CancelTimer(self._kind(group_id, member_id))
+        self._timer_deadlines.pop((group_id, member_id), None)
+        return CancelTimer(self._event_class(group_id, member_id))

@@ -19,7 +19,7 @@ class HasSettings(Protocol[S]):
     """The version of the configuration, and the settings at that version."""
 
 
-class Configured(Protocol[S]):
+class ConfiguredGroup(Protocol[S]):
     """A group with settings."""
 
     @property
@@ -34,26 +34,26 @@ class Configured(Protocol[S]):
 class GroupSettingsCache(ABC, Generic[S]):
     """The settings of all groups of one type."""
 
-    __slots__ = ("_config", "_latest", "_version")
+    __slots__ = ("_config", "_latest_settings", "_version")
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self._version = 0
-        self._latest: S | None = None
+        self._latest_settings: S | None = None
 
     @abstractmethod
     def compute(self, config: BrokerConfig, group_id: GroupId) -> S:
         """Compute a group's settings; its own configuration overrides the broker's."""
 
-    def of(self, group: Configured[S]) -> S:
+    def of(self, group: ConfiguredGroup[S]) -> S:
         """Return the current settings of a group."""
         version, settings = group.soft.settings
         if settings is None or version != self._version:
             settings = self.compute(self._config, group.group_id)
             # Most groups have no configuration of their own and share one settings object.
-            if settings == self._latest:
-                settings = self._latest
-            self._latest = settings
+            if settings == self._latest_settings:
+                settings = self._latest_settings
+            self._latest_settings = settings
             group.soft.settings = (self._version, settings)
         return settings
 

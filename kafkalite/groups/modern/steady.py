@@ -40,30 +40,36 @@ class SteadyHeartbeats(Generic[Q, A]):
     """The fast path for the heartbeats of one group type."""
 
     __slots__ = (
-        "_context", "_groups", "_is_steady", "_kind", "_make", "_sessions", "_settings",
+        "_context",
+        "_group_class",
+        "_groups",
+        "_is_steady",
+        "_make_response",
+        "_sessions",
+        "_settings",
     )  # fmt: skip
 
     def __init__(
         self,
         context: GroupContext[Any],
         sessions: Sessions,
-        kind: type,
+        group_class: type,
         is_steady: Callable[[Any, Any, Any, Any, Q, Client, Any], bool],
-        make: Callable[..., A],
+        make_response: Callable[..., A],
     ) -> None:
         self._context = context
         self._settings = context.settings
         self._groups = context.directory.groups
         self._sessions = sessions
-        self._kind: Any = kind
+        self._group_class: Any = group_class
         self._is_steady = is_steady
         """(context, group, member, current, request, client, settings) → is steady."""
-        self._make = make
+        self._make_response = make_response
 
     def answer(self, request: Q, client: Client, now_ms: int) -> A | None:
-        """Extend the session and return the response; on any change only return None."""
+        """Extend the session and return the response; None, without effect, if anything changes."""
         group: Any = self._groups.get(request.group_id)
-        if type(group) is not self._kind:
+        if type(group) is not self._group_class:
             return None
         member_id = request.member_id
         member = group.members.get(member_id)
@@ -85,7 +91,7 @@ class SteadyHeartbeats(Generic[Q, A]):
         ):
             if len(answers) >= len(group.members):
                 answers.clear()  # some belong to removed members
-            answer = answers[member_id] = self._make(
+            answer = answers[member_id] = self._make_response(
                 member_id=member_id,
                 member_epoch=current.member_epoch,
                 heartbeat_interval_ms=settings.heartbeat_interval_ms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkalite.coordinator.contract import CoordinatorResult
-from kafkalite.groups.modern.events import SESSION_TIMED_OUT, group_epoch_raised
+from kafkalite.groups.modern.events import SESSION_TIMED_OUT, group_epoch_raised_event
 from kafkalite.groups.modern.group import ModernGroup
 from kafkalite.groups.modern.sessions import rebalance_timer
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 G = TypeVar("G", bound=ModernGroup[Any, Any, Any])
 
-_NOTHING: CoordinatorResult[None] = CoordinatorResult(response=None)
+_NO_CHANGE: CoordinatorResult[None] = CoordinatorResult(response=None)
 
 
 class MemberTimers(Generic[G]):
     """Removes members whose session or rebalance timeout expired."""
 
-    __slots__ = ("_directory", "_kind", "_remove", "_revocation_timeout", "_sessions")
+    __slots__ = ("_directory", "_group_class", "_remove", "_revocation_timeout", "_sessions")
 
     def __init__(
         self,
         directory: GroupDirectory,
-        kind: type[G],
+        group_class: type[G],
         sessions: Sessions,
         remove: Callable[[G, MemberId, Departure, int], CoordinatorResult[None]],
         revocation_timeout: Departure,
     ) -> None:
         self._directory = directory
-        self._kind = kind
+        self._group_class = group_class
         self._sessions = sessions
         self._remove = remove
         self._revocation_timeout = revocation_timeout
@@ -49,7 +49,7 @@ class MemberTimers(Generic[G]):
     def groups(self) -> Iterator[G]:
         """Yield the groups of this type."""
         for group in self._directory.groups.values():
-            if isinstance(group, self._kind):
+            if isinstance(group, self._group_class):
                 yield group
 
     def start_all(
@@ -82,18 +82,18 @@ class MemberTimers(Generic[G]):
 
     def expire_session(self, event: SessionExpiry, now_ms: int) -> CoordinatorResult[None]:
         """Remove a member whose session expired."""
-        if (timer := self._sessions.renew_if_running(event, now_ms)) is not None:
+        if (timer := self._sessions.restart_if_extended(event, now_ms)) is not None:
             return CoordinatorResult(response=None, timers=(timer,))
         return self.remove(event.group_id, event.member_id, SESSION_TIMED_OUT, now_ms)
 
     def expire_rebalance(self, event: RebalanceExpiry, now_ms: int) -> CoordinatorResult[None]:
         """Remove a member that is still at the epoch of its revocation."""
         group = self._directory.groups.get(event.group_id)
-        if not isinstance(group, self._kind):
-            return _NOTHING
+        if not isinstance(group, self._group_class):
+            return _NO_CHANGE
         current = group.current.get(event.member_id)
         if current is None or current.member_epoch != event.member_epoch:
-            return _NOTHING
+            return _NO_CHANGE
         return self.remove(event.group_id, event.member_id, self._revocation_timeout, now_ms)
 
     def remove(
@@ -101,8 +101,8 @@ class MemberTimers(Generic[G]):
     ) -> CoordinatorResult[None]:
         """Remove a member if it exists."""
         group = self._directory.groups.get(group_id)
-        if not isinstance(group, self._kind) or member_id not in group.members:
-            return _NOTHING
+        if not isinstance(group, self._group_class) or member_id not in group.members:
+            return _NO_CHANGE
         return self._remove(group, member_id, departure, now_ms)
 
 
@@ -118,8 +118,10 @@ def remove_member_result(
 ) -> CoordinatorResult[None]:
     """Return the result of removing one member, which raises the group epoch."""
     group.ownership().record_departure(member_id, departure.reason, now_ms)
-    moved = group_epoch_raised(group.group_id, group.epoch + 1, [event.text])
-    return CoordinatorResult(response=None, records=records, timers=timers, events=[event, moved])
+    epoch_event = group_epoch_raised_event(group.group_id, group.epoch + 1, [event.text])
+    return CoordinatorResult(
+        response=None, records=records, timers=timers, events=[event, epoch_event]
+    )
 
 
 def with_response(removed: CoordinatorResult[None], response: R) -> CoordinatorResult[R]:

@@ -37,7 +37,9 @@ def metadata_hash(names: Iterable[str], image: MetadataImage) -> int:
     The hash is BLAKE2b; Kafka uses XXH3. A hash is only compared with the group's earlier one. So a
     coordinator that reads a log of the other implementation rebalances the group once.
     """
-    return _joined([_topic_digest(image.topics[name], image) for name in _existing(names, image)])
+    return _combine_digests(
+        [_topic_digest(image.topics[name], image) for name in _existing_names(names, image)]
+    )
 
 
 class MetadataHashes:
@@ -58,21 +60,23 @@ class MetadataHashes:
         if image.brokers is not self._brokers or len(self._digests) > len(image.topics):
             self._brokers = image.brokers
             self._digests.clear()
-        return _joined([self._digest(name, image) for name in _existing(names, image)])
+        return _combine_digests(
+            [self._digest(name, image) for name in _existing_names(names, image)]
+        )
 
     def _digest(self, name: str, image: MetadataImage) -> bytes:
         topic = image.topics[name]
-        known = self._digests.get(name)
-        if known is None or known[0] is not topic:
-            known = self._digests[name] = (topic, _topic_digest(topic, image))
-        return known[1]
+        cached = self._digests.get(name)
+        if cached is None or cached[0] is not topic:
+            cached = self._digests[name] = (topic, _topic_digest(topic, image))
+        return cached[1]
 
 
-def _existing(names: Iterable[str], image: MetadataImage) -> list[str]:
+def _existing_names(names: Iterable[str], image: MetadataImage) -> list[str]:
     return sorted(name for name in names if name in image.topics)
 
 
-def _joined(digests: Sequence[bytes]) -> int:
+def _combine_digests(digests: Sequence[bytes]) -> int:
     if not digests:
         return NO_TOPICS_HASH
     digest = blake2b(b"".join(digests), digest_size=8)

@@ -9,7 +9,7 @@ from kafkalite.groups.modern.admission import (
     check_epoch,
     find_group_of_heartbeat,
     find_member,
-    group_is_full,
+    group_full_error,
 )
 from kafkalite.groups.modern.member import JOIN_EPOCH
 from kafkalite.groups.share.group import ShareGroup
@@ -39,10 +39,10 @@ def find_or_create_group(
     return find_group_of_heartbeat(directory.groups, group_id, ShareGroup)
 
 
-def check_room(group: ShareGroup, member_id: MemberId, max_size: int) -> None:
+def check_max_size(group: ShareGroup, member_id: MemberId, max_size: int) -> None:
     """Raise KafkaError(GROUP_MAX_SIZE_REACHED) if a new member exceeds the maximum size."""
     if len(group.members) >= max_size and member_id not in group.members:
-        raise group_is_full(group, member_id, max_size)
+        raise group_full_error(group, member_id, max_size)
 
 
 def admit(group: ShareGroup, member_id: MemberId, member_epoch: int) -> AdmittedMember:

@@ -20,7 +20,7 @@ from kafkalite.groups.share import offsets
 from kafkalite.groups.share import share_group_records as records
 from kafkalite.groups.share.admission import (
     admit,
-    check_room,
+    check_max_size,
     find_or_create_group,
 )
 from kafkalite.groups.share.describe import describe_group
@@ -85,7 +85,7 @@ class ShareGroups:
         self._member_timers = MemberTimers(
             directory, ShareGroup, self._sessions, self._remove, SESSION_TIMED_OUT
         )
-        self.steady = SteadyHeartbeats(
+        self.steady_heartbeat = SteadyHeartbeats(
             self._context, self._sessions, ShareGroup, is_steady, ShareGroupHeartbeatResponse
         ).answer
         """Returns the response to a steady heartbeat; None if `heartbeat` must decide."""
@@ -107,15 +107,15 @@ class ShareGroups:
         group = find_or_create_group(
             self._directory, request.group_id, is_joining=request.member_epoch == JOIN_EPOCH
         )
-        check_room(group, request.member_id, self._settings.of(group).max_size)
+        check_max_size(group, request.member_id, self._settings.of(group).max_size)
         admitted_member = admit(group, request.member_id, request.member_epoch)
         heartbeat = ShareHeartbeat(self._context, group, request, admitted_member, now_ms)
         heartbeat.update_member(request, client)
-        heartbeat.move_group_epoch()
+        heartbeat.update_group_epoch()
         heartbeat.compute_target()
         heartbeat.reconcile()
         heartbeat.request_share_state()
-        heartbeat.record_steady()
+        heartbeat.record_unchanged_group()
         return CoordinatorResult(
             response=heartbeat.answer(request),
             records=heartbeat.records,
@@ -159,7 +159,7 @@ class ShareGroups:
                 *records.member_tombstones(group.group_id, member_id),
                 records.group_epoch_record(group.group_id, group.epoch + 1, topics_hash),
             ],
-            timers=[self._sessions.forget(group.group_id, member_id)],
+            timers=[self._sessions.end_session(group.group_id, member_id)],
             now_ms=now_ms,
         )
 
@@ -170,8 +170,8 @@ class ShareGroups:
 
     # Share state and requests of administrators; see `offsets`.
 
-    def drop_initialized(self, intent: InitializeShareState) -> InitializeShareState:
-        """Return the intent with its uninitialized partitions, none if the group was deleted."""
+    def select_uninitialized(self, intent: InitializeShareState) -> InitializeShareState:
+        """Return the intent without initialized partitions; empty if the group was deleted."""
         group = self._directory.groups.get(intent.group_id)
         if not isinstance(group, ShareGroup):
             return intent._replace(partitions=())

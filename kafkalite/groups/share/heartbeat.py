@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.groups.assignors.contract import Assignment
 from kafkalite.groups.modern.context import GroupContext
-from kafkalite.groups.modern.heartbeat import AssignorRun, HeartbeatKind, ModernHeartbeat
+from kafkalite.groups.modern.heartbeat import AssignorRun, HeartbeatRecords, ModernHeartbeat
 from kafkalite.groups.modern.member import JOIN_EPOCH
 from kafkalite.groups.modern.topics import partitions_by_topic, topic_ids
 from kafkalite.groups.share import share_group_records as records
@@ -70,7 +70,7 @@ class ShareHeartbeat(
 
     __slots__ = ("_is_epoch_raised", "_members", "intents")
 
-    KIND = HeartbeatKind(
+    RECORDS = HeartbeatRecords(
         records.TYPES, records.target_assignment_record, records.current_assignment_record
     )
 
@@ -115,27 +115,27 @@ class ShareHeartbeat(
 
     # Step 2: the group epoch.
 
-    def move_group_epoch(self) -> None:
+    def update_group_epoch(self) -> None:
         """Raise the group epoch if subscriptions, topics or initialized partitions changed."""
         group, context = self.group, self._context
         if group.target_epoch >= group.epoch and (topics := _newly_initialized_topics(group)):
             self._reasons.append(
                 f"share partitions of {format_topic_names(topics)} are initialized"
             )
-        if not self._reasons and context.has_seen_topics(group.soft):
+        if not self._reasons and context.is_metadata_hash_current(group.soft):
             return
         topics_hash = context.directory.metadata_hash(subscribed_topics(self._members.values()))
         if not self._reasons and topics_hash != group.metadata_hash:
             self._reasons.append("topics changed")
         if self._reasons:
             self._is_epoch_raised = True
-            self._next_epoch(
+            self._raise_group_epoch(
                 records.group_epoch_record(group.group_id, self.epoch + 1, topics_hash),
                 self._reasons,
             )
         else:
             # Only if no record is written, because the append of a record may fail.
-            context.saw_topics(group.soft)
+            context.mark_metadata_hash_current(group.soft)
 
     # Step 3: the target assignment.
 
@@ -178,11 +178,13 @@ class ShareHeartbeat(
 
     def reconcile(self) -> None:
         """Assign the target to the member, except topics that it no longer subscribes to."""
-        before = self._before
+        before = self._initial_current
         if before.member_epoch == self.target_epoch and not self._is_epoch_raised:
             return
         subscribed = topic_ids(self.member.topic_names, self._context.image)
-        assigned = {topic: share for topic, share in self.target.items() if topic in subscribed}
+        assigned = {
+            topic: partitions for topic, partitions in self.target.items() if topic in subscribed
+        }
         if before.member_epoch == self.target_epoch:
             next_step = replace(before, assigned=assigned)
         else:
@@ -192,7 +194,7 @@ class ShareHeartbeat(
                 assigned=assigned,
             )
         if next_step != before:
-            self._take_step(next_step)
+            self._set_current(next_step)
 
     # Step 5: initialization of share state.
 
@@ -226,7 +228,7 @@ class ShareHeartbeat(
             )
         )
 
-    def record_steady(self) -> None:
+    def record_unchanged_group(self) -> None:
         """If the heartbeat changed nothing in the whole group, record that.
 
         Then the next heartbeats are steady until a record is replayed or the metadata changes. A
@@ -252,7 +254,7 @@ class ShareHeartbeat(
         if (
             self.is_join
             or request.subscribed_topic_names is not None
-            or self.current.assigned != self._before.assigned
+            or self.current.assigned != self._initial_current.assigned
         ):
             response.assignment = ShareGroupHeartbeatResponse.Assignment(
                 topic_partitions=partitions_by_topic(
@@ -309,16 +311,16 @@ def subscribed_topics(members: Iterable[ShareMember]) -> frozenset[str]:
 
 def _newly_initialized_topics(group: ShareGroup) -> list[str]:
     """Return the subscribed topics with initialized partitions that no target contains."""
-    partitions = group.partitions
-    if partitions is None or not partitions.initialized or not group.members:
+    share_partitions = group.partitions
+    if share_partitions is None or not share_partitions.initialized or not group.members:
         return []
     assigned_partitions: dict[bytes, set[int]] = {}
     for target in group.target.values():
-        for topic_id, share in target.items():
-            assigned_partitions.setdefault(topic_id, set()).update(share)
+        for topic_id, partitions in target.items():
+            assigned_partitions.setdefault(topic_id, set()).update(partitions)
     names = subscribed_topics(group.members.values())
     return sorted(
         named.name
-        for topic_id, named in partitions.initialized.items()
+        for topic_id, named in share_partitions.initialized.items()
         if named.name in names and assigned_partitions.get(topic_id, set()) != named.partitions
     )

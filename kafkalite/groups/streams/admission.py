@@ -13,7 +13,7 @@ from kafkalite.groups.modern.admission import (
     check_epoch,
     find_group_of_heartbeat,
     find_member,
-    group_is_full,
+    group_full_error,
 )
 from kafkalite.groups.modern.member import JOIN_EPOCH
 from kafkalite.groups.streams.group import StreamsGroup
@@ -47,10 +47,10 @@ def find_or_create_group(
     return find_group_of_heartbeat(directory.groups, group_id, StreamsGroup), ()
 
 
-def check_room(group: StreamsGroup, member_id: MemberId, max_size: int) -> None:
+def check_max_size(group: StreamsGroup, member_id: MemberId, max_size: int) -> None:
     """Raise KafkaError(GROUP_MAX_SIZE_REACHED) for any join to a full group, even a rejoin."""
     if len(group.members) >= max_size:
-        raise group_is_full(group, member_id, max_size)
+        raise group_full_error(group, member_id, max_size)
 
 
 def admit(

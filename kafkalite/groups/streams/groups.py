@@ -18,7 +18,7 @@ from kafkalite.groups.streams import events
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.admission import (
     admit,
-    check_room,
+    check_max_size,
     find_or_create_group,
     reported_tasks,
 )
@@ -92,7 +92,7 @@ class StreamsGroups:
         is_joining = request.member_epoch == JOIN_EPOCH
         group, initial_records = find_or_create_group(directory, group_id, is_joining=is_joining)
         if is_joining:
-            check_room(group, request.member_id, self._settings.of(group).max_size)
+            check_max_size(group, request.member_id, self._settings.of(group).max_size)
         current = admit(group, request, reported_tasks(request))
         heartbeat = StreamsHeartbeat(
             self._context, group, request, current, initial_records=initial_records, now_ms=now_ms
@@ -100,7 +100,7 @@ class StreamsGroups:
         heartbeat.update_member(client)
         heartbeat.check_topology()
         heartbeat.configure_topology()
-        heartbeat.move_group_epoch()
+        heartbeat.update_group_epoch()
         heartbeat.start_initial_delay(is_new=directory.groups.get(group_id) is not group)
         heartbeat.compute_target()
         heartbeat.reconcile()
@@ -175,7 +175,7 @@ class StreamsGroups:
         )
         run = AssignorRun(STICKY_ASSIGNOR, targets, group.target)
         epoch_and_target_records, target_event = target_records(
-            StreamsHeartbeat.KIND, group.group_id, group.epoch, run, now_ms
+            StreamsHeartbeat.RECORDS, group.group_id, group.epoch, run, now_ms
         )
         return CoordinatorResult(
             response=None, records=epoch_and_target_records, events=[target_event]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.groups.modern.context import GroupContext
-from kafkalite.groups.modern.heartbeat import AssignorRun, HeartbeatKind, ModernHeartbeat
+from kafkalite.groups.modern.heartbeat import AssignorRun, HeartbeatRecords, ModernHeartbeat
 from kafkalite.groups.modern.member import JOIN_EPOCH, UNCHANGED_MS
 from kafkalite.groups.streams import events
 from kafkalite.groups.streams import streams_group_records as records
@@ -60,9 +60,9 @@ class StreamsContext(GroupContext[StreamsSettingsCache]):
         Raises KafkaError for a topology that is invalid independent of the existing topics.
         """
         soft = group.soft
-        if soft.configured is None or not self.has_seen_topics(soft):
+        if soft.configured is None or not self.is_metadata_hash_current(soft):
             soft.configured = configure(topology, self.directory.image)
-            self.saw_topics(soft)
+            self.mark_metadata_hash_current(soft)
         return soft.configured
 
 
@@ -80,7 +80,9 @@ class StreamsHeartbeat(
 
     __slots__ = ("_configured", "_reported", "_request", "_status", "_topology")
 
-    KIND = HeartbeatKind(records.TYPES, records.target_tasks_record, records.current_tasks_record)
+    RECORDS = HeartbeatRecords(
+        records.TYPES, records.target_tasks_record, records.current_tasks_record
+    )
 
     def __init__(
         self,
@@ -182,7 +184,7 @@ class StreamsHeartbeat(
 
     # Step 3: the group epoch.
 
-    def move_group_epoch(self) -> None:
+    def update_group_epoch(self) -> None:
         """Raise the group epoch if members, topics or assignment settings changed."""
         group = self.group
         configs = self._settings().assignment_configs
@@ -197,7 +199,7 @@ class StreamsHeartbeat(
             self._validated_epoch(),
             configs,
         )
-        self._next_epoch(epoch_record, self._reasons)
+        self._raise_group_epoch(epoch_record, self._reasons)
 
     # Step 4: the target assignment.
 
@@ -259,9 +261,9 @@ class StreamsHeartbeat(
             events.to_current_assignment(next_step),
             self.now_ms,
         )
-        self._take_step(next_step)
+        self._set_current(next_step)
         must_revoke = next_step.state is MemberState.UNREVOKED_TASKS
-        self._time_revocation(
+        self._set_revocation_timer(
             StreamsRebalanceExpiry(self.group.group_id, self.member_id, next_step.member_epoch),
             self.member.rebalance_timeout_ms if must_revoke else None,
         )
@@ -276,7 +278,7 @@ class StreamsHeartbeat(
             member_epoch=self.current.member_epoch,
             heartbeat_interval_ms=self._settings().heartbeat_interval_ms,
         )
-        if self.is_join or self.current.assigned != self._before.assigned:
+        if self.is_join or self.current.assigned != self._initial_current.assigned:
             assigned = self.current.assigned
             response.active_tasks = _task_ids(assigned.active)
             response.standby_tasks = _task_ids(assigned.standby)

@@ -10,7 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.modern.admission import check_fetch_epoch, find_member
-from kafkalite.groups.modern.commit_refusals import commit_refused, fencing_facts, owner_since
+from kafkalite.groups.modern.commit_refusals import (
+    commit_refused_error,
+    fencing_facts,
+    owner_since_text,
+)
 from kafkalite.groups.modern.offset_commit_fencing import CommitterState, fence_commit
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -29,7 +33,7 @@ def validate_offset_commit(group: StreamsGroup, claim: CommitClaim) -> Partition
     if claim.is_transactional and claim.names_no_member:
         return None
     find_member(group, claim.member_id)
-    if not (claim.is_transactional or claim.knows_member_epochs):
+    if not (claim.is_transactional or claim.supports_member_epochs):
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
             "A member of a streams group must commit with OffsetCommit v9 or later.",
@@ -65,24 +69,29 @@ def validate_offset_fetch(
 def _commit_refused(group: StreamsGroup, claim: CommitClaim, fenced: FencedCommit) -> KafkaError:
     """Return the error for a fenced commit, with the rule and the task's current owner."""
     facts = fencing_facts(group, claim, fenced)
-    subject, reason, owner_text = (
+    description, reason, owner_text = (
         "commit",
         f"the member epoch is {fenced.committer.member_epoch}",
         "",
     )
     if fenced.partition is not None:
         topic, _, partition = fenced.partition
-        subject = f"commit of {topic}-{partition}"
+        description = f"commit of {topic}-{partition}"
         facts |= {
-            "topic": topic, "partition": partition, "assignment_epoch": fenced.held_since,
+            "topic": topic, "partition": partition, "assignment_epoch": fenced.assignment_epoch,
         }  # fmt: skip
         subtopology = group.subtopology_reading(topic)
         if subtopology is None:
             reason = "the topology does not read this topic"
         else:
             reason, owner_text = _task_reason(group, claim.member_id, subtopology, partition, facts)
-    return commit_refused(
-        claim.stale_member_epoch, subject, fenced, reason, owner=owner_text, facts=facts
+    return commit_refused_error(
+        claim.stale_member_epoch_code,
+        description,
+        fenced,
+        reason,
+        owner_text=owner_text,
+        facts=facts,
     )
 
 
@@ -97,10 +106,10 @@ def _task_reason(
     task, key = f"task {subtopology}_{partition}", subtopology.encode()
     owner, ownership = group.active_member(subtopology, partition), group.ownership()
     facts |= {"subtopology": subtopology, "owner": owner}
-    held_since = facts["assignment_epoch"]
-    lost = ownership.lost(key, partition, member_id)
-    if held_since is not None:
-        reason = f"{task} was assigned to this member only at epoch {held_since}"
+    assignment_epoch = facts["assignment_epoch"]
+    lost = ownership.last_loss(key, partition, member_id)
+    if assignment_epoch is not None:
+        reason = f"{task} was assigned to this member only at epoch {assignment_epoch}"
     elif lost is not None:
         reason = f"{task} revoked from this member at epoch {lost.epoch}"
         facts |= {"revoked_at_epoch": lost.epoch, "revoked_at_ms": lost.at_ms}
@@ -108,4 +117,4 @@ def _task_reason(
         reason = f"{task} is not assigned to this member"
     if owner is None:
         return reason, "; no current owner"
-    return reason, owner_since(ownership, key, partition, owner, member_id, facts=facts)
+    return reason, owner_since_text(ownership, key, partition, owner, member_id, facts=facts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kafkalite.groups.modern.reconcile import advanced, are_retained
+from kafkalite.groups.modern.reconcile import advance, are_retained
 from kafkalite.groups.streams.member import CurrentTasks, MemberState
 from kafkalite.groups.streams.tasks import NO_OWNED_TASKS, OwnedTasks
 from kafkalite.protocol.error_codes import ErrorCode
@@ -192,4 +192,4 @@ def _advance(
         are_retained(current.assigned.active, assigned.active, pending.active)
         and are_retained(current.pending_revocation.active, assigned.active, pending.active)
     )
-    return advanced(current, epoch, state, assigned=assigned, pending=pending, revoked=revoked)
+    return advance(current, epoch, state, assigned=assigned, pending=pending, revoked=revoked)

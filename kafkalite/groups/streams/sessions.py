@@ -47,7 +47,7 @@ class StreamsSessions(Sessions):
         self, group_id: GroupId, member_id: MemberId
     ) -> tuple[CancelTimer, CancelTimer]:
         """End a member's session; return the cancellations of all its timers."""
-        return self.forget(group_id, member_id), cancel_rebalance_timer(
+        return self.end_session(group_id, member_id), cancel_rebalance_timer(
             StreamsRebalanceExpiry(group_id, member_id, 0)
         )
 

@@ -168,11 +168,11 @@ def test_effects_happen_once_the_records_are_appended() -> None:
     )
     world.clock.advance(30)
     assert not parked.is_resolved
-    assert (list(world.history.about("g")), world.carried) == ([], [])
+    assert (list(world.history.about("g")), world.carried_out_intents) == ([], [])
     world.window.flush()
     assert parked.value == "go on"
     assert [event.text for event in world.history.about("g")] == ["m joined"]
-    assert world.carried == [("notify others", 1)]
+    assert world.carried_out_intents == [("notify others", 1)]
     world.clock.advance(0)
     assert world.values["t"]
 
@@ -411,7 +411,7 @@ def test_exception_in_one_effect_does_not_prevent_others() -> None:
     world.ask(CoordinatorResult("done", [CoordinatorRecord("b", "1")], intents=["notify others"]))
     world.window.flush()
     assert isinstance(pending.value, TypeError)
-    assert world.carried == [("notify others", 2)]
+    assert world.carried_out_intents == [("notify others", 2)]
     assert world.values == {"a": "1", "b": "1"}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from kafkalite.coordinator.contract import CoordinatorRecord, UnreadableLogError
-from kafkalite.coordinator.loading import replay_log, replay_state, replay_transactions
+from kafkalite.coordinator.loading import replay_latest, replay_log, replay_transactions
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.protocol._generated.records.group_metadata import GroupMetadataKey
 from kafkalite.storage.transaction_marker import TransactionMarker
@@ -94,10 +94,10 @@ def test_invalid_entry_is_reported_with_its_number(damaged: Entry) -> None:
     assert len(machine.replayed) == 1
 
 
-def test_replay_state_applies_the_last_record_of_each_key() -> None:
+def test_replay_latest_applies_the_last_record_of_each_key() -> None:
     machine = RecordingMachine()
     entries = [TOMBSTONE, FROM_A_LATER_VERSION, TOMBSTONE, FROM_A_LATER_VERSION]
-    replay_state(MemoryCoordinatorLog(entries), SERDE, machine)
+    replay_latest(MemoryCoordinatorLog(entries), SERDE, machine)
     assert machine.replayed == [CoordinatorRecord(GroupMetadataKey(group="g"), None)]
 
 
@@ -134,7 +134,7 @@ def test_invalid_transactional_entry_is_reported_with_its_number() -> None:
 
 
 def test_replay_without_transactions_applies_committed_records_only() -> None:
-    for replay in (replay_log, replay_state):
+    for replay in (replay_log, replay_latest):
         machine = RecordingMachine()
         replay(log_with_transactions(), SERDE, machine)
         expected = [record(group_id) for group_id in ("a", "c", "d", "g", "h")]

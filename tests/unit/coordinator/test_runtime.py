@@ -95,7 +95,7 @@ class Stage:
         self.unreadable: set[int] = set()
         self.faults: dict[int, Exception] = {}
         self.history = EventHistory()
-        self.carried: list[tuple[object, int]] = []
+        self.carried_out_intents: list[tuple[object, int]] = []
         self.runtime = CoordinatorRuntime(
             clock=self.clock,
             serde=TextSerde(),
@@ -103,7 +103,9 @@ class Stage:
             open_log=self.open_log,
             make_machine=Register,
             history=self.history,
-            carry_out=lambda intent: self.carried.append((intent, len(self.log.entries))),
+            carry_out=lambda intent: self.carried_out_intents.append(
+                (intent, len(self.log.entries))
+            ),
         )
         self.runtime.set_leaders([7])
 
@@ -204,11 +206,11 @@ def test_an_intent_is_carried_out_once_the_records_are_in_the_log() -> None:
         response="done", records=[CoordinatorRecord("a", "1")], intents=["first", "second"]
     )
     stage.runtime.write(0, lambda *_: result)
-    assert stage.carried == [("first", 1), ("second", 1)]
+    assert stage.carried_out_intents == [("first", 1), ("second", 1)]
     stage.log.next_error = OSError(28, "no space left on device")
     with pytest.raises(KafkaError):
         stage.runtime.write(0, lambda *_: result)
-    assert len(stage.carried) == 2
+    assert len(stage.carried_out_intents) == 2
 
 
 def test_intents_are_ignored_without_carry_out() -> None:

@@ -43,16 +43,16 @@ def test_events_of_a_decision_are_limited(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_limit_is_halved_when_its_own_records_were_too_large() -> None:
     sweep_limit = SweepLimit()
-    decision = sweep_limit.limit(SweepDecision(max_examined=1))
+    decision = sweep_limit.apply_to(SweepDecision(max_examined=1))
     assert decision.max_records == MAX_RECORDS
     sweep_limit.on_append_failed([], TOO_LARGE)
     sweep_limit.on_append_failed(decision.records, KafkaError(ErrorCode.NOT_COORDINATOR))
-    assert sweep_limit.limit(SweepDecision(max_examined=1)).max_records == MAX_RECORDS
+    assert sweep_limit.apply_to(SweepDecision(max_examined=1)).max_records == MAX_RECORDS
     for limit in (250, 125, 62, 31, 15, 7, 3, 1, 1):
-        decision = sweep_limit.limit(SweepDecision(max_examined=1))
+        decision = sweep_limit.apply_to(SweepDecision(max_examined=1))
         sweep_limit.on_append_failed(decision.records, TOO_LARGE)
-        assert sweep_limit.limit(SweepDecision(max_examined=1)).max_records == limit
+        assert sweep_limit.apply_to(SweepDecision(max_examined=1)).max_records == limit
 
 
 def test_smaller_limit_of_a_decision_is_respected() -> None:
-    assert SweepLimit().limit(SweepDecision(max_examined=1, max_records=50)).max_records == 50
+    assert SweepLimit().apply_to(SweepDecision(max_examined=1, max_records=50)).max_records == 50

@@ -560,7 +560,7 @@ def test_a_long_request_that_paused_is_answered() -> None:
     worker.task = lambda: outcome.append(served.send(frame))
     admittance = worker.take_turn(0.0)
     assert isinstance(admittance, turns.AdmissionRequest)
-    assert admittance.count == len(frame) - 4
+    assert admittance.size_bytes == len(frame) - 4
     assert worker.take_turn(0.0) is worker
     assert worker.take_turn(inf) is None
     assert not served.faults

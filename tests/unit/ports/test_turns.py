@@ -13,10 +13,10 @@ from kafkalite.ports.turns import (
     ThreadCall,
     Worker,
     chunks,
+    clear_in_steps,
     in_steps,
     iterate_with_pauses,
     pause,
-    release,
     run_in_thread,
     without_pauses,
 )
@@ -64,37 +64,37 @@ def test_worker_pauses_after_its_turn_and_continues() -> None:
 
 
 def test_a_pause_returns_at_once_while_the_turn_lasts() -> None:
-    pauses = turns.pauses
+    pauses = turns.pause_count
     worker = worker_with(pause)
     assert worker.take_turn(LONG) is None
-    assert turns.pauses == pauses
+    assert turns.pause_count == pauses
     worker.end()
 
 
 def test_outside_of_a_worker_nothing_pauses_or_uses_threads() -> None:
-    pauses = turns.pauses
+    pauses = turns.pause_count
     pause()
     assert run_in_thread(lambda: "done") == "done"
-    assert turns.pauses == pauses
+    assert turns.pause_count == pauses
 
 
 def test_pauses_are_counted() -> None:
-    pauses = turns.pauses
+    pauses = turns.pause_count
 
     def task() -> None:
         pause()
         pause()
 
     assert turns_taken(task) == 3
-    assert turns.pauses == pauses + 2
+    assert turns.pause_count == pauses + 2
 
 
 def test_waiting_for_a_thread_counts_as_a_pause() -> None:
-    pauses = turns.pauses
+    pauses = turns.pause_count
     worker = worker_with(lambda: run_in_thread(lambda: None))
     waited_for = worker.take_turn(LONG)
     assert isinstance(waited_for, ThreadCall)
-    assert turns.pauses == pauses + 1
+    assert turns.pause_count == pauses + 1
     worker.end()
 
 
@@ -252,5 +252,5 @@ def test_release_empties_in_steps(
     make: Callable[[range], list[int] | dict[int, None]],
 ) -> None:
     elements = make(range(3 * ELEMENTS_PER_PAUSE + 1))
-    assert turns_taken(lambda: release(elements)) == 4
+    assert turns_taken(lambda: clear_in_steps(elements)) == 4
     assert not elements

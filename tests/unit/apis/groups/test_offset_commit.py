@@ -157,7 +157,9 @@ def test_retention_and_timestamp_of_early_versions_are_stored(wire: GroupWire) -
     wire.ask(commit_request({("t", 1): 1}, timestamp_ms=123_456), 1)
     now_ms = wire.clock.now_ms()
     shard = wire.groups.locate("g", 1)
-    stored = {partition: stored for _, _, partition, stored in shard.machine.offsets.committed()}
+    stored = {
+        partition: stored for _, _, partition, stored in shard.machine.offsets.all_committed()
+    }
     assert stored[0].expire_timestamp_ms == now_ms + 5_000
     assert (stored[0].commit_timestamp_ms, stored[1].commit_timestamp_ms) == (now_ms, 123_456)
     assert stored[1].expire_timestamp_ms is None
@@ -240,7 +242,7 @@ def test_offsets_of_a_deleted_topic_with_the_same_name_are_not_returned(wire: Gr
     wire.ask(commit_request({("t", 0): 5}), 8)
     shard = wire.groups.locate("g", 1)
     old = wire.metadata.image.topics["t"].topic_id
-    offset_of = shard.machine.offsets.readable("g", None, -1)["t"][0]
+    offset_of = shard.machine.offsets.offsets_to_fetch("g", None, -1)["t"][0]
     assert offset_of.topic_id == old
     wire.metadata.delete_topics([old])
     assert found(wire.ask(fetch_one(None), 5).topics) == {}

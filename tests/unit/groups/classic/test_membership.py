@@ -77,9 +77,9 @@ def test_a_protocol_named_twice_counts_once() -> None:
     group.move_to(ClassicState.PREPARING_REBALANCE, 0)
     group.add(member("a", "range", "range"))
     assert group.selected_protocol() == "range"
-    assert group.supports("consumer", ["range"])
+    assert group.supports_any_of("consumer", ["range"])
     group.update(group.members["a"], [("sticky", b""), ("sticky", b"")])
-    assert not group.supports("consumer", ["range"])
+    assert not group.supports_any_of("consumer", ["range"])
     group.remove("a")
     group.add(member("b", "range"))
     assert group.selected_protocol() == "range"
@@ -87,9 +87,9 @@ def test_a_protocol_named_twice_counts_once() -> None:
 
 def test_an_empty_group_accepts_any_non_empty_protocols() -> None:
     group = Membership()
-    assert group.supports("anything", ["one"])
-    assert not group.supports("", ["one"])
-    assert not group.supports("anything", [])
+    assert group.supports_any_of("anything", ["one"])
+    assert not group.supports_any_of("", ["one"])
+    assert not group.supports_any_of("anything", [])
 
 
 def test_a_static_member_with_a_new_id_retains_its_role() -> None:

@@ -192,7 +192,7 @@ class Stage:
 
         If the heartbeat is steady, the full path must give the same response and no records.
         """
-        steady = self.groups.steady(request, CLIENT, self.now_ms)
+        steady = self.groups.steady_heartbeat(request, CLIENT, self.now_ms)
         result = self.groups.heartbeat(request, CLIENT, self.now_ms)
         if steady is not None:
             assert result == CoordinatorResult(response=steady, records=[], timers=[])
@@ -246,7 +246,7 @@ class Stage:
         )
 
 
-def given(response: ConsumerGroupHeartbeatResponse) -> dict[str, list[int]] | None:
+def assigned_partitions(response: ConsumerGroupHeartbeatResponse) -> dict[str, list[int]] | None:
     """Return the assignment in a response by topic name; None if there is none."""
     if response.assignment is None:
         return None

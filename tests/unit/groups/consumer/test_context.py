@@ -23,33 +23,33 @@ def changed(*names: str) -> MetadataDelta:
 
 
 def test_topics_are_seen_until_they_change() -> None:
-    seen, group = context(), ConsumerGroup("g")
-    assert not seen.has_seen_topics(group.soft)
-    seen.saw_topics(group.soft)
-    assert seen.has_seen_topics(group.soft)
-    seen.on_image(changed("t"))
-    assert not seen.has_seen_topics(group.soft)
+    consumer_context, group = context(), ConsumerGroup("g")
+    assert not consumer_context.is_metadata_hash_current(group.soft)
+    consumer_context.mark_metadata_hash_current(group.soft)
+    assert consumer_context.is_metadata_hash_current(group.soft)
+    consumer_context.on_image(changed("t"))
+    assert not consumer_context.is_metadata_hash_current(group.soft)
 
 
 def test_only_changed_subscribed_topics_are_returned() -> None:
-    seen, group = context(), ConsumerGroup("g")
-    seen.on_image(changed("old"))
-    seen.saw_topics(group.soft)
-    seen.on_image(changed("t", "u"))
-    seen.on_image(changed("v"))
-    assert seen.changed_since_seen(group, {"old", "t", "v"}) == ["t", "v"]
+    consumer_context, group = context(), ConsumerGroup("g")
+    consumer_context.on_image(changed("old"))
+    consumer_context.mark_metadata_hash_current(group.soft)
+    consumer_context.on_image(changed("t", "u"))
+    consumer_context.on_image(changed("v"))
+    assert consumer_context.recently_changed_topics(group, {"old", "t", "v"}) == ["t", "v"]
 
 
 def test_the_number_of_changed_topics_is_limited() -> None:
-    seen, group = context(), ConsumerGroup("g")
-    seen.saw_topics(group.soft)
+    consumer_context, group = context(), ConsumerGroup("g")
+    consumer_context.mark_metadata_hash_current(group.soft)
     names = [f"t{number}" for number in range(MAX_CHANGED_TOPICS + 1)]
-    seen.on_image(changed(*names))
-    assert seen.changed_since_seen(group, set(names)) == names[1:]
+    consumer_context.on_image(changed(*names))
+    assert consumer_context.recently_changed_topics(group, set(names)) == names[1:]
 
 
 def test_expressions_are_resolved_again_since_the_version_of_a_new_topic() -> None:
-    seen = context()
-    assert seen.newest_topic_version == -1
-    seen.topics_created()
-    assert seen.newest_topic_version == 7
+    consumer_context = context()
+    assert consumer_context.newest_topic_version == -1
+    consumer_context.invalidate_regexes()
+    assert consumer_context.newest_topic_version == 7

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from kafkalite.groups.modern.events import MAX_NAMED, group_epoch_raised, target_computed
+from kafkalite.groups.modern.events import (
+    MAX_NAMED,
+    group_epoch_raised_event,
+    target_computed_event,
+)
 from tests.unit.groups.consumer.stage import REBALANCE_TIMEOUT_MS, G, Stage
 
 
@@ -158,6 +162,6 @@ def test_a_repeated_join_has_a_rejoined_event() -> None:
 
 def test_the_number_of_members_in_an_event_is_limited() -> None:
     names = [f"m{number}" for number in range(MAX_NAMED + 5)]
-    event = target_computed(G, 7, "uniform", names)
+    event = target_computed_event(G, 7, "uniform", names)
     assert event.facts["changed_for"] == sorted(names)[:MAX_NAMED]
-    assert group_epoch_raised(G, 7, names).facts["why"] == names[:MAX_NAMED]
+    assert group_epoch_raised_event(G, 7, names).facts["why"] == names[:MAX_NAMED]

@@ -22,7 +22,7 @@ from tests.unit.groups.consumer.stage import (
     REBALANCE_TIMEOUT_MS,
     G,
     Stage,
-    given,
+    assigned_partitions,
     refusal,
     topic_id,
 )
@@ -78,23 +78,23 @@ def test_a_full_group_accepts_only_its_own_members() -> None:
 def test_members_without_topics_are_members() -> None:
     stage = Stage()
     response = stage.join("A", [])
-    assert (response.member_epoch, given(response)) == (1, {})
+    assert (response.member_epoch, assigned_partitions(response)) == (1, {})
     assert stage.group.state_name() == "Stable"
 
 
 def test_a_missing_topic_is_assigned_when_it_is_created() -> None:
     stage = Stage({})
-    assert given(stage.join("A", ["later"])) == {}
+    assert assigned_partitions(stage.join("A", ["later"])) == {}
     stage.advance(INTERVAL_MS)
-    assert given(stage.beat("A", 2)) is None
+    assert assigned_partitions(stage.beat("A", 2)) is None
     stage.change_topics({"later": 2})
-    assert given(stage.beat("A", 2)) == {"later": [0, 1]}
+    assert assigned_partitions(stage.beat("A", 2)) == {"later": [0, 1]}
     stage.advance(INTERVAL_MS)
     stage.change_topics({"later": 3})
-    assert given(stage.beat("A", 3)) == {"later": [0, 1, 2]}
+    assert assigned_partitions(stage.beat("A", 3)) == {"later": [0, 1, 2]}
     stage.advance(INTERVAL_MS)
     stage.change_topics({})
-    assert given(stage.beat("A", 4)) == {}
+    assert assigned_partitions(stage.beat("A", 4)) == {}
 
 
 def test_a_topic_without_subscribers_changes_no_assignment() -> None:
@@ -134,7 +134,7 @@ def test_a_second_rebalance_waits_for_the_interval_and_for_a_heartbeat() -> None
     stage.join("A")
     response = stage.join("B")
     # B is in the group, but not yet in a target: its epoch is that of the last target.
-    assert (response.member_epoch, given(response)) == (2, {})
+    assert (response.member_epoch, assigned_partitions(response)) == (2, {})
     assert stage.group.state_name() == "Assigning"
     stage.advance(INTERVAL_MS)
     assert (stage.group.epoch, stage.group.target_epoch) == (3, 2)
@@ -173,9 +173,9 @@ def test_a_full_request_always_gets_its_assignment() -> None:
         subscribed_topic_names=["T"],
         topic_partitions=[],
     )
-    assert given(stage.send(full)) == {"T": [0, 1, 2, 3]}
+    assert assigned_partitions(stage.send(full)) == {"T": [0, 1, 2, 3]}
     full.rebalance_timeout_ms = -1
-    assert given(stage.send(full)) is None
+    assert assigned_partitions(stage.send(full)) is None
 
 
 def test_responses_to_a_leave_have_no_interval() -> None:
@@ -191,7 +191,7 @@ def test_an_unsubscribed_topic_is_revoked_before_a_new_target() -> None:
     stage = Stage({"T": 2, "U": 2})
     stage.join("A", ["T", "U"])
     response = stage.beat("A", 2, topics=["T"])
-    assert (response.member_epoch, given(response)) == (2, {"T": [0, 1]})
+    assert (response.member_epoch, assigned_partitions(response)) == (2, {"T": [0, 1]})
     assert stage.group.current_of("A").state is MemberState.UNREVOKED_PARTITIONS
     response = stage.beat("A", 2, {"T": [0, 1]})
     assert response.member_epoch == 2
@@ -257,7 +257,7 @@ def test_a_returning_static_member_gets_its_partitions_without_rebalance() -> No
     assert away.assigned == {topic_id("T"): dict.fromkeys(range(4), 0)}
 
     response = stage.join("B", instance_id="i")
-    assert (response.member_epoch, given(response)) == (2, {"T": [0, 1, 2, 3]})
+    assert (response.member_epoch, assigned_partitions(response)) == (2, {"T": [0, 1, 2, 3]})
     assert stage.group.epoch == 2
     assert list(stage.group.members) == ["B"]
     assert stage.group.static_members == {"i": "B"}
@@ -272,7 +272,7 @@ def test_a_static_member_may_return_with_its_old_id() -> None:
     stage = Stage()
     stage.join("A", instance_id="i")
     stage.beat("A", -2, instance_id="i")
-    assert given(stage.join("A", instance_id="i")) == {"T": [0, 1, 2, 3]}
+    assert assigned_partitions(stage.join("A", instance_id="i")) == {"T": [0, 1, 2, 3]}
     stage.advance(SESSION_TIMEOUT_MS - 1)
     stage.beat("A", 2, instance_id="i")
     stage.advance(SESSION_TIMEOUT_MS - 1)
@@ -346,7 +346,7 @@ def test_a_member_without_heartbeats_is_removed_and_then_unknown() -> None:
     assert list(stage.group.members) == ["B"]
     assert refusal(lambda: stage.beat("A", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
     stage.advance(INTERVAL_MS)
-    assert given(stage.beat("B", 3)) == {"T": [0, 1, 2, 3]}
+    assert assigned_partitions(stage.beat("B", 3)) == {"T": [0, 1, 2, 3]}
 
 
 def test_heartbeats_extend_the_deadline_without_a_new_timer() -> None:

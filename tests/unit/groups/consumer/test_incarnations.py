@@ -9,7 +9,12 @@ from kafkalite.protocol._generated.records.consumer_group_current_member_assignm
     ConsumerGroupCurrentMemberAssignmentValue,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.groups.consumer.stage import REBALANCE_TIMEOUT_MS, Stage, given, refusal
+from tests.unit.groups.consumer.stage import (
+    REBALANCE_TIMEOUT_MS,
+    Stage,
+    assigned_partitions,
+    refusal,
+)
 
 
 @pytest.fixture
@@ -21,7 +26,7 @@ def test_by_default_a_second_client_is_the_same_member() -> None:
     stage = Stage({"T": 2})
     stage.join("A")
     stage.beat("A", 2)
-    assert given(stage.join("A")) == {"T": [0, 1]}
+    assert assigned_partitions(stage.join("A")) == {"T": [0, 1]}
 
 
 def test_a_join_of_a_member_with_a_confirmed_join_is_fenced(stage: Stage) -> None:

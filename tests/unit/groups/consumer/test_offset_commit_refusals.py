@@ -14,7 +14,7 @@ from tests.unit.groups.consumer.stage import START_MS, Stage, topic_id
 T = topic_id("T")
 
 
-def handed_over(rule: str) -> Stage:
+def stage_after_move(rule: str) -> Stage:
     """Return a group whose member A is at epoch 3 and has revoked partitions 2 and 3 for B."""
     stage = Stage({"T": 4}, {FENCING_KEY: rule})
     stage.join("A")
@@ -100,12 +100,12 @@ OWNER = "; current owner: B since 22:13:21.100"
 def test_a_refused_commit_has_an_explanation(
     rule: str, epoch: int, partitions: tuple[int, ...], text: str
 ) -> None:
-    error = refused(handed_over(rule), epoch, *partitions)
+    error = refused(stage_after_move(rule), epoch, *partitions)
     assert (error.code, error.message) == (ErrorCode.STALE_MEMBER_EPOCH, text)
 
 
 def test_a_refused_commit_has_facts() -> None:
-    error = refused(handed_over("revocation-epoch"), 2, 2)
+    error = refused(stage_after_move("revocation-epoch"), 2, 2)
     assert error.facts == {
         "rule": "revocation-epoch",
         "member_id": "A",
@@ -126,7 +126,7 @@ def test_a_refused_commit_has_facts() -> None:
 
 
 def test_explanations_after_a_restart_have_no_history() -> None:
-    stage = handed_over("revocation-epoch")
+    stage = stage_after_move("revocation-epoch")
     stage.restart()
     assert refused(stage, 2, 2).message == (
         "commit of T-2 at epoch 2 refused: partition is not assigned to this member "

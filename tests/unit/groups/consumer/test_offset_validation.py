@@ -33,7 +33,7 @@ def claim(
         group_instance_id=instance_id,
         generation_id_or_member_epoch=epoch,
         is_transactional=transactional,
-        knows_member_epochs=modern,
+        supports_member_epochs=modern,
     )
 
 

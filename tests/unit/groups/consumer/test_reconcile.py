@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.groups.consumer.member import CurrentAssignment, MemberState
-from kafkalite.groups.consumer.reconcile import ReconcileInput, Reported, reconcile
+from kafkalite.groups.consumer.reconcile import ReconcileInput, ReportedPartitions, reconcile
 from kafkalite.groups.modern.offset_commit_fencing import NEVER_REVOKED, Revocation
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -24,11 +24,11 @@ UNREVOKED = MemberState.UNREVOKED_PARTITIONS
 UNRELEASED = MemberState.UNRELEASED_PARTITIONS
 
 
-def towards(
+def reconcile_input(
     epoch: int,
     target: Mapping[bytes, set[int]],
     *,
-    reported: Reported | None = None,
+    reported: ReportedPartitions | None = None,
     topics: set[bytes] | None = None,
     changed: bool = False,
     held: set[tuple[bytes, int]] | None = None,
@@ -64,63 +64,64 @@ def at(
 
 def test_a_stable_member_at_the_target_epoch_does_not_change() -> None:
     current = at(5, assigned={T: {0: 5}})
-    assert reconcile(current, towards(5, {T: {0, 1}})) is current
+    assert reconcile(current, reconcile_input(5, {T: {0, 1}})) is current
 
 
 def test_retained_partitions_have_their_epoch_and_new_ones_the_target_epoch() -> None:
-    stepped = reconcile(at(5, assigned={T: {0: 3}}), towards(6, {T: {0, 1}}))
+    stepped = reconcile(at(5, assigned={T: {0: 3}}), reconcile_input(6, {T: {0, 1}}))
     assert stepped == at(6, assigned={T: {0: 3, 1: 6}}, previous=5)
 
 
 def test_revocation_is_first_and_delays_the_epoch() -> None:
-    stepped = reconcile(at(5, assigned={T: {0: 3, 1: 4}}), towards(6, {T: {0}, U: {0}}))
+    stepped = reconcile(at(5, assigned={T: {0: 3, 1: 4}}), reconcile_input(6, {T: {0}, U: {0}}))
     assert stepped == at(5, UNREVOKED, {T: {0: 3}}, {T: {1: 4}}, previous=5)
 
 
 def test_a_member_that_owns_nothing_to_revoke_gets_the_target_at_once() -> None:
     stepped = reconcile(
-        at(5, assigned={T: {0: 3, 1: 4}}), towards(6, {T: {0}}, reported={T: frozenset({0})})
+        at(5, assigned={T: {0: 3, 1: 4}}),
+        reconcile_input(6, {T: {0}}, reported={T: frozenset({0})}),
     )
     assert stepped == at(6, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
 def test_a_revocation_ends_only_when_the_member_reports_it() -> None:
     current = at(5, UNREVOKED, {T: {0: 3}}, {T: {1: 4}})
-    assert reconcile(current, towards(6, {T: {0}})) is current
-    assert reconcile(current, towards(6, {T: {0}}, reported={T: frozenset({1})})) is current
-    step = reconcile(current, towards(6, {T: {0}}, reported={T: frozenset({0})}))
+    assert reconcile(current, reconcile_input(6, {T: {0}})) is current
+    assert reconcile(current, reconcile_input(6, {T: {0}}, reported={T: frozenset({1})})) is current
+    step = reconcile(current, reconcile_input(6, {T: {0}}, reported={T: frozenset({0})}))
     assert step == at(6, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
 def test_after_a_revocation_the_latest_target_may_revoke_again() -> None:
     current = at(5, UNREVOKED, {T: {0: 3, 2: 3}}, {T: {1: 4}})
-    again = reconcile(current, towards(9, {T: {0}}, reported={T: frozenset({0, 2})}))
+    again = reconcile(current, reconcile_input(9, {T: {0}}, reported={T: frozenset({0, 2})}))
     under_way = Revocation(0, is_under_way=True)
     assert again == at(5, UNREVOKED, {T: {0: 3}}, {T: {2: 3}}, previous=5, revoked=under_way)
-    step = reconcile(again, towards(9, {T: {0}}, reported={T: frozenset({0})}))
+    step = reconcile(again, reconcile_input(9, {T: {0}}, reported={T: frozenset({0})}))
     assert step == at(9, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
 def test_revoked_partitions_may_be_assigned_again_with_a_new_epoch() -> None:
     current = at(5, UNREVOKED, {T: {0: 3}}, {T: {1: 4}})
-    back = reconcile(current, towards(7, {T: {0, 1}}, reported={T: frozenset({0})}))
+    back = reconcile(current, reconcile_input(7, {T: {0, 1}}, reported={T: frozenset({0})}))
     assert back == at(7, assigned={T: {0: 3, 1: 7}}, previous=5, revoked=Revocation(5))
 
 
 def test_a_member_waits_for_partitions_of_others_at_the_new_epoch() -> None:
-    waiting = reconcile(at(5), towards(6, {T: {0, 1}}, held={(T, 0)}))
+    waiting = reconcile(at(5), reconcile_input(6, {T: {0, 1}}, held={(T, 0)}))
     assert waiting == at(6, UNRELEASED, {T: {1: 6}}, previous=5)
     # The second step changes only the previous epoch, which is now the current one.
-    again = reconcile(waiting, towards(6, {T: {0, 1}}, held={(T, 0)}))
+    again = reconcile(waiting, reconcile_input(6, {T: {0, 1}}, held={(T, 0)}))
     assert again == at(6, UNRELEASED, {T: {1: 6}}, previous=6)
-    assert reconcile(again, towards(6, {T: {0, 1}}, held={(T, 0)})) is again
-    step = reconcile(again, towards(6, {T: {0, 1}}))
+    assert reconcile(again, reconcile_input(6, {T: {0, 1}}, held={(T, 0)})) is again
+    step = reconcile(again, reconcile_input(6, {T: {0, 1}}))
     assert step == at(6, assigned={T: {0: 6, 1: 6}}, previous=6)
 
 
 def test_targets_of_unsubscribed_topics_are_ignored() -> None:
     stepped = reconcile(
-        at(5, assigned={T: {0: 5}}), towards(6, {T: {0}, U: {0}}, topics={U}, reported={})
+        at(5, assigned={T: {0: 5}}), reconcile_input(6, {T: {0}, U: {0}}, topics={U}, reported={})
     )
     assert stepped == at(6, assigned={U: {0: 6}}, previous=5, revoked=Revocation(5))
 
@@ -131,7 +132,7 @@ def test_unsubscribed_topics_are_revoked_at_the_same_epoch(
 ) -> None:
     state = UNREVOKED if pending else STABLE
     current = at(5, state, {T: {0: 3}, U: {0: 4}}, pending)
-    shrunk = reconcile(current, towards(5, {T: {0}, U: {0}}, topics={T}, changed=True))
+    shrunk = reconcile(current, reconcile_input(5, {T: {0}, U: {0}}, topics={T}, changed=True))
     assert shrunk == at(5, UNREVOKED, {T: {0: 3}}, {**pending, U: {0: 4}}, previous=5)
 
 
@@ -139,33 +140,33 @@ def test_unsubscribed_topics_that_are_not_owned_leave_the_state() -> None:
     current = at(5, assigned={T: {0: 3}, U: {0: 4}})
     shrunk = reconcile(
         current,
-        towards(5, {T: {0}}, topics={T}, changed=True, reported={T: frozenset({0})}),
+        reconcile_input(5, {T: {0}}, topics={T}, changed=True, reported={T: frozenset({0})}),
     )
     under_way = Revocation(0, is_under_way=True)
     assert shrunk == at(5, assigned={T: {0: 3}}, previous=5, revoked=under_way)
     # The epoch is raised without another revocation: the earlier one counts at the previous epoch.
-    moved = reconcile(shrunk, towards(6, {T: {0}}, topics={T}))
+    moved = reconcile(shrunk, reconcile_input(6, {T: {0}}, topics={T}))
     assert moved == at(6, assigned={T: {0: 3}}, previous=5, revoked=Revocation(5))
 
 
 def test_no_unsubscribed_topics_change_nothing() -> None:
     current = at(5, assigned={T: {0: 3}})
-    assert reconcile(current, towards(5, {T: {0}}, changed=True)) is current
+    assert reconcile(current, reconcile_input(5, {T: {0}}, changed=True)) is current
 
 
 def test_an_unknown_state_ends_only_for_a_member_without_partitions() -> None:
     current = at(5, MemberState.UNKNOWN, {T: {0: 3}})
     with pytest.raises(KafkaError) as refused:
-        reconcile(current, towards(6, {T: {0}}))
+        reconcile(current, reconcile_input(6, {T: {0}}))
     assert refused.value.code is ErrorCode.FENCED_MEMBER_EPOCH
     assert MemberState(42) is MemberState.UNKNOWN
-    stepped = reconcile(current, towards(6, {T: {1}}, reported={}))
+    stepped = reconcile(current, reconcile_input(6, {T: {1}}, reported={}))
     assert stepped == at(6, assigned={T: {1: 6}}, previous=5, revoked=Revocation(5))
 
 
 def test_a_new_epoch_without_revocation_retains_the_revocation_epoch() -> None:
     current = at(5, assigned={T: {0: 3}}, revoked=Revocation(2))
-    assert reconcile(current, towards(6, {T: {0, 1}})).revocation == Revocation(2)
+    assert reconcile(current, reconcile_input(6, {T: {0, 1}})).revocation == Revocation(2)
 
 
 partitions_of = st.fixed_dictionaries({}, optional={t: st.sets(st.integers(0, 3)) for t in (T, U)})
@@ -190,7 +191,7 @@ def test_reconciled_members_reach_any_target_and_never_share_a_partition(
             for p in epochs
         }
         before = members[name]
-        after = reconcile(before, towards(epoch, target, reported=owned[name], held=held))
+        after = reconcile(before, reconcile_input(epoch, target, reported=owned[name], held=held))
         members[name] = after
         owned[name] = {topic: frozenset(epochs) for topic, epochs in after.assigned.items()}
         assert before.member_epoch <= after.member_epoch <= epoch

@@ -7,7 +7,7 @@ import pytest
 from kafkalite.groups.consumer.regex import check_regex, resolve
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from tests.unit.groups.consumer.stage import Stage, given, refusal
+from tests.unit.groups.consumer.stage import Stage, assigned_partitions, refusal
 
 INTERVAL_MS = 10_001
 
@@ -24,12 +24,12 @@ def test_expressions_in_batches_match_like_single_ones() -> None:
     """Batches are a hundred times faster, so that the event loop is not blocked."""
     topics = [f"t{number}" for number in range(40)]
     regexes = [f"t{number}.*" for number in range(250)] + [".*", "[", "nothing", r"\pL{20}\d+"]
-    together = resolve(regexes, topics, 7, 1)
-    assert list(together) == regexes
+    resolved = resolve(regexes, topics, 7, 1)
+    assert list(resolved) == regexes
     for regex in regexes:
-        assert together[regex] == resolve([regex], topics, 7, 1)[regex]
-    assert together["t1.*"].topics == {"t1", *(f"t1{digit}" for digit in range(10))}
-    assert together[".*"].topics == set(topics)
+        assert resolved[regex] == resolve([regex], topics, 7, 1)[regex]
+    assert resolved["t1.*"].topics == {"t1", *(f"t1{digit}" for digit in range(10))}
+    assert resolved[".*"].topics == set(topics)
 
 
 @pytest.mark.parametrize(
@@ -57,20 +57,20 @@ def test_syntax_unknown_to_re2_is_refused(regex: str, capfd: pytest.CaptureFixtu
 def test_the_first_response_has_no_topics_of_an_expression() -> None:
     stage = Stage({"foo1": 1, "foo2": 1, "bar": 1})
     response = stage.join("A", None, regex="foo.*")
-    assert (response.member_epoch, given(response)) == (1, {})
+    assert (response.member_epoch, assigned_partitions(response)) == (1, {})
     stage.advance(0)
     assert stage.group.resolved_regexes["foo.*"].topics == {"foo1", "foo2"}
     response = stage.beat("A", 1)
-    assert (response.member_epoch, given(response)) == (2, {"foo1": [0], "foo2": [0]})
+    assert (response.member_epoch, assigned_partitions(response)) == (2, {"foo1": [0], "foo2": [0]})
     assert stage.group.is_subscribed_to("foo1")
     assert not stage.group.is_subscribed_to("bar")
 
 
 def test_names_and_expressions_are_combined() -> None:
     stage = Stage({"foo": 1, "bar": 1})
-    assert given(stage.join("A", ["bar"], regex="foo")) == {"bar": [0]}
+    assert assigned_partitions(stage.join("A", ["bar"], regex="foo")) == {"bar": [0]}
     stage.advance(INTERVAL_MS)
-    assert given(stage.beat("A", 2)) == {"bar": [0], "foo": [0]}
+    assert assigned_partitions(stage.beat("A", 2)) == {"bar": [0], "foo": [0]}
 
 
 def test_a_second_subscriber_uses_the_resolved_expression() -> None:
@@ -95,11 +95,11 @@ def test_expressions_are_resolved_at_most_every_ten_seconds() -> None:
     stage.change_topics({"foo1": 1, "foo2": 1})
     stage.beat("A", 2)
     stage.advance(0)
-    assert given(stage.beat("A", 2)) is None
+    assert assigned_partitions(stage.beat("A", 2)) is None
     stage.advance(INTERVAL_MS)
     stage.beat("A", 2)
     stage.advance(0)
-    assert given(stage.beat("A", 2)) == {"foo1": [0], "foo2": [0]}
+    assert assigned_partitions(stage.beat("A", 2)) == {"foo1": [0], "foo2": [0]}
 
 
 def test_deleted_topics_are_removed_at_the_next_refresh() -> None:
@@ -111,15 +111,15 @@ def test_deleted_topics_are_removed_at_the_next_refresh() -> None:
         stage.advance(10_000)
         stage.beat("A", 2)
     stage.change_topics({"foo1": 1})
-    assert given(stage.beat("A", 2)) == {"foo1": [0]}
+    assert assigned_partitions(stage.beat("A", 2)) == {"foo1": [0]}
 
 
 def test_an_expression_without_subscribers_is_removed() -> None:
     stage = Stage({"foo": 1})
     stage.join("A", None, regex="foo")
     stage.advance(0)
-    assert given(stage.beat("A", 1)) == {"foo": [0]}
-    assert given(stage.beat("A", 2, regex="")) == {}
+    assert assigned_partitions(stage.beat("A", 1)) == {"foo": [0]}
+    assert assigned_partitions(stage.beat("A", 2, regex="")) == {}
     assert stage.group.resolved_regexes == {}
     stage.beat("A", 2, regex="foo")
     stage.advance(0)
@@ -133,4 +133,4 @@ def test_resolved_expressions_survive_a_restart() -> None:
     stage.join("A", None, regex="foo")
     stage.advance(0)
     stage.restart()
-    assert given(stage.beat("A", 1)) == {"foo": [0]}
+    assert assigned_partitions(stage.beat("A", 1)) == {"foo": [0]}

@@ -20,8 +20,8 @@ def test_a_heartbeat_sets_no_timer() -> None:
     sessions = ConsumerSessions()
     assert sessions.start("g", "m", 100) == SetTimer(EVENT, 100, EVENT)
     assert sessions.extend("g", "m", 150) is None
-    assert sessions.renew_if_running(EVENT, 100) == SetTimer(EVENT, 150, EVENT)
-    assert sessions.renew_if_running(EVENT, 150) is None
+    assert sessions.restart_if_extended(EVENT, 100) == SetTimer(EVENT, 150, EVENT)
+    assert sessions.restart_if_extended(EVENT, 150) is None
 
 
 def test_a_shorter_session_sets_an_earlier_timer() -> None:
@@ -37,10 +37,10 @@ def test_an_unknown_member_gets_its_timer_with_the_first_heartbeat() -> None:
 def test_repeated_requests_to_rejoin_do_not_extend_the_join_timer() -> None:
     sessions = ConsumerSessions()
     key = ("consumer-join", "g", "m")
-    assert sessions.must_join("g", "m", 100) == (SetTimer(key, 100, JoinExpiry("g", "m")),)
-    assert sessions.must_join("g", "m", 200) == ()
-    assert sessions.joined("g", "m") == CancelTimer(key)
-    assert sessions.must_join("g", "m", 300) == (SetTimer(key, 300, JoinExpiry("g", "m")),)
+    assert sessions.start_join_timer("g", "m", 100) == (SetTimer(key, 100, JoinExpiry("g", "m")),)
+    assert sessions.start_join_timer("g", "m", 200) == ()
+    assert sessions.cancel_join_timer("g", "m") == CancelTimer(key)
+    assert sessions.start_join_timer("g", "m", 300) == (SetTimer(key, 300, JoinExpiry("g", "m")),)
 
 
 def test_the_end_of_a_session_cancels_all_timers() -> None:
@@ -52,9 +52,9 @@ def test_the_end_of_a_session_cancels_all_timers() -> None:
     sessions.start("g", "m", 100)
     sync = sync_timer("g", "m", 700)
     assert sync == SetTimer(("consumer-sync", "g", "m"), 700, SyncExpiry("g", "m"))
-    (join,) = sessions.must_join("g", "m", 600)
-    assert sessions.end("g", "m") == tuple(
+    (join,) = sessions.start_join_timer("g", "m", 600)
+    assert sessions.cancel_timers("g", "m") == tuple(
         CancelTimer(key) for key in (EVENT, timer.key, join.key, sync.key)
     )
-    assert sessions.must_join("g", "m", 600) == (join,)
-    assert sessions.renew_if_running(EVENT, 0) is None
+    assert sessions.start_join_timer("g", "m", 600) == (join,)
+    assert sessions.restart_if_extended(EVENT, 0) is None

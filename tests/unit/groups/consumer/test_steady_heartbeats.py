@@ -18,7 +18,7 @@ from tests.unit.groups.consumer.stage import (
     REBALANCE_TIMEOUT_MS,
     G,
     Stage,
-    given,
+    assigned_partitions,
     owned,
     topic_id,
 )
@@ -41,7 +41,7 @@ def steady(
     """Return the response to a steady heartbeat of member A, or None."""
     request_fields: dict[str, Any] = {"group_id": G, "member_id": "A", "member_epoch": 2, **fields}
     request = ConsumerGroupHeartbeatRequest(**request_fields)
-    return stage.groups.steady(request, client, stage.now_ms)
+    return stage.groups.steady_heartbeat(request, client, stage.now_ms)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_full_request_is_not_steady(stage: Stage) -> None:
         subscribed_topic_names=["T"],
         topic_partitions=owned({"T": range(4)}),
     )
-    assert given(stage.send(everything)) == {"T": [0, 1, 2, 3]}
+    assert assigned_partitions(stage.send(everything)) == {"T": [0, 1, 2, 3]}
     assert steady(stage, subscribed_topic_names=["T"]) is not None
 
 

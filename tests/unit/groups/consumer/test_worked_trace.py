@@ -12,7 +12,13 @@ from kafkalite.groups.consumer.member import CurrentAssignment, MemberState
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.modern.offset_commit_fencing import Revocation
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.groups.consumer.stage import REBALANCE_TIMEOUT_MS, Stage, given, refusal, topic_id
+from tests.unit.groups.consumer.stage import (
+    REBALANCE_TIMEOUT_MS,
+    Stage,
+    assigned_partitions,
+    refusal,
+    topic_id,
+)
 
 if TYPE_CHECKING:
     from kafkalite.groups.consumer.group import ConsumerGroup
@@ -41,7 +47,7 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
 
     # 1: the first member gets everything, at epoch 2: epoch 1 is that of a new group.
     response = stage.join("A")
-    assert (response.member_epoch, given(response)) == (2, {"T": [0, 1, 2, 3]})
+    assert (response.member_epoch, assigned_partitions(response)) == (2, {"T": [0, 1, 2, 3]})
     assert stage.group.target_epoch == stage.group.epoch == 2
     assert current(stage, "A") == CurrentAssignment(
         member_epoch=2, previous_member_epoch=0, assigned={T: {0: 2, 1: 2, 2: 2, 3: 2}}
@@ -50,7 +56,7 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
 
     # 2: the second gets the free partitions, which are none: the assignment is empty, not absent.
     response = stage.join("B")
-    assert (response.member_epoch, given(response)) == (3, {})
+    assert (response.member_epoch, assigned_partitions(response)) == (3, {})
     assert stage.group.target == {"A": {T: {0, 1}}, "B": {T: {2, 3}}}
     assert current(stage, "B") == CurrentAssignment(
         member_epoch=3, previous_member_epoch=0, state=MemberState.UNRELEASED_PARTITIONS
@@ -59,7 +65,7 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
 
     # 3: the first gets an assignment without the partitions to revoke, and keeps its epoch.
     response = stage.beat("A", 2)
-    assert (response.member_epoch, given(response)) == (2, {"T": [0, 1]})
+    assert (response.member_epoch, assigned_partitions(response)) == (2, {"T": [0, 1]})
     assert current(stage, "A") == CurrentAssignment(
         member_epoch=2,
         previous_member_epoch=2,
@@ -70,7 +76,7 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
 
     # 4: until it reports the revocation, nothing changes.
     response = stage.beat("A", 2)
-    assert (response.member_epoch, given(response)) == (2, None)
+    assert (response.member_epoch, assigned_partitions(response)) == (2, None)
     assert stage.written == []
 
     # 5: it may still commit the partitions that it is revoking.
@@ -79,7 +85,7 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
     # 6: it has revoked them and gets the new epoch.
     timers_while_revoking = stage.timers()
     response = stage.beat("A", 2, {"T": [0, 1]})
-    assert (response.member_epoch, given(response)) == (3, None)
+    assert (response.member_epoch, assigned_partitions(response)) == (3, None)
     assert current(stage, "A") == CurrentAssignment(
         member_epoch=3,
         previous_member_epoch=2,
@@ -100,7 +106,7 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
 
     # 10: the revoked partitions are assigned to the second.
     response = stage.beat("B", 3)
-    assert (response.member_epoch, given(response)) == (3, {"T": [2, 3]})
+    assert (response.member_epoch, assigned_partitions(response)) == (3, {"T": [2, 3]})
     assert current(stage, "B") == CurrentAssignment(
         member_epoch=3, previous_member_epoch=3, assigned={T: {2: 3, 3: 3}}
     )
@@ -121,7 +127,7 @@ def test_a_rebalance_from_the_first_join_to_the_last_leave() -> None:
 
     # 12: the first gets everything back.
     response = stage.beat("A", 3)
-    assert (response.member_epoch, given(response)) == (4, {"T": [0, 1, 2, 3]})
+    assert (response.member_epoch, assigned_partitions(response)) == (4, {"T": [0, 1, 2, 3]})
     assert current(stage, "A").assigned == {T: {0: 2, 1: 2, 2: 4, 3: 4}}
 
     # 13: one partition was assigned after the commit's epoch, so the whole commit is refused.
@@ -151,10 +157,10 @@ def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     for _ in range(9):
         stage.advance(REBALANCE_TIMEOUT_MS // 10)
         stage.beat("A", 2)
-        assert given(stage.beat("B", 3)) is None
+        assert assigned_partitions(stage.beat("B", 3)) is None
     stage.advance(REBALANCE_TIMEOUT_MS // 10)
     assert list(stage.group.members) == ["B"]
-    assert given(stage.beat("B", 3)) == {"T": [0, 1, 2, 3]}
+    assert assigned_partitions(stage.beat("B", 3)) == {"T": [0, 1, 2, 3]}
 
 
 def test_a_member_with_a_new_instance_id_gets_nothing_before_the_next_target() -> None:
@@ -166,8 +172,8 @@ def test_a_member_with_a_new_instance_id_gets_nothing_before_the_next_target() -
     stage.beat("A", 2)
     stage.beat("A", 2, {"T": [0]})
     # The partitions revoked for it are free, but it has another identity now.
-    assert given(stage.join("B", instance_id="i")) == {}
-    assert given(stage.beat("B", 3, instance_id="i")) is None
+    assert assigned_partitions(stage.join("B", instance_id="i")) == {}
+    assert assigned_partitions(stage.beat("B", 3, instance_id="i")) is None
     assert current(stage, "B").state is MemberState.STABLE
 
 

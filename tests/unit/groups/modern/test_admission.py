@@ -14,7 +14,7 @@ from kafkalite.groups.modern.admission import (
     find_group,
     find_group_of_heartbeat,
     find_member,
-    group_is_full,
+    group_full_error,
 )
 from kafkalite.groups.share.group import ShareGroup
 from kafkalite.groups.streams.group import StreamsGroup
@@ -91,6 +91,6 @@ def test_offset_fetch_at_another_epoch_is_refused() -> None:
 
 
 def test_the_error_of_a_full_group_has_the_maximum_size() -> None:
-    refused = group_is_full(StreamsGroup("g"), "m", 2)
+    refused = group_full_error(StreamsGroup("g"), "m", 2)
     assert refused.code is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert refused.message == "The streams group has reached its maximum capacity of 2 members."

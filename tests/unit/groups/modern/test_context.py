@@ -20,7 +20,7 @@ def make(config: BrokerConfig) -> GroupContext[ConsumerSettingsCache]:
 
 def test_topics_are_seen_until_they_or_the_brokers_change() -> None:
     context, soft = make(BrokerConfig.from_text({})), ShareSoftState()
-    assert not context.has_seen_topics(soft)
+    assert not context.is_metadata_hash_current(soft)
     t = (topic("t", 1),)
     for delta in (
         MetadataDelta(created=t),
@@ -28,12 +28,12 @@ def test_topics_are_seen_until_they_or_the_brokers_change() -> None:
         MetadataDelta(deleted=t),
         MetadataDelta(brokers_changed=True),
     ):
-        context.saw_topics(soft)
-        assert context.has_seen_topics(soft)
+        context.mark_metadata_hash_current(soft)
+        assert context.is_metadata_hash_current(soft)
         context.on_image(MetadataDelta())
-        assert context.has_seen_topics(soft)
+        assert context.is_metadata_hash_current(soft)
         context.on_image(delta)
-        assert not context.has_seen_topics(soft)
+        assert not context.is_metadata_hash_current(soft)
 
 
 def test_settings_are_recomputed_when_configurations_change() -> None:

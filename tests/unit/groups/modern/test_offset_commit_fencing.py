@@ -79,11 +79,11 @@ def test_every_rule_accepts_the_member_epoch_for_any_partition(rule: str) -> Non
 
 # (situation, epoch of the commit, partition, last revocation) → the rules that accept it
 CASES = {
-    "retained, nothing given up since": (5, 0, 0, {REVOCATION_EPOCH, ASSIGNMENT_EPOCH}),
-    "retained, another one given up on leaving that epoch": (5, 0, 5, {ASSIGNMENT_EPOCH}),
-    "retained, another one given up before": (5, 0, 4, {REVOCATION_EPOCH, ASSIGNMENT_EPOCH}),
-    "given up since": (5, 9, 5, set[str]()),
-    "given to the member after that epoch": (5, 2, 0, {REVOCATION_EPOCH}),
+    "retained, nothing revoked since": (5, 0, 0, {REVOCATION_EPOCH, ASSIGNMENT_EPOCH}),
+    "retained, another one revoked at that epoch": (5, 0, 5, {ASSIGNMENT_EPOCH}),
+    "retained, another one revoked before": (5, 0, 4, {REVOCATION_EPOCH, ASSIGNMENT_EPOCH}),
+    "revoked since": (5, 9, 5, set[str]()),
+    "assigned to the member after that epoch": (5, 2, 0, {REVOCATION_EPOCH}),
     "never the member's": (5, 9, 0, {REVOCATION_EPOCH}),
     "no epoch at all": (-1, 0, 0, set[str]()),
     "epoch zero": (0, 0, 0, set[str]()),
@@ -122,33 +122,33 @@ def test_the_reason_names_the_partition_only_if_the_partition_is_refused() -> No
 def test_a_step_with_a_revocation_sets_the_revocation_epoch() -> None:
     """Initially 0; the previous member epoch on a revocation; unchanged without one."""
     assert Revocation(0) == NEVER_REVOKED
-    assert NEVER_REVOKED.moved(5, 6, revoked=False) == NEVER_REVOKED
-    revoked = NEVER_REVOKED.moved(5, 6, revoked=True)
+    assert NEVER_REVOKED.after_step(5, 6, revoked=False) == NEVER_REVOKED
+    revoked = NEVER_REVOKED.after_step(5, 6, revoked=True)
     assert revoked == Revocation(5)
-    assert revoked.moved(6, 9, revoked=False) == Revocation(5)
-    assert revoked.moved(6, 9, revoked=True) == Revocation(6)
+    assert revoked.after_step(6, 9, revoked=False) == Revocation(5)
+    assert revoked.after_step(6, 9, revoked=True) == Revocation(6)
 
 
 def test_a_revocation_at_the_same_epoch_counts_at_the_next_epoch() -> None:
-    under_way = Revocation(2).moved(5, 5, revoked=True)
+    under_way = Revocation(2).after_step(5, 5, revoked=True)
     assert under_way == Revocation(2, is_under_way=True)
-    assert under_way.moved(5, 5, revoked=False) == under_way
-    assert under_way.moved(5, 8, revoked=False) == Revocation(5)
+    assert under_way.after_step(5, 5, revoked=False) == under_way
+    assert under_way.after_step(5, 8, revoked=False) == Revocation(5)
 
 
 @pytest.mark.parametrize("revoked", [False, True])
 def test_a_static_member_returns_after_the_epoch_at_which_it_left(*, revoked: bool) -> None:
-    away = Revocation(2).left_temporarily(5, revoked=revoked)
+    after_leave = Revocation(2).after_temporary_leave(5, revoked=revoked)
     # Nothing changed during its absence: its successor is at the same epoch 5.
-    assert away.moved(0, 5, revoked=False) == Revocation(4, is_under_way=revoked)
+    assert after_leave.after_step(0, 5, revoked=False) == Revocation(4, is_under_way=revoked)
     # The epoch was raised: earlier and current revocations count.
-    assert away.moved(0, 7, revoked=False) == Revocation(5 if revoked else 4)
-    assert away.moved(0, 7, revoked=True) == Revocation(5)
+    assert after_leave.after_step(0, 7, revoked=False) == Revocation(5 if revoked else 4)
+    assert after_leave.after_step(0, 7, revoked=True) == Revocation(5)
 
 
 def test_a_first_step_revokes_nothing() -> None:
-    assert NEVER_REVOKED.moved(0, 1, revoked=False) == NEVER_REVOKED
-    assert NEVER_REVOKED.moved(0, 9, revoked=False) == NEVER_REVOKED
+    assert NEVER_REVOKED.after_step(0, 1, revoked=False) == NEVER_REVOKED
+    assert NEVER_REVOKED.after_step(0, 9, revoked=False) == NEVER_REVOKED
 
 
 def test_members_without_revocations_share_one_value() -> None:

@@ -16,8 +16,8 @@ def test_a_heartbeat_sets_no_timer() -> None:
     deadlines = Sessions(SessionExpiry)
     assert deadlines.start("g", "m", 100) == SetTimer(EVENT, 100, EVENT)
     assert deadlines.extend("g", "m", 150) is None
-    assert deadlines.renew_if_running(EVENT, 149) == SetTimer(EVENT, 150, EVENT)
-    assert deadlines.renew_if_running(EVENT, 150) is None
+    assert deadlines.restart_if_extended(EVENT, 149) == SetTimer(EVENT, 150, EVENT)
+    assert deadlines.restart_if_extended(EVENT, 150) is None
 
 
 def test_a_shorter_session_takes_a_timer_of_its_own() -> None:
@@ -31,8 +31,8 @@ def test_a_shorter_session_takes_a_timer_of_its_own() -> None:
 def test_an_ended_session_does_not_expire() -> None:
     deadlines = Sessions(SessionExpiry)
     deadlines.start("g", "m", 100)
-    assert deadlines.forget("g", "m") == CancelTimer(EVENT)
-    assert deadlines.renew_if_running(EVENT, 0) is None
+    assert deadlines.end_session("g", "m") == CancelTimer(EVENT)
+    assert deadlines.restart_if_extended(EVENT, 0) is None
     assert not deadlines.try_extend("g", "m", 200)
 
 

@@ -17,7 +17,7 @@ class Group:
         self.soft = Soft()
 
 
-class Book(GroupSettingsCache[tuple[int, int]]):
+class CountingSettingsCache(GroupSettingsCache[tuple[int, int]]):
     """Counts the computations of settings."""
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -34,7 +34,7 @@ class Book(GroupSettingsCache[tuple[int, int]]):
 
 def test_settings_of_a_group_are_computed_once() -> None:
     settings_cache, group = (
-        Book(BrokerConfig.from_text({"group.consumer.max.size": "8"})),
+        CountingSettingsCache(BrokerConfig.from_text({"group.consumer.max.size": "8"})),
         Group("g"),
     )
     assert [settings_cache.of(group) for _ in range(3)] == [(1_000, 8)] * 3
@@ -43,7 +43,7 @@ def test_settings_of_a_group_are_computed_once() -> None:
 
 def test_a_change_applies_after_invalidation() -> None:
     config = BrokerConfig.from_text({})
-    settings_cache, group = Book(config), Group("g")
+    settings_cache, group = CountingSettingsCache(config), Group("g")
     before = settings_cache.of(group)
     config.publish({}, {"g": {"consumer.heartbeat.interval.ms": "6000"}})
     assert settings_cache.of(group) is before
@@ -54,6 +54,6 @@ def test_a_change_applies_after_invalidation() -> None:
 def test_groups_without_settings_share_one_object() -> None:
     config = BrokerConfig.from_text({})
     config.publish({}, {"own": {"consumer.heartbeat.interval.ms": "6000"}})
-    settings_cache = Book(config)
+    settings_cache = CountingSettingsCache(config)
     assert settings_cache.of(Group("own"))[0] == 6_000
     assert settings_cache.of(Group("a")) is settings_cache.of(Group("b"))

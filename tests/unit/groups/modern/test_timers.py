@@ -94,7 +94,7 @@ def test_a_removal_is_recorded_and_raises_the_group_epoch() -> None:
     first, second = removed.events
     assert first is event
     assert second.text == "group epoch 1 → 2: member m was removed"
-    went = removals.group.ownership().departed("m")
-    assert went is not None
-    assert (went.reason, went.at_ms) == (LEFT.reason, 50)
+    departure = removals.group.ownership().departure("m")
+    assert departure is not None
+    assert (departure.reason, departure.at_ms) == (LEFT.reason, 50)
     assert with_response(removed, "done") == removed._replace(response="done")  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ R = TypeVar("R")
 class ShareStage:
     """Share groups of one shard, with their log.
 
-    Intents are collected in `undone` until `carry_out` carries them out.
+    Intents are collected in `pending_intents` until `carry_out` carries them out.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ShareStage:
         self.log: list[Record] = []
         self.written: list[Record] = []
         self.events: list[Event] = []
-        self.undone: list[InitializeShareState] = []
+        self.pending_intents: list[InitializeShareState] = []
         self.config = BrokerConfig.from_text(dict(config or {}))
         self._timers = TimerQueue()
         self._open(image_of(topics if topics is not None else {"T": 4}))
@@ -75,14 +75,14 @@ class ShareStage:
         self._timers.apply(result.timers)
         for intent in result.intents:
             assert isinstance(intent, InitializeShareState)
-            self.undone.append(intent)
+            self.pending_intents.append(intent)
         assert not isinstance(result.response, ParkedRequest | KafkaError)
         return result.response
 
     def carry_out(self) -> None:
         """Carry out all intents, as the share coordinator does."""
-        while self.undone:
-            intent = self.undone.pop(0)
+        while self.pending_intents:
+            intent = self.pending_intents.pop(0)
             self.run(self.groups.record_initialized_state(intent, self.now_ms))
 
     def replay(self, record: Record) -> None:
@@ -111,7 +111,7 @@ class ShareStage:
         """Drop all state and replay the log, or the given records."""
         self._open(self.directory.image)
         self._timers = TimerQueue()
-        self.undone.clear()
+        self.pending_intents.clear()
         for record in self.log if records is None else records:
             self.replay(record)
         self.run(self.groups.on_loaded(self.now_ms))
@@ -149,7 +149,7 @@ class ShareStage:
 
         If the heartbeat is steady, the full path must give the same response and no records.
         """
-        steady = self.groups.steady(request, CLIENT, self.now_ms)
+        steady = self.groups.steady_heartbeat(request, CLIENT, self.now_ms)
         result = self.groups.heartbeat(request, CLIENT, self.now_ms)
         if steady is not None:
             assert result == CoordinatorResult(
@@ -182,7 +182,7 @@ class ShareStage:
         )
 
 
-def given(response: ShareGroupHeartbeatResponse) -> dict[str, list[int]] | None:
+def assigned_partitions(response: ShareGroupHeartbeatResponse) -> dict[str, list[int]] | None:
     """Return the assignment in a response by topic name; None if there is none."""
     if response.assignment is None:
         return None

@@ -57,7 +57,7 @@ def test_a_share_group_has_no_offsets() -> None:
     assert refusal(lambda: group.validate_offset_commit(claim)) is ErrorCode.GROUP_ID_NOT_FOUND
     assert refusal(group.validate_offset_delete) is ErrorCode.GROUP_ID_NOT_FOUND
     group.validate_offset_fetch("a", 2)
-    group.touch(claim, 0)
+    group.extend_session(claim, 0)
     group.offset_expiry()
     assert (group.group_type, group.protocol_type) == (GroupType.SHARE, "share")
     assert group.is_subscribed_to("T")

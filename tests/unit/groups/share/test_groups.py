@@ -13,7 +13,7 @@ from kafkalite.metadata.image import ConfigResource, MetadataDelta, ResourceType
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.unit.groups.consumer.stage import G, refusal, topic_id
-from tests.unit.groups.share.stage import ShareStage, given, kinds
+from tests.unit.groups.share.stage import ShareStage, assigned_partitions, kinds
 
 SESSION_TIMEOUT_MS = 45_000
 INTERVAL_MS = 1_001
@@ -37,13 +37,13 @@ def settled(stage: ShareStage, *members: str) -> None:
 def test_the_first_heartbeat_requests_share_state_and_gets_no_partitions() -> None:
     stage = ShareStage()
     answer = stage.join("a", rack_id="r")
-    assert (answer.member_id, answer.member_epoch, given(answer)) == ("a", 2, {})
+    assert (answer.member_id, answer.member_epoch, assigned_partitions(answer)) == ("a", 2, {})
     assert answer.heartbeat_interval_ms == 1_000
     assert kinds(stage.written) == [
         "MemberMetadata", "Metadata", "TargetAssignmentMember", "TargetAssignmentMetadata",
         "CurrentMemberAssignment", "StatePartitionMetadata",
     ]  # fmt: skip
-    (intent,) = stage.undone
+    (intent,) = stage.pending_intents
     assert intent.group_id == G
     assert intent.partitions == tuple(
         SharePartitionStart(topic_id("T"), index, 2) for index in range(4)
@@ -54,15 +54,15 @@ def test_the_first_heartbeat_requests_share_state_and_gets_no_partitions() -> No
 def test_partitions_are_assigned_when_their_share_state_is_initialized() -> None:
     stage = ShareStage()
     stage.join("a")
-    assert given(stage.beat("a", 2)) is None
+    assert assigned_partitions(stage.beat("a", 2)) is None
     assert stage.written == []
     stage.carry_out()
     assert kinds(stage.written) == ["StatePartitionMetadata"]
-    assert given(stage.beat("a", 2)) is None
+    assert assigned_partitions(stage.beat("a", 2)) is None
     assert kinds(stage.written) == ["Metadata"], "the assignor may not run again so soon"
     stage.advance(INTERVAL_MS)
     answer = stage.beat("a", 2)
-    assert (answer.member_epoch, given(answer)) == (3, {"T": [0, 1, 2, 3]})
+    assert (answer.member_epoch, assigned_partitions(answer)) == (3, {"T": [0, 1, 2, 3]})
     assert kinds(stage.written) == [
         "TargetAssignmentMember", "TargetAssignmentMetadata", "CurrentMemberAssignment",
     ]  # fmt: skip
@@ -73,7 +73,7 @@ def test_a_repeated_join_is_the_same_member_and_changes_no_assignment() -> None:
     settled(stage, "a")
     epoch = stage.group.epoch
     again = stage.join("a")
-    assert (again.member_epoch, given(again)) == (epoch, {"T": [0, 1, 2, 3]})
+    assert (again.member_epoch, assigned_partitions(again)) == (epoch, {"T": [0, 1, 2, 3]})
     assert stage.written == []
 
 
@@ -81,8 +81,8 @@ def test_a_full_request_gets_the_assignment() -> None:
     stage = ShareStage()
     settled(stage, "a")
     epoch = stage.group.epoch
-    assert given(stage.beat("a", epoch)) is None
-    assert given(stage.beat("a", epoch, ["T"])) == {"T": [0, 1, 2, 3]}
+    assert assigned_partitions(stage.beat("a", epoch)) is None
+    assert assigned_partitions(stage.beat("a", epoch, ["T"])) == {"T": [0, 1, 2, 3]}
 
 
 def test_only_a_join_creates_a_group() -> None:
@@ -126,7 +126,7 @@ def test_members_get_shared_partitions_without_waiting() -> None:
     assert answer.member_epoch == stage.group.epoch
     response = stage.beat("a", stage.group.epoch - 1)
     assert response.member_epoch == stage.group.epoch
-    both = [given(answer), given(response)]
+    both = [assigned_partitions(answer), assigned_partitions(response)]
     assert both == [{"T": [0, 1]}, {"T": [2, 3]}]
 
 
@@ -145,8 +145,10 @@ def test_a_changed_subscription_raises_the_group_epoch() -> None:
     settled(stage, "a")
     epoch = stage.group.epoch
     answer = stage.beat("a", epoch, ["U"])
-    assert (answer.member_epoch, given(answer)) == (epoch + 1, {})
-    assert stage.undone[0].partitions == (SharePartitionStart(topic_id("U"), 0, epoch + 1),)
+    assert (answer.member_epoch, assigned_partitions(answer)) == (epoch + 1, {})
+    assert stage.pending_intents[0].partitions == (
+        SharePartitionStart(topic_id("U"), 0, epoch + 1),
+    )
     reasons = stage.events[0].facts["why"]
     assert reasons == ["member a subscribes to U"]
 
@@ -160,39 +162,39 @@ def test_a_topic_with_new_partitions_or_deleted_raises_the_group_epoch() -> None
     assert stage.events[0].facts["why"] == ["topics changed"]
     stage.carry_out()
     stage.advance(INTERVAL_MS)
-    assert given(stage.beat("a", epoch + 1)) == {"T": [0, 1]}
+    assert assigned_partitions(stage.beat("a", epoch + 1)) == {"T": [0, 1]}
     stage.change_topics({})
     assert kinds(stage.written) == ["StatePartitionMetadata"]
     assert not stage.group.share_partitions().topic_ids()
     stage.advance(INTERVAL_MS)
-    assert given(stage.beat("a", epoch + 2)) == {}
+    assert assigned_partitions(stage.beat("a", epoch + 2)) == {}
 
 
 def test_a_missing_topic_is_assigned_after_its_creation() -> None:
     stage = ShareStage({})
     stage.join("a", ["later"])
-    assert stage.undone == []
+    assert stage.pending_intents == []
     stage.change_topics({"later": 1})
     stage.beat("a", 2)
-    assert len(stage.undone) == 1
+    assert len(stage.pending_intents) == 1
 
 
 def test_missing_share_state_is_requested_again_after_the_retry_interval() -> None:
     stage = ShareStage()
     stage.join("a")
-    stage.undone.clear()
+    stage.pending_intents.clear()
     stage.advance(29_999)
     stage.beat("a", 2)
-    assert stage.undone == []
+    assert stage.pending_intents == []
     stage.advance(1)
     stage.beat("a", 2)
-    assert len(stage.undone) == 1
+    assert len(stage.pending_intents) == 1
 
 
 def test_share_state_of_a_deleted_group_changes_nothing() -> None:
     stage = ShareStage()
     stage.join("a")
-    (intent,) = stage.undone
+    (intent,) = stage.pending_intents
     stage.change_topics({})
     assert stage.groups.record_initialized_state(intent, stage.now_ms).records == ()
     stage.beat("a", -1)
@@ -203,16 +205,16 @@ def test_share_state_of_a_deleted_group_changes_nothing() -> None:
 def test_only_the_uninitialized_partitions_of_an_intent_are_carried_out() -> None:
     stage = ShareStage({"T": 2, "U": 1})
     stage.join("a", ["T", "U"])
-    (intent,) = stage.undone
-    assert stage.groups.drop_initialized(intent) == intent
+    (intent,) = stage.pending_intents
+    assert stage.groups.select_uninitialized(intent) == intent
     step = intent._replace(partitions=intent.partitions[:1])
     stage.run(stage.groups.record_initialized_state(step, stage.now_ms))
-    assert stage.groups.drop_initialized(intent).partitions == intent.partitions[1:]
+    assert stage.groups.select_uninitialized(intent).partitions == intent.partitions[1:]
     stage.change_topics({"U": 1})
-    assert [each.topic_id for each in stage.groups.drop_initialized(intent).partitions] == [
+    assert [each.topic_id for each in stage.groups.select_uninitialized(intent).partitions] == [
         topic_id("U")
     ]
-    assert stage.groups.drop_initialized(intent._replace(group_id="gone")).partitions == ()
+    assert stage.groups.select_uninitialized(intent._replace(group_id="gone")).partitions == ()
 
 
 def test_the_assignor_waits_for_its_interval() -> None:
@@ -221,7 +223,7 @@ def test_the_assignor_waits_for_its_interval() -> None:
     stage.join("b")
     joined = stage.join("c")
     assert joined.member_epoch == stage.group.target_epoch == stage.group.epoch - 1
-    assert given(joined) == {}
+    assert assigned_partitions(joined) == {}
 
 
 # Leaving.
@@ -240,7 +242,7 @@ def test_a_leaving_member_is_removed_at_once() -> None:
     assert stage.group.epoch == epoch + 1
     assert refusal(lambda: stage.beat("a", -1)) is ErrorCode.UNKNOWN_MEMBER_ID
     stage.advance(INTERVAL_MS)
-    assert given(stage.beat("b", epoch)) == {"T": [0, 1, 2, 3]}
+    assert assigned_partitions(stage.beat("b", epoch)) == {"T": [0, 1, 2, 3]}
 
 
 def test_an_empty_group_is_not_deleted() -> None:

@@ -156,9 +156,9 @@ def test_a_restart_gives_every_member_a_new_session() -> None:
 def test_a_restart_repeats_unfinished_initializations() -> None:
     stage = ShareStage()
     stage.join("a")
-    (asked,) = stage.undone
+    (initialization,) = stage.pending_intents
     stage.restart()
-    assert stage.undone == [asked]
+    assert stage.pending_intents == [initialization]
     stage.carry_out()
     stage.restart()
-    assert stage.undone == []
+    assert stage.pending_intents == []

@@ -13,8 +13,8 @@ def test_a_heartbeat_sets_no_timer() -> None:
     sessions = Sessions(ShareSessionExpiry)
     assert sessions.start("g", "m", 100) == SetTimer(EVENT, 100, EVENT)
     assert sessions.try_extend("g", "m", 150)
-    assert sessions.renew_if_running(EVENT, 100) == SetTimer(EVENT, 150, EVENT)
-    assert sessions.renew_if_running(EVENT, 150) is None
+    assert sessions.restart_if_extended(EVENT, 100) == SetTimer(EVENT, 150, EVENT)
+    assert sessions.restart_if_extended(EVENT, 150) is None
 
 
 def test_a_shorter_session_takes_a_timer_of_its_own() -> None:
@@ -27,5 +27,5 @@ def test_a_shorter_session_takes_a_timer_of_its_own() -> None:
 def test_the_end_of_a_session_cancels_its_timer() -> None:
     sessions = Sessions(ShareSessionExpiry)
     sessions.start("g", "m", 100)
-    assert sessions.forget("g", "m") == CancelTimer(EVENT)
-    assert sessions.renew_if_running(EVENT, 0) is None
+    assert sessions.end_session("g", "m") == CancelTimer(EVENT)
+    assert sessions.restart_if_extended(EVENT, 0) is None

@@ -19,7 +19,7 @@ def at_rest() -> ShareStage:
 
 def is_steady(stage: ShareStage, member: str = "a", epoch: int = 3) -> bool:
     request = ShareGroupHeartbeatRequest(group_id=G, member_id=member, member_epoch=epoch)
-    return stage.groups.steady(request, CLIENT, stage.now_ms) is not None
+    return stage.groups.steady_heartbeat(request, CLIENT, stage.now_ms) is not None
 
 
 def test_a_heartbeat_of_a_settled_group_is_steady() -> None:

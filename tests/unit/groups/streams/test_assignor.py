@@ -28,10 +28,10 @@ def members(**processes: str) -> dict[str, MemberSpec]:
     }
 
 
-def after(given: Mapping[str, Tasks], **processes: str) -> dict[str, MemberSpec]:
+def after(assigned: Mapping[str, Tasks], **processes: str) -> dict[str, MemberSpec]:
     """Return members whose previous tasks are those that were assigned."""
     return {
-        member: MemberSpec(process_id=process, previous=given.get(member, NO_TASKS))
+        member: MemberSpec(process_id=process, previous=assigned.get(member, NO_TASKS))
         for member, process in processes.items()
     }
 
@@ -89,9 +89,9 @@ def test_remaining_members_retain_their_tasks() -> None:
 def test_a_standby_becomes_active_where_its_state_is() -> None:
     first = assign_tasks(members(a="p", b="q", c="r"), sizes(3, stateful=True), 1)
     (lost,) = pairs(first["a"].active)
-    (heir,) = [member for member in "bc" if lost in pairs(first[member].standby)]
+    (standby_member,) = [member for member in "bc" if lost in pairs(first[member].standby)]
     second = assign_tasks(after(first, b="q", c="r"), sizes(3, stateful=True), 1)
-    assert lost in pairs(second[heir].active)
+    assert lost in pairs(second[standby_member].active)
 
 
 def test_the_number_of_standbys_is_limited_by_processes() -> None:

@@ -21,7 +21,9 @@ def decided(*subtopologies: Request.Subtopology, **topics: int) -> dict[str, int
     return decide_partition_counts(topology, image).decided
 
 
-def together(*sources: int, repartitions: tuple[int, ...] = ()) -> list[Request.CopartitionGroup]:
+def copartition_group(
+    *sources: int, repartitions: tuple[int, ...] = ()
+) -> list[Request.CopartitionGroup]:
     return [
         Request.CopartitionGroup(
             source_topics=list(sources), repartition_source_topics=list(repartitions)
@@ -88,7 +90,7 @@ def test_copartitioned_topics_have_the_count_of_external_topics() -> None:
         reading(
             "t",
             repartition_source_topics=[internal("r")],
-            copartition_groups=together(0, repartitions=(0,)),
+            copartition_groups=copartition_group(0, repartitions=(0,)),
         ),
         reading("u", name="1", repartition_sink_topics=["r"]),
         t=2,
@@ -97,14 +99,16 @@ def test_copartitioned_topics_have_the_count_of_external_topics() -> None:
     assert counts == {"r": 2}
 
 
-@pytest.mark.parametrize(("asked", "count"), [((0, 0), 9), ((4, 0), 4), ((0, 4), 4), ((4, 4), 4)])
+@pytest.mark.parametrize(
+    ("requested", "count"), [((0, 0), 9), ((4, 0), 4), ((0, 4), 4), ((4, 4), 4)]
+)
 def test_copartitioned_repartition_topics_have_one_count(
-    asked: tuple[int, int], count: int
+    requested: tuple[int, int], count: int
 ) -> None:
     counts = decided(
         reading(
-            repartition_source_topics=[internal("a", asked[0]), internal("b", asked[1])],
-            copartition_groups=together(repartitions=(0, 1)),
+            repartition_source_topics=[internal("a", requested[0]), internal("b", requested[1])],
+            copartition_groups=copartition_group(repartitions=(0, 1)),
         ),
         reading("t", name="1", repartition_sink_topics=["a"]),
         reading("u", name="2", repartition_sink_topics=["b"]),
@@ -132,15 +136,15 @@ def test_existing_topics_have_their_actual_count() -> None:
 @pytest.mark.parametrize(
     "subtopology",
     [
-        reading("t", "u", copartition_groups=together(0, 1)),
+        reading("t", "u", copartition_groups=copartition_group(0, 1)),
         reading(
             "t",
             repartition_source_topics=[internal("r", 5)],
-            copartition_groups=together(0, repartitions=(0,)),
+            copartition_groups=copartition_group(0, repartitions=(0,)),
         ),
         reading(
             repartition_source_topics=[internal("a", 2), internal("b", 3)],
-            copartition_groups=together(repartitions=(0, 1)),
+            copartition_groups=copartition_group(repartitions=(0, 1)),
         ),
     ],
 )
@@ -166,9 +170,9 @@ def test_topologies_with_undetermined_counts_are_refused(subtopology: Request.Su
 
 
 def test_an_empty_copartition_group_has_no_effect() -> None:
-    assert decided(reading("t", copartition_groups=together()), t=1) == {}
+    assert decided(reading("t", copartition_groups=copartition_group()), t=1) == {}
     with pytest.raises(KafkaError) as refusal:
-        decided(reading("t", copartition_groups=together(5)), t=1)
+        decided(reading("t", copartition_groups=copartition_group(5)), t=1)
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
@@ -187,7 +191,9 @@ def flows(draw: st.DrawFn) -> list[Request.Subtopology]:
     ]
 
 
-def naively(subtopologies: list[Request.Subtopology], **topics: int) -> dict[str, int] | None:
+def counts_by_repeated_iteration(
+    subtopologies: list[Request.Subtopology], **topics: int
+) -> dict[str, int] | None:
     """Iterate over all subtopologies until nothing changes; None if there is a loop."""
     counts: dict[str, int] = {}
     sinks = sum(len(set(each.repartition_sink_topics)) for each in subtopologies)
@@ -209,7 +215,7 @@ def naively(subtopologies: list[Request.Subtopology], **topics: int) -> dict[str
 
 @given(flow=flows())
 def test_counts_equal_those_of_repeated_iteration(flow: list[Request.Subtopology]) -> None:
-    expected = naively(flow, t=3, u=5)
+    expected = counts_by_repeated_iteration(flow, t=3, u=5)
     if any(not each.source_topics and not each.repartition_source_topics for each in flow):
         expected = None  # a subtopology that reads nothing is refused
     try:

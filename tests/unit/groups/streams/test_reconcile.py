@@ -48,7 +48,7 @@ class Owners:
 NO_OWNER = Owners()
 
 
-def towards(
+def reconcile_input(
     epoch: int, target: Tasks, reported: Tasks | None = None, owners: Owners = NO_OWNER
 ) -> ReconcileInput:
     return ReconcileInput(
@@ -85,69 +85,71 @@ def at(
 
 def test_a_member_at_its_target_does_not_change() -> None:
     current = at(4, held({0: 2}))
-    assert reconcile(current, towards(4, active(0))) is current
+    assert reconcile(current, reconcile_input(4, active(0))) is current
 
 
 def test_free_tasks_are_assigned_at_the_target_epoch() -> None:
-    stepped = reconcile(at(0), towards(4, active(0, 1)))
-    assert stepped == at(4, held({0: 4, 1: 4}))
+    current_tasks = reconcile(at(0), reconcile_input(4, active(0, 1)))
+    assert current_tasks == at(4, held({0: 4, 1: 4}))
 
 
 def test_retained_tasks_have_their_assignment_epoch() -> None:
-    stepped = reconcile(at(3, held({0: 2})), towards(4, active(0, 1)))
-    assert stepped == at(4, held({0: 2, 1: 4}), previous=3)
+    current_tasks = reconcile(at(3, held({0: 2})), reconcile_input(4, active(0, 1)))
+    assert current_tasks == at(4, held({0: 2, 1: 4}), previous=3)
 
 
 def test_tasks_that_are_not_in_the_target_are_revoked_first() -> None:
-    stepped = reconcile(at(3, held({0: 2, 1: 3})), towards(4, active(0, 5)))
-    assert stepped == at(3, held({0: 2}), UNREVOKED, held({1: 3}), previous=3)
-    assert reconcile(stepped, towards(4, active(0, 5))) is stepped
-    assert reconcile(stepped, towards(4, active(0, 5), active(0, 1))) is stepped
-    step = reconcile(stepped, towards(4, active(0, 5), active(0)))
+    current_tasks = reconcile(at(3, held({0: 2, 1: 3})), reconcile_input(4, active(0, 5)))
+    assert current_tasks == at(3, held({0: 2}), UNREVOKED, held({1: 3}), previous=3)
+    assert reconcile(current_tasks, reconcile_input(4, active(0, 5))) is current_tasks
+    assert reconcile(current_tasks, reconcile_input(4, active(0, 5), active(0, 1))) is current_tasks
+    step = reconcile(current_tasks, reconcile_input(4, active(0, 5), active(0)))
     assert step == at(4, held({0: 2, 5: 4}), previous=3, revoked=Revocation(3))
 
 
 def test_a_member_without_the_revoked_tasks_gets_the_target_at_once() -> None:
-    stepped = reconcile(at(3, held({0: 2, 1: 3})), towards(4, active(0), active(0)))
-    assert stepped == at(4, held({0: 2}), previous=3, revoked=Revocation(3))
+    current_tasks = reconcile(at(3, held({0: 2, 1: 3})), reconcile_input(4, active(0), active(0)))
+    assert current_tasks == at(4, held({0: 2}), previous=3, revoked=Revocation(3))
 
 
 def test_a_second_revocation_is_at_the_next_epoch() -> None:
     current = at(3, held({0: 2, 1: 2}), UNREVOKED, held({2: 2}), previous=3)
-    stepped = reconcile(current, towards(6, active(0), active(0, 1)))
-    assert stepped == at(
+    current_tasks = reconcile(current, reconcile_input(6, active(0), active(0, 1)))
+    assert current_tasks == at(
         4, held({0: 2}), UNREVOKED, held({1: 2}), previous=3, revoked=Revocation(3)
     )
-    step = reconcile(stepped, towards(6, active(0), active(0)))
+    step = reconcile(current_tasks, reconcile_input(6, active(0), active(0)))
     assert step == at(6, held({0: 2}), previous=4, revoked=Revocation(4))
 
 
 def test_a_member_waits_for_tasks_of_others() -> None:
     owners = Owners({1: "q", 2: "p"}, {3: {"p"}}, {4: {"p"}, 5: {"q"}})
-    stepped = reconcile(at(3), towards(4, active(0, 1, 2, 3, 4, 5), owners=owners))
-    assert stepped == at(4, held({0: 4, 5: 4}), UNRELEASED, previous=3)
-    again = reconcile(stepped, towards(4, active(0, 1, 5), owners=owners))
+    current_tasks = reconcile(at(3), reconcile_input(4, active(0, 1, 2, 3, 4, 5), owners=owners))
+    assert current_tasks == at(4, held({0: 4, 5: 4}), UNRELEASED, previous=3)
+    again = reconcile(current_tasks, reconcile_input(4, active(0, 1, 5), owners=owners))
     assert again == at(4, held({0: 4, 5: 4}), UNRELEASED, previous=4)
-    assert reconcile(again, towards(4, active(0, 1, 5), owners=owners)) is again
-    freed = reconcile(again, towards(4, active(0, 1, 5)))
+    assert reconcile(again, reconcile_input(4, active(0, 1, 5), owners=owners)) is again
+    freed = reconcile(again, reconcile_input(4, active(0, 1, 5)))
     assert freed == at(4, held({0: 4, 1: 4, 5: 4}), previous=4)
 
 
 def test_copies_are_assigned_if_the_process_has_none() -> None:
     target = Tasks(standby={"0": {0, 1, 2}}, warmup={"0": {3, 4}})
     owners = Owners({0: "q", 1: "p"}, {2: {"q"}, 3: {"p"}}, {4: {"q"}})
-    stepped = reconcile(at(3), towards(4, target, owners=owners))
-    assert stepped.state is UNRELEASED
-    assert stepped.assigned == OwnedTasks(standby={"0": {0, 2}}, warmup={"0": {4}})
+    current_tasks = reconcile(at(3), reconcile_input(4, target, owners=owners))
+    assert current_tasks.state is UNRELEASED
+    assert current_tasks.assigned == OwnedTasks(standby={"0": {0, 2}}, warmup={"0": {4}})
 
 
 def test_copies_are_revoked_like_active_tasks() -> None:
     current = at(3, OwnedTasks(standby={"0": {0, 1}}, warmup={"0": {2}}))
-    stepped = reconcile(current, towards(4, Tasks(standby={"0": {1}})))
-    assert stepped.state is UNREVOKED
-    assert stepped.assigned == OwnedTasks(standby={"0": {1}})
-    assert stepped.pending_revocation == OwnedTasks(standby={"0": {0}}, warmup={"0": {2}})
-    step = reconcile(stepped, towards(4, Tasks(standby={"0": {1}}), Tasks(standby={"0": {1}})))
+    current_tasks = reconcile(current, reconcile_input(4, Tasks(standby={"0": {1}})))
+    assert current_tasks.state is UNREVOKED
+    assert current_tasks.assigned == OwnedTasks(standby={"0": {1}})
+    assert current_tasks.pending_revocation == OwnedTasks(standby={"0": {0}}, warmup={"0": {2}})
+    step = reconcile(
+        current_tasks, reconcile_input(4, Tasks(standby={"0": {1}}), Tasks(standby={"0": {1}}))
+    )
     # No offset was ever committed for a copy, so no commit needs to be fenced for it.
     assert (step.state, step.revocation) == (STABLE, NEVER_REVOKED)
 
@@ -156,6 +158,6 @@ def test_an_unknown_state_ends_only_for_a_member_without_tasks() -> None:
     current = at(3, held({0: 2}), MemberState(42))
     for reported in (None, active(0)):
         with pytest.raises(KafkaError) as refusal:
-            reconcile(current, towards(4, active(0), reported))
+            reconcile(current, reconcile_input(4, active(0), reported))
         assert refusal.value.code is ErrorCode.FENCED_MEMBER_EPOCH
-    assert reconcile(current, towards(4, active(0), NO_TASKS)).state is STABLE
+    assert reconcile(current, reconcile_input(4, active(0), NO_TASKS)).state is STABLE

@@ -20,10 +20,10 @@ def test_a_session_is_extended_without_a_timer() -> None:
     timer = sessions.start("g", "m", 10)
     assert (timer.deadline_ms, timer.event) == (10, EVENT)
     assert sessions.extend("g", "m", 15) is None
-    again = sessions.renew_if_running(EVENT, 10)
+    again = sessions.restart_if_extended(EVENT, 10)
     assert again is not None
     assert again.deadline_ms == 15
-    assert sessions.renew_if_running(EVENT, 15) is None
+    assert sessions.restart_if_extended(EVENT, 15) is None
 
 
 def test_a_session_that_gets_shorter_needs_a_new_timer() -> None:
@@ -42,7 +42,7 @@ def test_an_ended_session_has_no_timers() -> None:
     timer = sessions.start("g", "m", 10)
     rebalance = cancel_rebalance_timer(StreamsRebalanceExpiry("g", "m", 0))
     assert sessions.cancel_timers("g", "m") == (CancelTimer(timer.key), rebalance)
-    assert sessions.renew_if_running(EVENT, 5) is None
+    assert sessions.restart_if_extended(EVENT, 5) is None
 
 
 def test_a_rebalance_has_its_own_timer() -> None:

@@ -10,7 +10,7 @@ from kafkalite.metadata.image import MetadataImage
 from kafkalite.testing.entropy import SeededEntropy
 
 
-def book_and_group(**own: str) -> tuple[StreamsSettingsCache, StreamsGroup, BrokerConfig]:
+def cache_and_group(**own: str) -> tuple[StreamsSettingsCache, StreamsGroup, BrokerConfig]:
     config = BrokerConfig.from_text({"group.streams.max.size": "7"})
     config.publish({}, {"g": {key.replace("_", "."): value for key, value in own.items()}})
     directory = GroupDirectory(config=config, entropy=SeededEntropy(), image=MetadataImage())
@@ -18,7 +18,7 @@ def book_and_group(**own: str) -> tuple[StreamsSettingsCache, StreamsGroup, Brok
 
 
 def test_a_group_without_settings_uses_the_brokers() -> None:
-    settings_cache, group, _ = book_and_group()
+    settings_cache, group, _ = cache_and_group()
     settings = settings_cache.of(group)
     assert settings.session_timeout_ms == 45_000
     assert settings.heartbeat_interval_ms == 1_000
@@ -29,7 +29,7 @@ def test_a_group_without_settings_uses_the_brokers() -> None:
 
 
 def test_group_settings_are_limited_by_the_bounds() -> None:
-    settings_cache, group, _ = book_and_group(
+    settings_cache, group, _ = cache_and_group(
         streams_session_timeout_ms="999999",
         streams_num_standby_replicas="9",
         streams_initial_rebalance_delay_ms="70",
@@ -41,7 +41,7 @@ def test_group_settings_are_limited_by_the_bounds() -> None:
 
 
 def test_settings_are_recomputed_when_they_change() -> None:
-    settings_cache, group, config = book_and_group()
+    settings_cache, group, config = cache_and_group()
     first = settings_cache.of(group)
     config.publish({}, {"g": {"streams.heartbeat.interval.ms": "3000"}})
     assert settings_cache.of(group) is first
