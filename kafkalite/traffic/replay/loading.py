@@ -71,17 +71,17 @@ def _exchanges(
     paths: Sequence[str | os.PathLike[str]], report: Reporter, large_bytes: int
 ) -> Iterator[Exchange]:
     files = find_capture_files(paths, ignore)
-    if _size(files) >= large_bytes and all(map(find_spec, _COLUMNAR_LIBRARIES)):
+    if _total_bytes(files) >= large_bytes and all(map(find_spec, _COLUMNAR_LIBRARIES)):
         from kafkalite.traffic.replay import columnar_loading  # noqa: PLC0415 - see above
 
-        survey = columnar_loading.survey_files(files)
-        if survey is not None:
+        index = columnar_loading.index_connections(files)
+        if index is not None:
             find_capture_files(paths, report)
-            return columnar_loading.exchanges_of(survey, report)
+            return columnar_loading.read_exchanges(index, report)
     return exchanges(read(paths, report), report)
 
 
-def _size(files: Iterable[str]) -> int:
+def _total_bytes(files: Iterable[str]) -> int:
     """Return the total size of files, -1 if one is not a readable regular file."""
     size = 0
     for file in files:

@@ -94,7 +94,7 @@ def test_scalar_reader_is_used_without_columnar_libraries(
     (path,) = cut(traffic.packets(traffic.clean(Random(1))), 1, tmp_path)
     monkeypatch.setattr(loading, "find_spec", lambda _: None)
     monkeypatch.setattr(
-        columnar_loading, "survey_files", lambda _: pytest.fail("there is no numpy")
+        columnar_loading, "index_connections", lambda _: pytest.fail("there is no numpy")
     )
     problems: list[Problem] = []
     assert list(load([path], problems.append, large_bytes=0))

@@ -26,10 +26,10 @@ HERE = ExchangeSummary(1_700_000_000_123_456_789, "a > b", "app", "Produce", 9)
 def filled() -> ReplayReport:
     report = ReplayReport(connections=1, requests=4, responses=3, equal=1, seconds=2.0)
     for _ in range(2):
-        report.add(Severity.DIFFERENCE, HERE, Difference("responses", "(absent)", "t"))
-    report.add(Severity.ERROR, HERE, Difference("error_code", 0, 3))
-    report.add(Severity.ERROR, HERE, Difference("error_code", 0, 6))
-    report.add(Severity.TIMING, HERE, Difference("x", 1, 2), "either may come first")
+        report.add_finding(Severity.DIFFERENCE, HERE, Difference("responses", "(absent)", "t"))
+    report.add_finding(Severity.ERROR, HERE, Difference("error_code", 0, 3))
+    report.add_finding(Severity.ERROR, HERE, Difference("error_code", 0, 6))
+    report.add_finding(Severity.TIMING, HERE, Difference("x", 1, 2), "either may come first")
     report.skipped["SaslHandshake", "secrets"] = 1
     report.notes.append("a note")
     return report
@@ -51,7 +51,7 @@ def test_equal_findings_are_counted_and_errors_are_separate() -> None:
 
 def test_expected_value_at_the_target_is_shown() -> None:
     report = ReplayReport()
-    report.add(Severity.DIFFERENCE, HERE, Difference("offset", 0, 0, expected=5))
+    report.add_finding(Severity.DIFFERENCE, HERE, Difference("offset", 0, 0, expected=5))
     assert "recorded 0 (expected 5 at the target)\n" in replay_text(report)
 
 
@@ -67,7 +67,7 @@ def test_report_fails_at_the_given_severity_or_above() -> None:
 
 def test_json_report_has_all_fields() -> None:
     report = filled()
-    report.problem(
+    report.add_problem(
         Problem(kind=ProblemKind.GAP, file="f", offset=7, connection=None, detail="12 bytes")
     )
     shape = json.loads(json.dumps(report.to_json()))
@@ -90,7 +90,7 @@ def test_text_report_begins_with_the_most_severe_findings() -> None:
 def test_number_of_kinds_of_findings_is_bounded() -> None:
     report = ReplayReport()
     for number in range(module.MAX_FINDINGS + 5):
-        report.add(Severity.DIFFERENCE, HERE, Difference(f"x{number}", 1, 2))
+        report.add_finding(Severity.DIFFERENCE, HERE, Difference(f"x{number}", 1, 2))
     assert len(report.findings) == module.MAX_FINDINGS + 1
     assert report.counts()[Severity.DIFFERENCE] == module.MAX_FINDINGS + 5
 

@@ -141,7 +141,7 @@ def test_topic_ids_are_learned_with_their_names() -> None:
     target = MetadataResponse(topics=[Topic(name="a", topic_id=b"2" * 16)])
     assert differences(recorded, target, 12, mapping) == []
     assert mapping.translate(ValueKind.TOPIC_ID, GROUP, b"1" * 16) == b"2" * 16
-    assert mapping.topics == {b"1" * 16: "a"}
+    assert mapping.topic_names == {b"1" * 16: "a"}
 
 
 def test_wrong_offset_is_reported_with_expected_offset_and_topic() -> None:
@@ -157,7 +157,7 @@ def test_wrong_offset_is_reported_with_expected_offset_and_topic() -> None:
     )
     assert (found.recorded, found.target, found.expected) == (0, 0, 5)
     assert found.row == "AAECAwQFBgcICQoLDA0ODw 0"
-    mapping.topics[topic_id] = "orders"
+    mapping.topic_names[topic_id] = "orders"
     mapping.match(ValueKind.OFFSET, Scope(topic="orders", partition=0), 0, 5, learn=True)
     (found,) = differences(
         FetchResponse(responses=[row]), FetchResponse(responses=[row]), 16, mapping

@@ -45,7 +45,7 @@ def test_shape_without_version_has_the_fields_of_all_versions(direction: Directi
 
 def test_scope_has_the_topic_name_instead_of_the_id() -> None:
     mapping = IdMapping()
-    mapping.topics[b"x" * 16] = "orders"
+    mapping.topic_names[b"x" * 16] = "orders"
     shape = shape_of(1, 13, Direction.REQUEST)
     (topics,) = (branch for branch in shape.branches if branch.name == "topics")
     partition = FetchRequest.FetchPartition(partition=3)

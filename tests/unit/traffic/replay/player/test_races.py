@@ -16,7 +16,7 @@ from tests.unit.traffic.replay.recording import Recording
 
 if TYPE_CHECKING:
     from kafkalite.traffic.model import Exchange
-    from kafkalite.traffic.replay.player.races import InFlight
+    from kafkalite.traffic.replay.player.races import RequestInFlight
 
 
 def reading(on: int) -> Exchange:
@@ -53,7 +53,7 @@ def test_no_race_with_own_requests_reads_or_finished_requests() -> None:
 def test_races_equal_those_of_pairwise_comparison(seed: int) -> None:
     random = Random(seed)
     races = Races()
-    in_flight: list[tuple[Exchange, InFlight]] = []
+    in_flight: list[tuple[Exchange, RequestInFlight]] = []
     raced: set[int] = set()
     """Expected: indexes in `in_flight` of requests that overlap a write of another connection."""
     choices = [make(on) for make in (reading, writing) for on in range(3)]

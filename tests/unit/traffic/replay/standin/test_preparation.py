@@ -104,7 +104,7 @@ def test_match_selects_the_source(
     found = prepare_capture([capture], match, OnMiss.FAIL, Log())
 
     assert isinstance(found.source, kind)
-    assert source is None or isinstance(found.source.source, source)  # type: ignore[union-attr]  # it is a StandIn
+    assert source is None or isinstance(found.source.matcher, source)  # type: ignore[union-attr]  # it is a StandIn
     assert len(found.nodes) == 3
     assert found.topic_options == (["t:2"] if match is Match.SEEDED else [])
 

@@ -23,7 +23,11 @@ from kafkalite.protocol._generated.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from kafkalite.storage.batch import BatchView, ControlKind, Producer
-from kafkalite.traffic.replay.standin.recorded_cluster import Commit, PartitionId, RecordedCluster
+from kafkalite.traffic.replay.standin.recorded_cluster import (
+    CommittedOffset,
+    PartitionId,
+    RecordedCluster,
+)
 from tests.unit.traffic.replay.recording import Recording, batch
 
 if TYPE_CHECKING:
@@ -242,7 +246,9 @@ def test_last_accepted_commit_is_stored() -> None:
 
     recorded_cluster = RecordedCluster.from_exchanges(recording.exchanges)
 
-    assert recorded_cluster.commits["g"] == {PartitionId("t", 0): Commit(5, -1, "m")}
+    assert recorded_cluster.committed_offsets["g"] == {
+        PartitionId("t", 0): CommittedOffset(5, -1, "m")
+    }
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -283,8 +289,8 @@ def test_transactional_commits_are_stored_with_the_commit_of_the_transaction(
 
     recorded_cluster = RecordedCluster.from_exchanges(recording.exchanges)
 
-    expected = {PartitionId("t", 0): Commit(6, -1, "")} if committed else {}
-    assert recorded_cluster.commits["g"] == expected
+    expected = {PartitionId("t", 0): CommittedOffset(6, -1, "")} if committed else {}
+    assert recorded_cluster.committed_offsets["g"] == expected
 
 
 def test_read_starts_with_the_batch_that_has_the_offset() -> None:
@@ -329,4 +335,4 @@ def test_impossible_partition_index_is_ignored(index: int) -> None:
     )
     recorded_cluster = RecordedCluster.from_exchanges(recording.exchanges)
     assert not recorded_cluster.partition_counts
-    assert not recorded_cluster.commits["g"]
+    assert not recorded_cluster.committed_offsets["g"]
