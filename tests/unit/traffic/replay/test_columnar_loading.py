@@ -23,7 +23,7 @@ def packets(seed: int = 1) -> list[TcpPacket]:
     return list(traffic.packets(traffic.clean(Random(seed))))  # noqa: S311 - must be repeatable
 
 
-def written(directory: Path, *parts: Sequence[TcpPacket]) -> list[str]:
+def write_files(directory: Path, *parts: Sequence[TcpPacket]) -> list[str]:
     paths = [directory / f"part-{number}.pcapng" for number in range(len(parts))]
     for path, part in zip(paths, parts, strict=True):
         path.write_bytes(damage.capture_file(part))
@@ -37,18 +37,18 @@ def index_of(files: Sequence[str]) -> ConnectionIndex:
 
 
 def test_files_are_ordered_by_time_not_by_name(tmp_path: Path) -> None:
-    whole = packets()
-    half = len(whole) // 2
-    late, early = written(tmp_path, whole[half:], whole[:half])
+    all_packets = packets()
+    half = len(all_packets) // 2
+    late, early = write_files(tmp_path, all_packets[half:], all_packets[:half])
 
     assert list(index_of([late, early]).files) == [early, late]
 
 
 def test_connection_continued_in_another_file_is_one_connection(tmp_path: Path) -> None:
-    whole = packets()
-    half = len(whole) // 2
-    one = index_of(written(tmp_path, whole))
-    two = index_of(written(tmp_path, whole[:half], whole[half:]))
+    all_packets = packets()
+    half = len(all_packets) // 2
+    one = index_of(write_files(tmp_path, all_packets))
+    two = index_of(write_files(tmp_path, all_packets[:half], all_packets[half:]))
 
     def endpoints(index: ConnectionIndex) -> set[str]:
         return {str(connection) for connection in index.connections.values()}
@@ -63,11 +63,11 @@ def test_connection_continued_in_another_file_is_one_connection(tmp_path: Path) 
 
 
 def test_files_with_the_same_part_of_a_connection_are_not_surveyed(tmp_path: Path) -> None:
-    assert index_connections(written(tmp_path, packets(), packets())) is None
+    assert index_connections(write_files(tmp_path, packets(), packets())) is None
 
 
 def test_positions_count_the_exchanges_of_a_connection(tmp_path: Path) -> None:
-    index = index_of(written(tmp_path, packets()))
+    index = index_of(write_files(tmp_path, packets()))
     positions: defaultdict[int, list[int]] = defaultdict(list)
     for exchange in read_exchanges(index, lambda _: None):
         positions[exchange.connection.number].append(exchange.position)

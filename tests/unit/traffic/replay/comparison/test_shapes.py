@@ -16,10 +16,10 @@ from kafkalite.traffic.scalar.messages import is_known
 def test_shape_has_the_fields_of_its_version() -> None:
     old = shape_of(1, 11, Direction.REQUEST)
     new = shape_of(1, 13, Direction.REQUEST)
-    (topics_then,) = (branch for branch in old.branches if branch.name == "topics")
-    (topics_now,) = (branch for branch in new.branches if branch.name == "topics")
-    assert [leaf.name for leaf in topics_then.shape.leaves] == ["topic"]
-    assert [leaf.name for leaf in topics_now.shape.leaves] == ["topic_id"]
+    (old_topics,) = (branch for branch in old.branches if branch.name == "topics")
+    (new_topics,) = (branch for branch in new.branches if branch.name == "topics")
+    assert [leaf.name for leaf in old_topics.shape.leaves] == ["topic"]
+    assert [leaf.name for leaf in new_topics.shape.leaves] == ["topic_id"]
     assert ValueKind.TOPIC_ID not in old.kinds
     assert {
         ValueKind.TOPIC_ID,

@@ -74,7 +74,7 @@ def test_moved_leaders_are_looked_up_again(
     leaders = Target.fetch_leaders
     lookups: list[Sequence[str | bytes]] = []
 
-    async def leaders_wrong_at_first(
+    async def return_wrong_leaders_once(
         self: Target, topics: Sequence[str | bytes]
     ) -> dict[tuple[str | bytes, int], Leader]:
         lookups.append(topics)
@@ -86,7 +86,7 @@ def test_moved_leaders_are_looked_up_again(
             for key, leader in correct.items()
         }
 
-    monkeypatch.setattr(Target, "fetch_leaders", leaders_wrong_at_first)
+    monkeypatch.setattr(Target, "fetch_leaders", return_wrong_leaders_once)
     with Broker(3) as broker:
         report = replay(capture, to=broker.bootstrap_servers)
     assert report.at_least(Severity.DIFFERENCE) == []
@@ -168,7 +168,9 @@ def test_fetch_is_sent_to_leaders_that_moved_during_its_session(
     plan = Routing.plan
     fetches = iter(range(1, 100))
 
-    async def moving(self: Routing, recorded: Exchange, frame: bytes) -> PlannedRequest:
+    async def move_leaders_then_plan(
+        self: Routing, recorded: Exchange, frame: bytes
+    ) -> PlannedRequest:
         if recorded.api_key == FETCH and next(fetches) == at:
             known = await nodes_of(self._locator, [])
             for routing_key, node in known.items():
@@ -176,7 +178,7 @@ def test_fetch_is_sent_to_leaders_that_moved_during_its_session(
                     known[routing_key] = node % 3 + 1
         return await plan(self, recorded, frame)
 
-    monkeypatch.setattr(Routing, "plan", moving)
+    monkeypatch.setattr(Routing, "plan", move_leaders_then_plan)
     with Broker(3) as broker:
         report = replay(capture, to=broker.bootstrap_servers)
     assert report.at_least(Severity.DIFFERENCE) == []
@@ -193,7 +195,7 @@ class TargetAfterElection:
         return {(topic, index): Leader(2, 5) for topic in topics for index in range(3)}
 
 
-def fetched(*errors: int, error: int = 0) -> FetchResponse:
+def fetch_response(*errors: int, error: int = 0) -> FetchResponse:
     rows = [
         FetchResponse.PartitionData(partition_index=index, error_code=each)
         for index, each in enumerate(errors)
@@ -202,7 +204,7 @@ def fetched(*errors: int, error: int = 0) -> FetchResponse:
     return FetchResponse(error_code=error, session_id=77, responses=[topic] if rows else [])
 
 
-def fetching(epoch: int, session: tuple[int, int], *partitions: int) -> FetchRequest:
+def fetch_request(epoch: int, session: tuple[int, int], *partitions: int) -> FetchRequest:
     rows = [
         FetchRequest.FetchPartition(partition=partition, current_leader_epoch=epoch)
         for partition in partitions
@@ -219,18 +221,18 @@ def build_frame(message: Any, version: int) -> bytes:  # noqa: ANN401 - any mess
 @pytest.mark.parametrize(
     ("answer", "requested", "remaining"),
     [
-        (fetched(0, ErrorCode.FENCED_LEADER_EPOCH, 0), [1], [0, 2]),
-        (fetched(ErrorCode.NOT_LEADER_OR_FOLLOWER), [0], []),
-        (fetched(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), [0, 1, 2], None),
+        (fetch_response(0, ErrorCode.FENCED_LEADER_EPOCH, 0), [1], [0, 2]),
+        (fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER), [0], []),
+        (fetch_response(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), [0, 1, 2], None),
     ],
 )
 async def test_refused_partitions_of_a_session_are_fetched_from_new_leaders(
     answer: FetchResponse, requested: list[int], remaining: list[int] | None
 ) -> None:
     routing = Routing(cast("Target", TargetAfterElection()), IdMapping())
-    opening = exchange(fetching(3, (0, 0), 0, 1, 2), fetched(0, 0, 0), 11)
+    opening = exchange(fetch_request(3, (0, 0), 0, 1, 2), fetch_response(0, 0, 0), 11)
     await routing.plan(opening, opening.request)
-    incremental = exchange(fetching(3, (77, 1)), fetched(), 11)
+    incremental = exchange(fetch_request(3, (77, 1)), fetch_response(), 11)
     planned = await routing.plan(incremental, incremental.request)
     routing.forget(planned)
     resend = await routing.resend(incremental, planned, planned.parts[0], build_frame(answer, 11))

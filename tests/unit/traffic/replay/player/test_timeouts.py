@@ -9,7 +9,7 @@ from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, H
 from kafkalite.traffic.replay.player.timeouts import ResponseTimeouts, TargetUnavailableError
 from tests.unit.traffic.replay.capture_builder import exchange
 
-SLOW = exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), 4, waited_ms=3_000)
+SLOW = exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), 4, duration_ms=3_000)
 
 
 class Target:

@@ -50,9 +50,11 @@ def ask(
 
 def test_equal_requests_get_the_recorded_responses_and_then_the_last_again() -> None:
     recording = Recording()
-    recording.add(metadata_request("a"), metadata_response("a, first"), VERSION, on=0)
-    recording.add(metadata_request("b"), metadata_response("b"), VERSION, on=0)
-    recording.add(metadata_request("a"), metadata_response("a, then"), VERSION, on=1)
+    recording.add(
+        metadata_request("a"), metadata_response("a, first"), VERSION, connection_number=0
+    )
+    recording.add(metadata_request("b"), metadata_response("b"), VERSION, connection_number=0)
+    recording.add(metadata_request("a"), metadata_response("a, then"), VERSION, connection_number=1)
     answers = DiscoveryAnswers(recording.exchanges)
 
     assert ask(answers, metadata_request("b")) == "b"
