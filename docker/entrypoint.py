@@ -60,7 +60,7 @@ def listener_options(environment: Mapping[str, str], hostname: str) -> tuple[lis
     """Return the values of `--listen` and of `--advertise`.
 
     By default there is one listener for the host and one for other containers. The defaults of
-    `--advertise` are for the default listener_options only.
+    `--advertise` are for the default listeners only.
     """
     listen, advertise = option_values(LISTEN, environment), option_values(ADVERTISE, environment)
     if not listen and not advertise:

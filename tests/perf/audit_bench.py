@@ -5,10 +5,10 @@
 An event is a request with its response: two frames of a capture. The fencing audit reads heartbeats
 and commits of many groups; for other audits, produce and fetch requests are added.
 
-The first round warms up Java. Then a quarter of the requests is audited, and all of them: the
-difference is the cost of each further request, and the remainder is the fixed cost: planning and
-compiling. The CPU time includes Java and the Python workers. With --check the exit status is 1 if
-the rate of further requests is below the minimum.
+The first round warms up Java. The second round audits a quarter of the requests, the third round
+all of them. The difference is the cost of further requests. The remainder is the fixed cost of
+planning and compiling. The CPU time includes Java and the Python workers. With --check the exit
+status is 1 if the rate of further requests is below the minimum.
 """
 
 from __future__ import annotations

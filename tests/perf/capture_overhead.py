@@ -69,7 +69,7 @@ _BATCH = 500
 _SIZE = 1000
 _BYTES_PER_MB = 1_000_000
 _DRAIN_S = 0.2
-_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is made in it
+_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is created in it
 _SPIN_PROGRAM = (
     "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
 )

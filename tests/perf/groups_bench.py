@@ -36,7 +36,7 @@ _SECONDS = 3.0
 _MEMBERS, _PARTITIONS = 1_000, 10_000
 _IDLE_KB = (3.0, 3.0, 4.0)
 """By kind; a member of a consumer group has three records and a separate session."""
-_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is made in it
+_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is created in it
 
 
 class Row(NamedTuple):

@@ -29,7 +29,7 @@ _IDLE_S = 1.0
 
 # kfake stores nothing on disk. With data directories in memory, the comparison does not depend on
 # the disk.
-_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is made in it
+_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is created in it
 
 # Targets: milliseconds to start, start-up speed relative to Kafka, idle megabytes, and heartbeats
 # per second on one core.

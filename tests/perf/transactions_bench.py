@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.perf.competitors import Competitor
     from tests.perf.transactions import Protocol
 
-_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is made in it
+_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is created in it
 _PRODUCERS = 8
 _WARM_UP_COUNT = 300
 _TRANSACTIONS = {"kafka": 500}

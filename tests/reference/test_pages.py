@@ -1,4 +1,4 @@
-"""The reference pages agree with the code, and cover all of it."""
+"""The reference pages agree with the code and are complete."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def read_exchanges(index: ConnectionIndex, report: Reporter) -> Iterator[Exchang
     for file in index.files:
         for table, batch in _read(file, _EXCHANGE_OPTIONS):
             if table is Table.PAIRS:
-                yield from _exchanges(batch, index.connections, counts)
+                yield from _exchanges_from_pairs(batch, index.connections, counts)
             elif table is Table.PROBLEMS:
                 _report_problems(batch, report_unless_continued)
             else:
@@ -146,7 +146,7 @@ def read_exchanges(index: ConnectionIndex, report: Reporter) -> Iterator[Exchang
     )
     stitched = stitch(*tables)
     for batch in stitched.pairs.to_batches():
-        yield from _exchanges(batch, index.connections, counts)
+        yield from _exchanges_from_pairs(batch, index.connections, counts)
     for batch in stitched.problems.to_batches():
         _report_problems(batch, report_unless_continued)
 
@@ -161,7 +161,7 @@ def _report_problems(problems: pa.RecordBatch, report: Reporter) -> None:
         report(Problem(**{**row, "kind": ProblemKind(row["kind"])}))
 
 
-def _exchanges(
+def _exchanges_from_pairs(
     pairs: pa.RecordBatch,
     connections: Mapping[int, Connection],
     counts: Mapping[int, Iterator[int]],

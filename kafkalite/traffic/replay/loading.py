@@ -59,7 +59,7 @@ def load(
     """
     size, next_progress = 0, _PROGRESS_BYTES
     number = 0
-    for number, exchange in enumerate(_exchanges(list(paths), report, large_bytes), 1):
+    for number, exchange in enumerate(_read_exchanges(list(paths), report, large_bytes), 1):
         size += len(exchange.request) + len(exchange.response or b"")
         if size > next_progress:
             progress(f"reading the capture: {number} requests, {size >> 20} MiB so far")
@@ -67,7 +67,7 @@ def load(
         yield exchange
 
 
-def _exchanges(
+def _read_exchanges(
     paths: Sequence[str | os.PathLike[str]], report: Reporter, large_bytes: int
 ) -> Iterator[Exchange]:
     files = find_capture_files(paths, ignore)

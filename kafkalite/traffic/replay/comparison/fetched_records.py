@@ -52,10 +52,10 @@ class FetchedRecords:
             return
         partition = Partition(scope.topic, scope.partition)
         shift = self._mapping.offset_shift(partition)
-        self._store(self._recorded[partition], recorded, shift)
-        self._store(self._target[partition], target, 0)
+        self._store_digests(self._recorded[partition], recorded, shift)
+        self._store_digests(self._target[partition], target, 0)
 
-    def _store(self, digests: dict[int, bytes], data: bytes | None, shift: int) -> None:
+    def _store_digests(self, digests: dict[int, bytes], data: bytes | None, shift: int) -> None:
         if not data:
             return
         if self._stored_count > MAX_RECORDS:
@@ -89,7 +89,7 @@ class FetchedRecords:
 
     def add_from_target(self, partition: Partition, data: bytes) -> None:
         """Store record batches that the target returned for a partition afterwards."""
-        self._store(self._target[partition], data, 0)
+        self._store_digests(self._target[partition], data, 0)
 
     def differing_offsets(self) -> Iterator[tuple[Partition, int, bool]]:
         """Yield (partition, offset, whether the target has no record there) for each difference."""

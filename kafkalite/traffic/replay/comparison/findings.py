@@ -237,18 +237,24 @@ CONFIGURATION: tuple[ExplainedDifference, ...] = (
 """Differences between configurations that no request changed."""
 
 
+_ONLY_OF_NODE = "the response has only entities of the node, and placement differs between clusters"
+
 PLACEMENT: tuple[ExplainedDifference, ...] = tuple(
     ExplainedDifference(
         api,
         path,
-        "the response lists only entities of the node, and placement differs between clusters",
+        reason,
         lambda _, circumstances: circumstances.has_different_placement,
     )
-    for api, path in (
-        ("ListGroups", "groups*"),
-        ("ListTransactions", "transaction_states*"),
-        ("DescribeLogDirs", "results*"),
-        ("CreateTopics", "topics.replication_factor"),
+    for api, path, reason in (
+        ("ListGroups", "groups*", _ONLY_OF_NODE),
+        ("ListTransactions", "transaction_states*", _ONLY_OF_NODE),
+        ("DescribeLogDirs", "results*", _ONLY_OF_NODE),
+        (
+            "CreateTopics",
+            "topics.replication_factor",
+            "a partition has at most one replica per node",
+        ),
     )
 )
 """Differences that follow from the placement of partitions and groups on several nodes."""

@@ -110,7 +110,7 @@ EXPLAINED: tuple[ExplainedDifference, ...] = (
     ExplainedDifference(
         "DescribeConfigs",
         "results.configs",
-        "kafkalite has settings of its own",
+        "kafkalite has settings that Kafka does not have",
         _is_kafkalite_setting,
     ),
 )

@@ -23,7 +23,7 @@ REFUSED_WITH_RETRIABLE_ERROR = (
     "the recorded broker refused it with a retriable error, so it had no effect"
 )
 NOT_SERVED = "the target does not serve it"
-INCOMPLETE_REQUEST = "the capture does not have the whole request"
+INCOMPLETE_REQUEST = "the capture does not have the complete request"
 BEYOND_LOOK_AHEAD = "its response is further ahead in the capture than the replay's look-ahead"
 
 SECRET_APIS = keys_where(lambda row: row.is_authentication)

@@ -73,7 +73,7 @@ class ControlledClock:
         self._now_ms = self._post_clock(b'{"now_ms": %d}' % now_ms)
 
     def close(self) -> None:
-        """Close the HTTP connection; the clock stays as it is."""
+        """Close the HTTP connection; the clock does not change."""
         self._connection.close()
 
     def _post_clock(self, body: bytes) -> int:

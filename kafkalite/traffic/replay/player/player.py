@@ -226,7 +226,7 @@ class Player:
         response_frame = await self._wait_for_response(sent, at_ns)
         if response_frame is None:
             return
-        differences: list[Difference] | None = self._checker.differences(exchange, response_frame)
+        differences: list[Difference] | None = self._checker.compare(exchange, response_frame)
         if differences and exchange.api_key not in self._exhausted_apis:
             differences = await self._retry(sent, at_ns, differences)
         if differences is None:
@@ -285,7 +285,7 @@ class Player:
             response_frame = await self._wait_for_response(sent, at_ns)
             if response_frame is None:
                 return None
-            differences = self._checker.differences(exchange, response_frame)
+            differences = self._checker.compare(exchange, response_frame)
         if any(limits):
             self._exhausted_apis.add(exchange.api_key)
         return differences

@@ -62,10 +62,10 @@ class ResponseChecker:
         self._topics_with_fewer_partitions: set[str] = set()
         """Topics that have fewer partitions at the target than in the capture."""
 
-    def differences(self, exchange: Exchange, response_frame: bytes) -> list[Difference]:
+    def compare(self, exchange: Exchange, response_frame: bytes) -> list[Difference]:
         """Return the differences of a target's response, and learn the ids generated in it."""
         try:
-            return self._differences(exchange, response_frame)
+            return self._compare_response(exchange, response_frame)
         except ProtocolViolation as violation:
             return [Difference(WHOLE_RESPONSE, "a message", violation.reason)]
 
@@ -120,7 +120,7 @@ class ResponseChecker:
         """Add a difference of a given severity to the report."""
         self._report.add_finding(severity, summarize_exchange(exchange), difference)
 
-    def _differences(self, exchange: Exchange, response_frame: bytes) -> list[Difference]:
+    def _compare_response(self, exchange: Exchange, response_frame: bytes) -> list[Difference]:
         assert exchange.response is not None
         api_key, version = exchange.api_key, exchange.api_version
         recorded_version = response_version(exchange.response, api_key, version)

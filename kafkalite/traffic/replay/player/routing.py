@@ -62,7 +62,7 @@ class RequestPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """A request as it is sent to the target."""
+    """A request in the form in which it is sent to the target."""
 
     parts: tuple[RequestPart, ...]
     routing_keys: tuple[RoutingKey, ...] = ()

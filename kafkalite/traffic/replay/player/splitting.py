@@ -2,7 +2,7 @@
 
 A routing key is a partition, a group or a transactional id. Only its leader or coordinator can
 respond. If the routing keys of a request belong to different nodes, the request is split, and the
-responses to its partition_rows are merged.
+responses to its parts are merged.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class RequestLayout:
         return copied
 
     def merge(self, responses: Sequence[Any]) -> Any:  # noqa: ANN401
-        """Merge the responses to the partition_rows of a request into one response."""
+        """Merge the responses to the parts of a request into one response."""
         merged = copy(responses[0])
         by_topic: dict[object, Any] = {}
         rows = []
@@ -187,7 +187,7 @@ class RequestLayout:
 
 
 def _first_value(row: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - a struct, or the value itself
-    """Return the value of the first of these fields that has one; return a plain value as it is."""
+    """Return the first value in these fields that is set; return a plain value unchanged."""
     if isinstance(row, str | int):
         return row
     for name in names:

@@ -52,11 +52,11 @@ class Seed:
     def fill(self, cluster: Cluster) -> None:
         """Write the records and committed offsets to a broker that has no clients yet."""
         for partition_id, recorded in sorted(self.recorded_cluster.partitions.items()):
-            self._fill(cluster, partition_id, recorded)
+            self._fill_partition(cluster, partition_id, recorded)
         for group, commits in sorted(self.recorded_cluster.committed_offsets.items()):
-            self._commit(cluster, group, commits)
+            self._commit_offsets(cluster, group, commits)
 
-    def _fill(
+    def _fill_partition(
         self, cluster: Cluster, partition_id: PartitionId, recorded: RecordedPartition
     ) -> None:
         topic = cluster.partitions.topic(partition_id.topic)
@@ -75,7 +75,7 @@ class Seed:
         if recorded.batches:
             log.flush()
 
-    def _commit(
+    def _commit_offsets(
         self, cluster: Cluster, group: str, commits: dict[PartitionId, CommittedOffset]
     ) -> None:
         by_topic: defaultdict[str, list[OffsetCommitRequest.OffsetCommitRequestPartition]] = (

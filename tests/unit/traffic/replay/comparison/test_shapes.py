@@ -39,8 +39,8 @@ def test_shape_without_version_has_the_fields_of_all_versions(direction: Directi
     """It has no other fields, such as the limits of ShareFetch v0, which Kafka dropped."""
     for api_key in codec.api_keys():
         known = [index for index in range(32) if is_known(api_key, index)]
-        each_of = (paths(shape_of(api_key, version, direction)) for version in known)
-        assert paths(shape_of(api_key, None, direction)) == set().union(*each_of)
+        paths_by_version = (paths(shape_of(api_key, version, direction)) for version in known)
+        assert paths(shape_of(api_key, None, direction)) == set().union(*paths_by_version)
 
 
 def test_scope_has_the_topic_name_instead_of_the_id() -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def usage(*exchanges: Exchange) -> ClusterUsage:
-    counted = ClusterUsage("made")
+    counted = ClusterUsage("built")
     for captured in exchanges:
         add_exchange(counted, captured)
     return counted

@@ -211,8 +211,8 @@ def test_replay_without_requests_is_an_error(capture: Path, tmp_path: Path) -> N
         with pytest.raises(NothingToReplayError, match=r"no requests of clients 'unknown\*' in "):
             # Its requests with unknown versions are not the reason.
             replay(CORPUS, to=broker.bootstrap_servers, options=ReplayOptions(clients="unknown*"))
-        with pytest.raises(NothingToReplayError, match="gone: No such file"):
-            replay(tmp_path / "gone", to=broker.bootstrap_servers)
+        with pytest.raises(NothingToReplayError, match="missing: No such file"):
+            replay(tmp_path / "missing", to=broker.bootstrap_servers)
 
 
 def test_unreachable_target_is_an_error(capture: Path) -> None:

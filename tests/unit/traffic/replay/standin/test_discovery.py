@@ -105,8 +105,8 @@ def test_request_of_another_version_has_no_answer() -> None:
 
 def test_malformed_request_is_skipped() -> None:
     recording = Recording()
-    whole = recording.add(metadata_request("a"), metadata_response("a"), VERSION)
-    answers = DiscoveryAnswers([replace(whole, request=whole.request[:-1])])
+    complete = recording.add(metadata_request("a"), metadata_response("a"), VERSION)
+    answers = DiscoveryAnswers([replace(complete, request=complete.request[:-1])])
 
     with pytest.raises(NoRecordedAnswerError):
         ask(answers, metadata_request("a"))

@@ -125,8 +125,10 @@ def test_unrecorded_timestamp_is_looked_up_in_recorded_batches() -> None:
 
 def test_undecodable_records_are_an_error() -> None:
     recording = Recording()
-    whole = batch("a", "b")
-    add_fetch(recording, whole[:HEADER_SIZE] + b"\xff" * (len(whole) - HEADER_SIZE), start=0, end=2)
+    complete = batch("a", "b")
+    add_fetch(
+        recording, complete[:HEADER_SIZE] + b"\xff" * (len(complete) - HEADER_SIZE), start=0, end=2
+    )
     state = RecordedState(recording)
 
     (topic,) = state.answer(list_offsets({0: START_MS})).topics
