@@ -24,7 +24,7 @@ from kafkalite.traffic.replay.comparison.known_differences import NOT_SERVED
 from kafkalite.traffic.replay.comparison.refusals import RETRIABLE_ERRORS
 from kafkalite.traffic.replay.comparison.refusals import error_codes as codes_of_shape
 from kafkalite.traffic.replay.comparison.shapes import shape_of
-from kafkalite.traffic.replay.player.splitting import REQUEST_LAYOUTS, LeaderKind, Subject
+from kafkalite.traffic.replay.player.splitting import REQUEST_LAYOUTS, LeaderKind, RoutingKey
 from kafkalite.traffic.scalar.redaction import SECRETS_OF_REQUESTS
 
 KEY = 93
@@ -70,7 +70,7 @@ def audit(request: Any, refused: Any) -> None:  # noqa: ANN401 - as above
     assert list(named(KEY, Entity.TOPIC, request)) == ["orders"]
     assert list(error_codes(KEY, refused)) == [16]
     assert codes_of_shape(shape_of(KEY, 0, Direction.RESPONSE), refused) == [16]
-    assert REQUEST_LAYOUTS[KEY].subjects(request) == [Subject(LeaderKind.GROUP, "g")]
+    assert REQUEST_LAYOUTS[KEY].routing_keys(request) == [RoutingKey(LeaderKind.GROUP, "g")]
     assert KEY in RETRIABLE_ERRORS
     assert KEY in ADDRESS_FIELDS
     assert KEY not in NOT_SERVED

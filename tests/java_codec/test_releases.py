@@ -22,7 +22,7 @@ from tests.java_codec.official import (
     older_jar_directory,
     supported_versions,
 )
-from tests.oracle.built import built_once, run_build
+from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.jars import compiled, jar_directory
 from tests.oracle.requirements import program, required
 
@@ -75,7 +75,7 @@ def jars_of(release: str) -> Path:
                 [maven, "-q", "-B", goal, coordinates, f"-DoutputDirectory={directory}"], directory
             )
 
-    return built_once(f"kafka-{version}", [Path(__file__)], fetch)
+    return build_once(f"kafka-{version}", [Path(__file__)], fetch)
 
 
 def advertised_versions(definition: Definition) -> Versions | None:
