@@ -352,7 +352,7 @@ def with_long_string(request: Message, version: int, marker: str, length: int) -
 def offered(wire: GroupWire, frame: bytes) -> object:
     """Pass a frame to the gateway."""
     out: list[bytes | memoryview] = []
-    return wire._gateway.serve_in_steps(wire.calls[1], bytearray(frame), 0, len(frame), out)
+    return wire._gateway.serve_in_worker(wire.calls[1], bytearray(frame), 0, len(frame), out)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class Late:
     @property
     def response(self) -> Any:  # noqa: ANN401 - any response class
         out: list[bytes | memoryview] = []
-        self._pending.finish(self._pending.waiting.value, out)
+        self._pending.encode(self._pending.waiting.value, out)
         return parsed(b"".join(out), self._key, self._version)
 
 
@@ -118,7 +118,7 @@ class GroupWire:
             struct.pack(">hhih", key, version, 7, 6) + b"client" + tags + b"".join(body)
         )
         out: list[bytes | memoryview] = []
-        answer = self._gateway.serve_in_steps(self.calls[node], frame, 0, len(frame), out)
+        answer = self._gateway.serve_in_worker(self.calls[node], frame, 0, len(frame), out)
         if isinstance(answer, PendingAnswer):
             return Late(answer, key, version)
         return parsed(b"".join(out), key, version)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.duplicates import MAX_REPEATS, Repeats
+from kafkalite.apis.duplicates import MAX_DUPLICATES, DuplicateLimit
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
 )
@@ -29,20 +29,20 @@ from tests.unit.apis.share_group_wire import ShareGroupWire
 if TYPE_CHECKING:
     from pathlib import Path
 
-TOO_MANY = MAX_REPEATS + 3
-ANSWERED = MAX_REPEATS + 1
+TOO_MANY = MAX_DUPLICATES + 3
+ANSWERED = MAX_DUPLICATES + 1
 REFUSED = ErrorCode.INVALID_REQUEST
 
 
 def test_repeats_of_all_entities_are_counted() -> None:
-    repeats = Repeats()
-    assert all(repeats.are_within_limits(name) for name in range(1_000))
-    assert all(repeats.are_within_limits(name) for name in range(MAX_REPEATS))
-    assert not repeats.are_within_limits(0)
+    duplicate_limit = DuplicateLimit()
+    assert all(duplicate_limit.allows(name) for name in range(1_000))
+    assert all(duplicate_limit.allows(name) for name in range(MAX_DUPLICATES))
+    assert not duplicate_limit.allows(0)
     with pytest.raises(KafkaError) as refused:
-        repeats.check(1)
+        duplicate_limit.check(1)
     assert refused.value.code is REFUSED
-    repeats.check("new")
+    duplicate_limit.check("new")
 
 
 def test_repeats_of_one_group_are_limited(tmp_path: Path) -> None:

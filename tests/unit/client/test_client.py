@@ -72,7 +72,7 @@ async def test_an_address_without_an_answer_times_out(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "SETUP_TIMEOUT_S", 0.05)
     async with listening(stay_mute) as address, KafkaClient([address]) as client:
         with pytest.raises(UnreachableError, match=r"within 0\.05 s"):
-            await client.reach()
+            await client.check_reachable()
 
 
 async def test_an_address_without_an_answer_does_not_block_others() -> None:
@@ -101,7 +101,7 @@ async def test_the_error_has_the_reason_of_each_address() -> None:
     unknown = Address("no-such-host.invalid", 9092)
     async with KafkaClient([CLOSED_PORT, unknown]) as client:
         with pytest.raises(UnreachableError) as refusal:
-            await client.reach()
+            await client.check_reachable()
     text = str(refusal.value)
     assert "no broker answers at 127.0.0.1:1: connection refused; " in text
     assert "no broker answers at no-such-host.invalid:9092: " in text
@@ -145,7 +145,7 @@ async def test_a_server_that_is_not_a_broker_is_detected(
 ) -> None:
     async with listening(serve) as address, KafkaClient([address]) as client:
         with pytest.raises(UnreachableError, match=message):
-            await client.reach()
+            await client.check_reachable()
 
 
 async def test_a_late_answer_is_not_taken_for_the_next() -> None:
@@ -211,7 +211,7 @@ async def test_a_broker_with_tls_only_is_detected() -> None:
 
     async with listening(serve) as address, KafkaClient([address]) as client:
         with pytest.raises(UnreachableError, match="accepts TLS only"):
-            await client.reach()
+            await client.check_reachable()
 
 
 async def test_a_slow_answer_times_out_after_the_limit_of_the_client() -> None:
@@ -243,7 +243,7 @@ async def test_an_impossible_address_is_rejected(address: Address, message: str)
     """A broker may advertise any address, and some systems treat port -1 as 65535."""
     async with KafkaClient([address]) as client:
         with pytest.raises(UnreachableError, match=message):
-            await client.reach()
+            await client.check_reachable()
 
 
 async def test_invalid_version_ranges_are_ignored() -> None:
@@ -259,7 +259,7 @@ async def test_errors_have_a_hint_about_tls_and_passwords() -> None:
             with pytest.raises(
                 UnreachableError, match=r"does it support TLS\? does it require a pass"
             ):
-                await client.reach()
+                await client.check_reachable()
         async with KafkaClient([address], Access(login=Login("PLAIN", "u", "p"))) as client:
             with pytest.raises(UnreachableError, match="does it require TLS, or no password"):
-                await client.reach()
+                await client.check_reachable()

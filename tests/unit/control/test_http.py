@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.apis.table import find_api
-from kafkalite.control.commands import perform_on_clock
-from kafkalite.control.http import MAX_BODY_BYTES, Control, clock_command
+from kafkalite.control.commands import perform_clock_command
+from kafkalite.control.http import MAX_BODY_BYTES, ControlApp, clock_command
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.faults import Faults
@@ -52,7 +52,7 @@ class Driven:
         self.reported: list[tuple[str, str]] = []
         self.words = io.StringIO()
         log = Log(Level.ERROR, "json", self.words)
-        self.app = Control(cast("Broker", self.broker), log, allowed).app
+        self.app = ControlApp(cast("Broker", self.broker), log, allowed).app
 
     def report(self, event: str, fault: str, rule: str) -> None:
         assert rule
@@ -140,7 +140,9 @@ def test_no_body_causes_more_than_a_refusal(bodies: list[object]) -> None:
         before_ms = clock.now_ms()
         with contextlib.suppress(ValueError):
             command = clock_command(body)
-            asyncio.run(perform_on_clock(cast("Broker", SimpleNamespace(clock=clock)), command))
+            asyncio.run(
+                perform_clock_command(cast("Broker", SimpleNamespace(clock=clock)), command)
+            )
         assert clock.now_ms() >= before_ms
 
 

@@ -48,7 +48,7 @@ class Faulty(Served):
         return pending
 
     def code_of(self, pending: PendingAnswer) -> int:
-        pending.finish(pending.waiting.value, self.out)
+        pending.encode(pending.waiting.value, self.out)
         code: int = self.answer(4)[1].error_code
         return code
 
@@ -196,7 +196,7 @@ def test_a_violation_after_a_delay_closes_the_connection() -> None:
     pending = faulty.delayed()
     faulty.clock.advance(DELAY_MS)
     with pytest.raises(DisconnectError, match="acks=0 failed"):
-        pending.finish(pending.waiting.value, faulty.out)
+        pending.encode(pending.waiting.value, faulty.out)
     assert faulty.faults == []
 
 

@@ -201,14 +201,14 @@ def pending_answer(answer: object) -> tuple[Served, PendingAnswer]:
 
 def test_a_step_may_answer_later() -> None:
     served, pending = pending_answer(HeartbeatResponse(error_code=7))
-    pending.finish(pending.waiting.value, served.out)
+    pending.encode(pending.waiting.value, served.out)
     assert served.answer(4)[1].error_code == 7
 
 
 def test_a_step_may_close_the_connection_later() -> None:
     served, pending = pending_answer(DisconnectError("by rule 2"))
     with pytest.raises(DisconnectError, match="by rule 2"):
-        pending.finish(pending.waiting.value, served.out)
+        pending.encode(pending.waiting.value, served.out)
     assert served.out == []
     assert served.faults == []
 
@@ -216,7 +216,7 @@ def test_a_step_may_close_the_connection_later() -> None:
 def test_a_later_exception_is_reported() -> None:
     fault = ZeroDivisionError()
     served, pending = pending_answer(fault)
-    pending.finish(pending.waiting.value, served.out)
+    pending.encode(pending.waiting.value, served.out)
     assert served.answer(4)[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert served.faults == [fault]
 
@@ -226,7 +226,10 @@ def test_a_repeated_request_is_decoded_while_a_step_is_installed(inline_bytes: i
     """With 0, the connection caches the variant of the route for short lists."""
     constant = HeartbeatResponse(throttle_time_ms=1)
     served = Served(
-        lambda *_: constant, is_repeated=True, inline_bytes=inline_bytes, is_bounded=True
+        lambda *_: constant,
+        is_repeated=True,
+        inline_bytes=inline_bytes,
+        is_inline_with_short_lists=True,
     )
     notes: list[str] = []
     step = Noting("a", notes)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.duplicates import MAX_REPEATS
+from kafkalite.apis.duplicates import MAX_DUPLICATES
 from kafkalite.protocol._generated.messages.describe_transactions import DescribeTransactionsRequest
 from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsRequest
 from kafkalite.protocol.error_codes import ErrorCode
@@ -52,9 +52,9 @@ def test_a_transaction_is_described(wire: TransactionWire) -> None:
 
 def test_repeats_of_an_id_are_limited(wire: TransactionWire) -> None:
     wire.begun()
-    request = DescribeTransactionsRequest(transactional_ids=[ID] * (MAX_REPEATS + 3))
+    request = DescribeTransactionsRequest(transactional_ids=[ID] * (MAX_DUPLICATES + 3))
     codes = [each.error_code for each in wire.ask(request, 0).transaction_states]
-    assert codes == [ErrorCode.NONE] * (MAX_REPEATS + 1) + [ErrorCode.INVALID_REQUEST] * 2
+    assert codes == [ErrorCode.NONE] * (MAX_DUPLICATES + 1) + [ErrorCode.INVALID_REQUEST] * 2
 
 
 def test_each_id_has_its_own_result(wire: TransactionWire) -> None:

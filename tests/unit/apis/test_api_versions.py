@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
+from kafkalite.apis.api_versions import new_api_versions_api
 from kafkalite.apis.table import Row
-from kafkalite.apis.versions_api import api_versions
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.gateway import Gateway
@@ -31,9 +31,9 @@ def never(*_: object) -> None:
 
 def ask(frame: bytes, answered_version: int, release: str | None = None) -> ApiVersionsResponse:
     """Return the response of a broker that serves Produce 3-13 and Heartbeat 0-4."""
-    api = api_versions(
+    api = new_api_versions_api(
         {
-            API_VERSIONS: Row("ApiVersions", 0, 4, "versions_api"),
+            API_VERSIONS: Row("ApiVersions", 0, 4, "api_versions"),
             HEARTBEAT: Row("Heartbeat", 0, 4, "nowhere"),
             PRODUCE: Row("Produce", 3, 13, "nowhere"),
         }
@@ -42,7 +42,7 @@ def ask(frame: bytes, answered_version: int, release: str | None = None) -> ApiV
     node = node_of(image=image, config=BrokerConfig.from_text(as_version=release))
     call = Call(node=node, listener="A", client_host="/")
     out: list[bytes | memoryview] = []
-    Gateway({API_VERSIONS: api}.get, never).serve_in_steps(
+    Gateway({API_VERSIONS: api}.get, never).serve_in_worker(
         call, bytearray(frame), 4, len(frame), out
     )
     (content,) = split_frames(b"".join(out))
