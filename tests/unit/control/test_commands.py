@@ -54,10 +54,10 @@ async def test_answers_that_a_jump_triggers_are_sent_before_it_returns() -> None
     clock = AdjustableClock(rate=0, now_ms=0)
     sent: list[str] = []
 
-    def answer_soon() -> None:
+    def answer_in_next_iteration() -> None:
         asyncio.get_running_loop().call_soon(sent.append, "answer")
 
-    clock.call_at(5, answer_soon)
+    clock.call_at(5, answer_in_next_iteration)
     await perform_clock_command(broker(clock), AdvanceClock(10))
     assert sent == ["answer"]
 

@@ -30,7 +30,7 @@ def composed(api: Api, version: int) -> Route:
     return route
 
 
-class Refusing:
+class RefusingStep:
     """A step that refuses every request."""
 
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
@@ -48,7 +48,7 @@ def test_the_first_bytes_of_repeated_requests_are_their_header(version: int) -> 
 def test_all_variants_of_a_route_are_composed() -> None:
     route = composed(heartbeat(is_repeated=True, is_inline_with_short_lists=True), 4)
     twins = [route, route.for_short_lists(), route.for_long_messages()]
-    route.compose((Refusing(),))
+    route.compose((RefusingStep(),))
     assert {each.repeated_prefix for each in twins} == {b""}
     assert {each.handler for each in twins} == {route.handler}
     assert route.handler is not alive

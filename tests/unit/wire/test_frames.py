@@ -16,7 +16,7 @@ def receive(frames: FrameBuffer, data: bytes) -> tuple[bytearray, int]:
     return frames.buffer_updated(len(data))
 
 
-def receive_and_keep(frames: FrameBuffer, data: bytes, used: int = 0) -> None:
+def receive_and_store(frames: FrameBuffer, data: bytes, used: int = 0) -> None:
     _, end = receive(frames, data)
     frames.store(used, end)
 
@@ -28,15 +28,15 @@ def buffers() -> ReceiveBuffers:
 
 def test_an_incomplete_frame_is_complete_after_the_next_read(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, pack(">i", 6) + b"abc")
+    receive_and_store(frames, pack(">i", 6) + b"abc")
     buffer, end = receive(frames, b"def")
     assert bytes(buffer[:end]) == pack(">i", 6) + b"abcdef"
 
 
 def test_connections_with_a_shared_buffer_do_not_interfere(buffers: ReceiveBuffers) -> None:
     one, other = FrameBuffer(buffers), FrameBuffer(buffers)
-    receive_and_keep(one, pack(">i", 8) + b"one-")
-    receive_and_keep(other, pack(">i", 8) + b"two-")
+    receive_and_store(one, pack(">i", 8) + b"one-")
+    receive_and_store(other, pack(">i", 8) + b"two-")
     buffer, end = receive(one, b"more")
     assert bytes(buffer[4:end]) == b"one-more"
     one.store(end, end)
@@ -46,7 +46,7 @@ def test_connections_with_a_shared_buffer_do_not_interfere(buffers: ReceiveBuffe
 
 def test_served_bytes_are_dropped(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, b"used" + b"rest", used=4)
+    receive_and_store(frames, b"used" + b"rest", used=4)
     assert frames.stored_bytes == 4
     buffer, end = frames.restore()
     assert bytes(buffer[:end]) == b"rest"
@@ -81,16 +81,16 @@ def test_memory_depends_on_received_bytes_and_not_on_the_length_field(
     buffers: ReceiveBuffers,
 ) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, pack(">i", 100_000_000) + b"a little")
+    receive_and_store(frames, pack(">i", 100_000_000) + b"a little")
     assert len(frames.get_buffer()) < 2 * 1024 * 1024
 
 
 def test_a_length_field_alone_takes_no_memory(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, pack(">i", 100_000_000))
-    receive_and_keep(frames, b"x" * 50_000)
+    receive_and_store(frames, pack(">i", 100_000_000))
+    receive_and_store(frames, b"x" * 50_000)
     assert frames.get_buffer().obj is buffers.shared
-    receive_and_keep(frames, b"x" * 50_000)
+    receive_and_store(frames, b"x" * 50_000)
     assert frames.get_buffer().obj is not buffers.shared
     assert frames.stored_bytes == 100_004
 
@@ -99,7 +99,7 @@ def test_large_buffers_are_reused(buffers: ReceiveBuffers) -> None:
     large = buffers.acquire(100_000)
     buffers.release(large)
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, pack(">i", SHARED_BUFFER_BYTES * 2) + bytes(100_000))
+    receive_and_store(frames, pack(">i", SHARED_BUFFER_BYTES * 2) + bytes(100_000))
     assert buffers.acquire(100_000) is not large
     frames.clear()
     assert buffers.acquire(100_000) is large
@@ -121,14 +121,14 @@ def test_many_complete_frames_fill_the_buffer_without_losing_space(
     buffers: ReceiveBuffers,
 ) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, b"\0\0\0\0" * (SHARED_BUFFER_BYTES // 4))
+    receive_and_store(frames, b"\0\0\0\0" * (SHARED_BUFFER_BYTES // 4))
     assert frames.stored_bytes == SHARED_BUFFER_BYTES
     assert len(frames.get_buffer()) > 0
 
 
 def test_clear_drops_everything(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, b"abc")
+    receive_and_store(frames, b"abc")
     frames.clear()
     assert frames.stored_bytes == 0
     assert frames.get_buffer() is buffers.shared_view
@@ -141,8 +141,8 @@ FIRST_BYTES = 128 * 1024
 def full_buffer(buffers: ReceiveBuffers) -> FrameBuffer:
     """Return a full buffer of FIRST_BYTES with an incomplete frame."""
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, pack(">i", 10_000_000) + bytes(FIRST_BYTES // 2))
-    receive_and_keep(frames, bytes(len(frames.get_buffer())))
+    receive_and_store(frames, pack(">i", 10_000_000) + bytes(FIRST_BYTES // 2))
+    receive_and_store(frames, bytes(len(frames.get_buffer())))
     assert frames.stored_bytes == FIRST_BYTES
     return frames
 
@@ -168,6 +168,6 @@ def test_one_frame_may_need_more_than_the_limit() -> None:
 def test_a_buffer_with_free_space_reserves_nothing(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
     assert frames.reserve()
-    receive_and_keep(frames, pack(">i", 10_000_000) + bytes(FIRST_BYTES // 2))
+    receive_and_store(frames, pack(">i", 10_000_000) + bytes(FIRST_BYTES // 2))
     assert frames.reserve()
     assert buffers.in_use_bytes == FIRST_BYTES

@@ -132,7 +132,7 @@ def test_a_refusal_lists_every_partition() -> None:
     ] == [(0, -1, "why"), (1, -1, "why")]
 
 
-def test_repeats_of_a_partition_are_limited(plane: DataPlane) -> None:
+def test_duplicates_of_a_partition_are_limited(plane: DataPlane) -> None:
     plane.create(partitions=2)
     answers = describe(plane, "t", *[1] * (MAX_DUPLICATES + 3), 0)
     assert [each.error_code for each in answers] == [
