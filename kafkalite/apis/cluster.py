@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.authorized import CLUSTER_OPERATIONS, NOT_REQUESTED
+from kafkalite.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.elections import ElectionType
 from kafkalite.ports.turns import in_steps, pause

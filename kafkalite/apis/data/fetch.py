@@ -151,7 +151,7 @@ class _Fetch:
         readable = self._readable
         for requested, partition in in_steps(readable) if self._may_pause else readable:
             try:
-                answer = self._read(
+                answer = self._read_partition(
                     requested, partition, remaining_bytes, at_least_one=not read_bytes
                 )
             except KafkaError as error:
@@ -218,7 +218,7 @@ class _Fetch:
         self.may_wait = bool(self._readable) and not has_offline_partition
         return refused
 
-    def _read(
+    def _read_partition(
         self,
         requested: RequestedPartition,
         partition: Partition,
@@ -251,9 +251,11 @@ class _Fetch:
         if self._is_read_committed:
             answer.aborted_transactions = [
                 FetchResponse.AbortedTransaction(
-                    producer_id=one.producer_id, first_offset=one.first_offset
+                    producer_id=transaction.producer_id, first_offset=transaction.first_offset
                 )
-                for one in partition.aborted_in_read(requested.fetch_offset, len(answer.records))
+                for transaction in partition.aborted_in_read(
+                    requested.fetch_offset, len(answer.records)
+                )
             ]
         return answer
 
@@ -421,7 +423,8 @@ def refuse_fetch(
         FetchResponse.FetchableTopicResponse(
             topic=topic.topic,
             partitions=[
-                _partition_error(one.partition, code) for one in in_steps(topic.partitions)
+                _partition_error(requested.partition, code)
+                for requested in in_steps(topic.partitions)
             ],
         )
         for topic in in_steps(request.topics)

@@ -108,7 +108,7 @@ def handle_produce(call: Call, request: ProduceRequest) -> ProduceResponse | Non
             if topic_answer is None:
                 topic_answer = ProduceResponse.TopicProduceResponse(name=key[0], topic_id=key[1])
                 answers[key] = topic_answer
-            topic_answer.partition_responses.append(appender.answer(topic, index, batch))
+            topic_answer.partition_responses.append(appender.append(topic, index, batch))
     finally:
         # Wakes waiting fetches, even if the client disconnects during a pause.
         partitions.announce()
@@ -210,7 +210,7 @@ class _Appender:
         self.found_other_leader = False
         """Whether a partition is led by another node."""
 
-    def answer(
+    def append(
         self, topic: HostedTopic | None, index: int, batch: BatchView | KafkaError
     ) -> ProduceResponse.PartitionProduceResponse:
         """Append the batch of one partition, and return its row of the response."""
@@ -225,9 +225,9 @@ class _Appender:
             return _partition_error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if isinstance(batch, KafkaError):
             return _partition_error(index, batch.code)
-        return self._append(partition, batch)
+        return self._append_batch(partition, batch)
 
-    def _append(
+    def _append_batch(
         self, partition: Partition, batch: BatchView, *, is_verified: bool = False
     ) -> ProduceResponse.PartitionProduceResponse:
         try:
@@ -303,7 +303,7 @@ class _TransactionalAppender(_Appender):
             self._call.era.verification,
         )
 
-    def _append(
+    def _append_batch(
         self, partition: Partition, batch: BatchView, *, is_verified: bool = False
     ) -> ProduceResponse.PartitionProduceResponse:
         if turns.pauses != self._pauses:
@@ -315,7 +315,7 @@ class _TransactionalAppender(_Appender):
             answer.error_message = refusal.message
             return answer
         is_verified = partition in self._verified.partitions
-        return super()._append(partition, batch, is_verified=is_verified)
+        return super()._append_batch(partition, batch, is_verified=is_verified)
 
     def verify_again(self, partition: Partition, batch: BatchView) -> bool:
         """Ask the coordinator again too: the transaction may have ended during the pause."""

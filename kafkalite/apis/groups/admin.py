@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkalite.apis.authorized_operations import GROUP_OPERATIONS
 from kafkalite.apis.duplicates import DuplicateLimit
-from kafkalite.apis.groups.descriptions import GROUP_OPERATIONS, MAX_REPORTED_REFUSALS
+from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.shares.deletion import delete_share_state_of_group
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import report_refusal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from kafkalite.apis.authorized_operations import GROUP_OPERATIONS
 from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.ports.turns import in_steps
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
     from kafkalite.groups.shard import GroupShard
-
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""All operations on groups as bits of Kafka's AclOperation: READ, DELETE, DESCRIBE,
-DESCRIBE_CONFIGS and ALTER_CONFIGS."""
 
 MAX_REPORTED_REFUSALS = 100
 """The maximum number of refusals of one request that are reported as events."""

@@ -289,20 +289,20 @@ class ShareReader:
             for batch in aborted:
                 share.archive(batch.base_offset, batch.last_offset)
             acquired = subtract_ranges(
-                acquired, [(one.base_offset, one.last_offset) for one in aborted]
+                acquired, [(batch.base_offset, batch.last_offset) for batch in aborted]
             )
-            count = sum(one.size for one in acquired)
+            count = sum(acquired_range.size for acquired_range in acquired)
         if acquired:
             row.records = _batches_between(
                 read.records, batches, acquired[0].first, acquired[-1].last
             )
             row.acquired_records = [
                 ShareFetchResponse.AcquiredRecords(
-                    first_offset=one.first,
-                    last_offset=one.last,
-                    delivery_count=one.delivery_count,
+                    first_offset=acquired_range.first,
+                    last_offset=acquired_range.last,
+                    delivery_count=acquired_range.delivery_count,
                 )
-                for one in acquired
+                for acquired_range in acquired
             ]
         return count
 
@@ -327,8 +327,8 @@ def _aborted_batches(read: _Read, batches: Sequence[BatchView]) -> Iterator[Batc
         return
     end_offset = batches[-1].last_offset + 1
     aborted_transactions = sorted(
-        (one.first_offset, one.producer_id)
-        for one in read.located.log.log.aborted_transactions(read.offset, end_offset)
+        (transaction.first_offset, transaction.producer_id)
+        for transaction in read.located.log.log.aborted_transactions(read.offset, end_offset)
     )
     aborted_producer_ids: set[int] = set()
     for batch in batches:
@@ -350,13 +350,13 @@ def subtract_ranges(
     """Return the acquired ranges without the removed ranges."""
     for removed_first, removed_last in removed:
         remaining: list[AcquiredRecords] = []
-        for one in acquired:
-            if one.last < removed_first or one.first > removed_last:
-                remaining.append(one)
+        for acquired_range in acquired:
+            if acquired_range.last < removed_first or acquired_range.first > removed_last:
+                remaining.append(acquired_range)
                 continue
-            if one.first < removed_first:
-                remaining.append(one._replace(last=removed_first - 1))
-            if one.last > removed_last:
-                remaining.append(one._replace(first=removed_last + 1))
+            if acquired_range.first < removed_first:
+                remaining.append(acquired_range._replace(last=removed_first - 1))
+            if acquired_range.last > removed_last:
+                remaining.append(acquired_range._replace(first=removed_last + 1))
         acquired = remaining
     return acquired

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.authorized import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from kafkalite.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST
 from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER

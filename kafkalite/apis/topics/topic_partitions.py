@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.authorized import TOPIC_OPERATIONS
+from kafkalite.apis.authorized_operations import TOPIC_OPERATIONS
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
 from kafkalite.metadata.topic_names import invalid_name_reason
