@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _METADATA_LEADER_EPOCH = 1
 _METADATA_LOG_CONFIG = LogConfig(max_message_bytes=2**31 - 1)
-"""A batch has all records of a metadata change, for any number of topics: it has no limit."""
+"""One batch contains all records of a metadata change, so its size has no other limit."""
 
 
 class TopicError(ValueError):
@@ -80,7 +80,7 @@ class Cluster:
         self.config = config
         self.deliver: Deliver | None = None
         self.unread_answers = UnreadAnswers()
-        metadata_log = _metadata_log(directory, clock, node_ids[0])
+        metadata_log = _open_metadata_log(directory, clock, node_ids[0])
         self.partitions = self._new_partitions(directory, metadata_log.log)
         self.metadata = MetadataController(
             log=PartitionCoordinatorLog(metadata_log),
@@ -128,7 +128,7 @@ class Cluster:
         self.outbox.assign(WriteMarkers, self._write_markers)
 
     def open(self, deliver: Deliver) -> None:
-        """Let nodes call each other by `deliver`, and carry out the loaded intents.
+        """Let nodes send each other requests by `deliver`, and carry out the loaded intents.
 
         Called once, before the first client is served.
         """
@@ -137,7 +137,8 @@ class Cluster:
             node.state = NodeState.RUNNING
         self.outbox.open()
 
-    # The first intent replaces these handlers by others, so a start imports no messages.
+    # The first intent of each type replaces its handler: the modules of the final handlers import
+    # many messages, which a start does not need.
 
     def _initialize_share_state(self, intent: InitializeShareState) -> Waiting[None] | None:
         from kafkalite.cluster.share_persister import ShareStateInitializer  # noqa: PLC0415
@@ -240,7 +241,7 @@ class Cluster:
         self.shares.stop()
 
 
-def _metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:
+def _open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:
     """Return the metadata log as a partition, as in Kafka."""
     log = directory.open_log(
         METADATA_TOPIC,

@@ -11,7 +11,7 @@ import asyncio
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.apis.releases import find_in
+from kafkalite.apis.releases import api_finder
 from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.unused_keys import keys_without_effect
@@ -41,7 +41,7 @@ from kafkalite.server.memory_queue import MemoryQueue
 from kafkalite.server.recording import Recording
 from kafkalite.server.scheduler import Scheduler
 from kafkalite.storage.data_directory import CLEAN_SHUTDOWN_FILE, RECOVERY_POINTS_FILE
-from kafkalite.wire.frames import SHARED_BYTES, ReceiveBuffers
+from kafkalite.wire.frames import SHARED_BUFFER_BYTES, ReceiveBuffers
 from kafkalite.wire.session import SessionSettings
 
 if TYPE_CHECKING:
@@ -263,11 +263,11 @@ class Broker:
     def _make_gateway(self) -> None:
         cluster, _ = self._require_running()
         for node in cluster.nodes.values():
-            node.warn_of_client = self._warnings.warn
+            node.warn_about_client = self._warnings.warn
         config = cluster.config
         is_unstable = config.bool("unstable.api.versions.enable")
         self._gateway = Gateway(
-            find_in(config.release, unstable=is_unstable),
+            api_finder(config.release, unstable=is_unstable),
             self._report_fault,
             cluster.groups.window,
         )
@@ -292,7 +292,7 @@ class Broker:
                     scheduler=scheduler,
                     memory=memory,
                     log=self._log,
-                    warn_of_client=self._warnings.warn,
+                    warn_about_client=self._warnings.warn,
                     recording=self._recording,
                     refusal_observers=self.gateway.refusal_observers,
                 )
@@ -317,10 +317,10 @@ class Broker:
         session_settings = SessionSettings(
             buffers=buffers,
             serve=gateway.serve,
-            serve_in_steps=gateway.serve_in_steps,
+            serve_in_worker=gateway.serve_in_worker,
             wake=Connection.wake,
             max_request_bytes=config.int("socket.request.max.bytes"),
-            max_buffered_bytes=SHARED_BYTES // 2,
+            max_buffered_bytes=SHARED_BUFFER_BYTES // 2,
             is_turn_over=self._scheduler.is_turn_over,
             flush=gateway.flush,
         )

@@ -6,7 +6,7 @@ import errno
 import socket
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.gateway.refusals import JOURNALED
+from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS
 from kafkalite.server.addresses import Address, AddressError
 from kafkalite.server.connection import Connection
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
-    from kafkalite.cluster.node import Node, WarnOfClient
+    from kafkalite.cluster.node import Node, WarnAboutClient
     from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
@@ -42,9 +42,9 @@ class ListenerContext(NamedTuple):
     scheduler: Scheduler
     memory: MemoryQueue
     log: Log
-    warn_of_client: WarnOfClient
+    warn_about_client: WarnAboutClient
     recording: Recording
-    refusal_observers: Sequence[RefusalObserver] = JOURNALED
+    refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
 
 
 class Listener:

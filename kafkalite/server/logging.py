@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
     from kafkalite.storage.disk_health import DiskFailure
-    from kafkalite.wire.session import Outcome, Pieces, Serve
+    from kafkalite.wire.session import Pieces, Serve, ServeResult
 
 
 class Level(IntEnum):
@@ -132,7 +132,9 @@ def log_requests(log: Log, serve: Serve) -> Serve:
     """
     from kafkalite.server.answers import error_names  # noqa: PLC0415 - rarely used
 
-    def serve_and_log(call: Call, buffer: bytearray, start: int, end: int, out: Pieces) -> Outcome:
+    def serve_and_log(
+        call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+    ) -> ServeResult:
         answer = serve(call, buffer, start, end, out)
         if log.level > Level.DEBUG:  # the level was raised after the client connected
             return answer
@@ -153,7 +155,7 @@ def log_requests(log: Log, serve: Serve) -> Serve:
         log.debug("request", **fields, request_bytes=end - start, answer_bytes=size, error=error)
         if isinstance(answer, int):
             return answer
-        finish = answer.finish
+        finish = answer.encode
 
         def finish_and_log(value: object, out: Pieces) -> int:
             size = finish(value, out)
@@ -161,7 +163,7 @@ def log_requests(log: Log, serve: Serve) -> Serve:
             log.debug("answer", **fields, answer_bytes=size, error=error)
             return size
 
-        answer.finish = finish_and_log
+        answer.encode = finish_and_log
         return answer
 
     return serve_and_log

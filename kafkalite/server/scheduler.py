@@ -19,7 +19,7 @@ from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.memory import return_freed_memory
 from kafkalite.ports.turns import AdmissionRequest, ThreadCall, Worker
 from kafkalite.server.work_limit import WorkLimit
-from kafkalite.wire.frames import SHARED_BYTES
+from kafkalite.wire.frames import SHARED_BUFFER_BYTES
 
 if TYPE_CHECKING:
     import asyncio
@@ -125,7 +125,7 @@ class Scheduler:
             self._run_in_thread(outcome, queued)
         elif isinstance(outcome, AdmissionRequest):
             self._leave_limits(worker)
-            self._limits[outcome.size_bytes > SHARED_BYTES].enter(
+            self._limits[outcome.size_bytes > SHARED_BUFFER_BYTES].enter(
                 worker, outcome.size_bytes, queued
             )
         else:

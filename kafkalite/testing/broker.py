@@ -18,9 +18,9 @@ from kafkalite.control.commands import (
     DEFAULT_EXPLAIN_ENTRIES,
     Explain,
     new_clock,
+    perform_clock_command,
     perform_explain,
-    perform_on_clock,
-    perform_on_faults,
+    perform_fault_command,
     perform_transactions,
 )
 from kafkalite.ports.clock import AdjustableClock
@@ -365,13 +365,13 @@ class Broker:
 
     def _perform_on_clock(self, command: ClockCommand) -> ClockState:
         """Carry out a command on the broker's event loop, and wait for the result."""
-        return self._run_on_loop(perform_on_clock(self._running_broker(), command))
+        return self._run_on_loop(perform_clock_command(self._running_broker(), command))
 
     def _perform_on_faults(self, command: FaultCommand) -> Sequence[FaultState]:
         """Carry out a command on the broker's event loop, and wait for the result."""
 
         async def perform() -> Sequence[FaultState]:
-            return perform_on_faults(broker, command)
+            return perform_fault_command(broker, command)
 
         broker = self._running_broker()
         return self._run_on_loop(perform())

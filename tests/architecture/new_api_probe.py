@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import kafkalite
+from kafkalite.apis.api_versions import new_api_versions_api
 from kafkalite.apis.table import TABLE, find_api
-from kafkalite.apis.versions_api import api_versions
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.gateway import Gateway
@@ -45,7 +45,7 @@ def main(root: Path) -> None:
 
 def serve(request: Any) -> None:  # noqa: ANN401 - its class exists only in the copy
     """Serve the API by a broker, and list it in ApiVersions."""
-    rows = api_versions(TABLE).handler.__self__._rows  # type: ignore[attr-defined]
+    rows = new_api_versions_api(TABLE).handler.__self__._rows  # type: ignore[attr-defined]
     assert KEY in {row.api_key for row in rows}
     body: list[bytes | memoryview] = []
     codec.request_builder(KEY, 0)(request, body)
@@ -56,7 +56,7 @@ def serve(request: Any) -> None:  # noqa: ANN401 - its class exists only in the 
     out: list[bytes | memoryview] = []
     failures: list[Exception] = []
     gateway = Gateway(find_api, lambda _, fault: failures.append(fault))
-    gateway.serve_in_steps(call, frame, 4, len(frame), out)
+    gateway.serve_in_worker(call, frame, 4, len(frame), out)
     output = b"".join(out)
     response, position = codec.response_parser(KEY, 0)(output, 9, len(output))
     assert (position, response.error_message) == (len(output), "hello g"), failures

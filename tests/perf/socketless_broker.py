@@ -85,7 +85,7 @@ class SocketlessBroker:
         """Process a frame; returns a function that returns the response, or None while pending."""
         out: Pieces = []
         buffer = bytearray(request)
-        result = self._gateway.serve_in_steps(self._call, buffer, _LENGTH_BYTES, len(buffer), out)
+        result = self._gateway.serve_in_worker(self._call, buffer, _LENGTH_BYTES, len(buffer), out)
 
         def answer() -> bytes | None:
             if isinstance(result, PendingAnswer) and not out:
@@ -94,7 +94,7 @@ class SocketlessBroker:
                     self.clock.advance(0)
                 if not result.waiting.is_resolved:
                     return None
-                result.finish(result.waiting.value, out)
+                result.encode(result.waiting.value, out)
             return b"".join(out)
 
         return answer

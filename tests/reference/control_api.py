@@ -147,7 +147,7 @@ def control_api_page() -> str:
 def served_routes() -> list[tuple[str, str]]:
     """Return method and path of each route that the application serves."""
     anything = cast("Any", None)  # a broker is needed for requests only
-    routes = cast("Any", http.Control(anything, anything, None).app.routes)
+    routes = cast("Any", http.ControlApp(anything, anything, None).app.routes)
     return [
         (method, route.path.replace("{fault_id:path}", "ID"))
         for route in routes

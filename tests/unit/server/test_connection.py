@@ -122,7 +122,7 @@ class ListeningNode:
             session_settings=SessionSettings(
                 buffers=buffers,
                 serve=self.dispatch,
-                serve_in_steps=self.dispatch,
+                serve_in_worker=self.dispatch,
                 wake=Connection.wake,
                 max_request_bytes=MAX_REQUEST,
                 max_buffered_bytes=MAX_BUFFERED,
@@ -131,7 +131,7 @@ class ListeningNode:
             scheduler=scheduler,
             memory=MemoryQueue(loop, buffers, lambda: list(self.admission)),
             log=log,
-            warn_of_client=ClientWarnings(self.clock, log.warning).warn,
+            warn_about_client=ClientWarnings(self.clock, log.warning).warn,
             recording=Recording(),
         )
         self.clients = 0

@@ -200,7 +200,7 @@ def test_a_request_with_a_later_answer_has_a_second_line() -> None:
     dispatch = log_requests(log, lambda *_: pending)
     out: Pieces = []
     assert dispatch(tracing_call(), frame, 0, len(frame), out) is pending
-    assert pending.finish("done", out) == len(ANSWER)
+    assert pending.encode("done", out) == len(ANSWER)
     assert out == [ANSWER]
     asked, answered = lines(words)
     assert (asked["event"], asked["answer_bytes"], asked["error"]) == ("request", "later", None)

@@ -9,7 +9,7 @@ import pytest
 from kafkalite.server.connection import MAX_JOINED_BYTES, Connection
 from kafkalite.server.recording import Recording
 from kafkalite.traffic.model import Endpoint
-from kafkalite.wire.frames import SHARED_BYTES
+from kafkalite.wire.frames import SHARED_BUFFER_BYTES
 from kafkalite.wire.session import BURST_BYTES
 from tests.unit.server.test_connection import FakeTransport, ListeningNode, send, settle
 
@@ -88,11 +88,11 @@ async def test_the_end_of_a_connection_is_recorded() -> None:
 
 async def test_the_memory_of_a_large_frame_is_released() -> None:
     context = ListeningNode().context
-    settings = context.session_settings._replace(max_request_bytes=4 * SHARED_BYTES)
+    settings = context.session_settings._replace(max_request_bytes=4 * SHARED_BUFFER_BYTES)
     recording = Recording(cast("Recorder", RecordingTap()))
     connection = recording.protocol_of(Connection(context._replace(session_settings=settings)))
     connection.connection_made(FakeTransport(connection, "10.0.0.1", 40_001))
-    part = (2 * SHARED_BYTES).to_bytes(4) + bytes(SHARED_BYTES - 4)
+    part = (2 * SHARED_BUFFER_BYTES).to_bytes(4) + bytes(SHARED_BUFFER_BYTES - 4)
     for _ in range(2):
         space = connection.get_buffer(-1)
         memory = space.obj

@@ -44,7 +44,7 @@ class TargetConnections:
         if connection is None or connection.is_lost:
             self.flush()
             address = self._address(node)
-            connection = await Connection.open(address, self._access, seconds=self._timeout_s)
+            connection = await Connection.open(address, self._access, timeout_s=self._timeout_s)
             self._open.setdefault(number, {})[node] = connection
             self.opened_count += 1
         if connection is not self._unflushed:

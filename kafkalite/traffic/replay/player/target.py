@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalite.client.connection import UnreachableError
-from kafkalite.client.exchanges import served_versions
+from kafkalite.client.exchanges import supported_versions
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol.api_keys import ApiKey
@@ -62,7 +62,7 @@ class Target:
         versions = await client.ask(bootstrap, ApiVersionsRequest(), _WITHOUT_SOFTWARE_NAME)
         cluster = await client.metadata(at=bootstrap)
         nodes = {row.node_id: Address(row.host, row.port) for row in cluster.brokers}
-        return cls(client, bootstrap, nodes, served_versions(versions))
+        return cls(client, bootstrap, nodes, supported_versions(versions))
 
     @property
     def has_several_nodes(self) -> bool:
@@ -81,7 +81,7 @@ class Target:
     async def check_reachable(self) -> None:
         """Check that the target is reachable; raises UnreachableError."""
         async with self._client.copy() as client:
-            await client.reach()
+            await client.check_reachable()
 
     async def wait_until_read(self, node_id: int) -> None:
         """Wait until a node has most likely read all requests that were sent to it.

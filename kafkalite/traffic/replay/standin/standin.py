@@ -268,7 +268,7 @@ class StandIn:
     ) -> int | PendingAnswer | None:
         """Answer a request from the capture; return None if the live broker is to answer it."""
         header, request = _parse_frame(bytes(buffer[start:end]))
-        call.client_id, call.client_id_key = header.client_id, _UNEQUAL_CLIENT_ID_KEY
+        call.client_id, call.encoded_client_id = header.client_id, _UNEQUAL_CLIENT_ID_KEY
         try:
             answer = self.matcher.answer(call, header, request)
         except NoRecordedAnswerError as miss:

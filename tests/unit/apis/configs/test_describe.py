@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkalite.apis.configs.describe import APIS
-from kafkalite.apis.duplicates import MAX_REPEATS
+from kafkalite.apis.duplicates import MAX_DUPLICATES
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ConfigResource, ResourceType
@@ -60,9 +60,9 @@ def test_repeated_resources_in_one_request_are_limited(world: MetadataWorld) -> 
     asked = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=ResourceType.TOPIC, resource_name="t"
     )
-    request = DescribeConfigsRequest(resources=[asked] * (MAX_REPEATS + 3))
+    request = DescribeConfigsRequest(resources=[asked] * (MAX_DUPLICATES + 3))
     codes = [each.error_code for each in world.ask(DESCRIBE, request).results]
-    assert codes == [0] * (MAX_REPEATS + 1) + [ErrorCode.INVALID_REQUEST] * 2
+    assert codes == [0] * (MAX_DUPLICATES + 1) + [ErrorCode.INVALID_REQUEST] * 2
 
 
 def test_a_node_describes_only_itself(world: MetadataWorld) -> None:

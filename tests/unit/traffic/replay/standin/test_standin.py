@@ -173,7 +173,7 @@ def test_response_is_delayed_as_recorded(match: Match) -> None:
     assert not pending_answer.waiting.is_resolved
     broker.node.clock.advance(1)
     out: Pieces = []
-    pending_answer.finish(pending_answer.waiting.value, out)
+    pending_answer.encode(pending_answer.waiting.value, out)
     assert read_answer(heartbeat(1), 4, out) == HeartbeatResponse()
 
 
