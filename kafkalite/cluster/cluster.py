@@ -92,7 +92,7 @@ class Cluster:
         try:
             self.metadata.start(dict.fromkeys(node_ids, rack))
         except UnreadableLogError:
-            directory.restore_marker()
+            directory.restore_clean_shutdown_marker()
             raise
         image = self.metadata.image
         self.partitions.open(image)

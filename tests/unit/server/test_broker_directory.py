@@ -46,7 +46,7 @@ def test_a_directory_whose_logs_were_not_opened_is_unchanged(tmp_path: Path) -> 
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 5\n")
     opened(tmp_path).close(None)
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 5\n"
-    assert not opened(tmp_path).directory.was_clean
+    assert not opened(tmp_path).directory.was_shut_down_cleanly
 
 
 def test_a_temporary_directory_is_removed_with_its_broker() -> None:
