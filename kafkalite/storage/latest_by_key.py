@@ -39,8 +39,8 @@ _HEADER_FIELDS = struct.Struct(">8xi4xBIh34xi")
 """Fields of a batch's header: length, magic, CRC, attributes, record count."""
 _CRC_END = 21
 _RECORD = struct.Struct("6B")
-"""The start of a record whose length has two bytes and whose other varints have one: length,
-attributes, timestamp, offset, and the key's length."""
+"""The start of a record whose length has two bytes and whose other varints have one: low byte and high
+byte of the length, attributes, timestamp, offset, and the key's length."""
 _NOT_PLAIN = COMPRESSION_MASK | TRANSACTIONAL | CONTROL
 _CONTINUATION_BIT = 0x80  # set in every byte of a varint except the last
 _NULL = 1  # the varint -1
@@ -113,32 +113,25 @@ def _add_plain_batches(data: bytes, batch_start: int, latest: LatestByKey) -> in
     try:
         while size - batch_start >= HEADER_SIZE:
             length, magic, crc, attributes, count = _HEADER_FIELDS.unpack_from(data, batch_start)
-            batch_end = batch_start + LENGTH_END + length
+            end = batch_start + LENGTH_END + length
             position = batch_start + HEADER_SIZE
-            if (
-                batch_end > size
-                or batch_end < position
-                or attributes & _NOT_PLAIN
-                or magic != MAGIC_2
-            ):
+            if end > size or end < position or attributes & _NOT_PLAIN or magic != MAGIC_2:
                 break
-            if crc32c(data[batch_start + _CRC_END : batch_end], 0) != crc:
+            if crc32c(data[batch_start + _CRC_END : end], 0) != crc:
                 break
             for _ in range(count):
-                length_low, length_high, _, timestamp, offset, key_length = _RECORD.unpack_from(
-                    data, position
-                )
+                low, high, _, timestamp, offset, key_length = _RECORD.unpack_from(data, position)
                 value_length_position = position + 6 + (key_length >> 1)
                 if (
-                    length_high < _CONTINUATION_BIT <= length_low
+                    high < _CONTINUATION_BIT <= low
                     and timestamp < _CONTINUATION_BIT
                     and offset < _CONTINUATION_BIT
-                    and not (length_low | key_length) & 1
+                    and not (low | key_length) & 1
                     and key_length < _CONTINUATION_BIT
                     and (value_length := data[value_length_position]) < _CONTINUATION_BIT
                 ):
                     key: bytes | None = data[position + 6 : value_length_position]
-                    position += 2 + ((length_low & 0x7F | length_high << 7) >> 1)
+                    position += 2 + ((low & 0x7F | high << 7) >> 1)
                     if value_length & 1:
                         value = None
                         is_damaged = value_length != _NULL or value_length_position + 1 >= position
@@ -153,9 +146,9 @@ def _add_plain_batches(data: bytes, batch_start: int, latest: LatestByKey) -> in
                 # Remove the key first, so that its latest value moves to the end of the dict.
                 pop(key, None)
                 latest[key] = value
-            if position != batch_end:
+            if position != end:
                 raise MalformedRecordsError("a batch's length does not fit its records")
-            batch_start = batch_end
+            batch_start = end
     except (IndexError, struct.error):
         raise MalformedRecordsError("the records end too early") from None
     return batch_start

@@ -72,7 +72,7 @@ class Log:
         "_is_unchanged",
         "_segments",
         "_topic_id",
-        "_unflushed_base_offsets",
+        "_unflushed_offsets",
         "config",
         "damage_errors",
         "directory",
@@ -114,7 +114,7 @@ class Log:
         self._segments = loaded.segments
         self._base_offsets = [segment.base_offset for segment in loaded.segments]
         self._flush_failure: OSError | None = None
-        self._unflushed_base_offsets = loaded.unflushed_base_offsets
+        self._unflushed_offsets = loaded.unflushed_offsets
         self.logs_to_flush: set[Log] | None = None
         """Logs to flush; this log adds itself when it begins a segment. None: flush at once."""
         self._are_checkpoints_synced = False
@@ -176,7 +176,7 @@ class Log:
     @property
     def has_unflushed_segments(self) -> bool:
         """Whether a segment was begun before the previous one was flushed."""
-        return bool(self._unflushed_base_offsets)
+        return bool(self._unflushed_offsets)
 
     @property
     def size_bytes(self) -> int:
@@ -349,7 +349,7 @@ class Log:
             self.flush()
             return
         self.files.write(self._unflushed_path(self.end_offset), b"")
-        self._unflushed_base_offsets = (*self._unflushed_base_offsets, self.end_offset)
+        self._unflushed_offsets = (*self._unflushed_offsets, self.end_offset)
         self.logs_to_flush.add(self)
 
     def _unflushed_path(self, base_offset: int) -> str:
@@ -542,13 +542,13 @@ class Log:
         if failure is None:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
             self._are_checkpoints_synced = True
-            for base_offset in self._unflushed_base_offsets:
+            for base_offset in self._unflushed_offsets:
                 if base_offset <= flush.end_offset:
                     # A remaining mark does no harm: there is no gap before its segment.
                     with suppress(OSError):
                         self.files.remove(self._unflushed_path(base_offset))
-            self._unflushed_base_offsets = tuple(
-                base for base in self._unflushed_base_offsets if base > flush.end_offset
+            self._unflushed_offsets = tuple(
+                base for base in self._unflushed_offsets if base > flush.end_offset
             )
         elif flush.base_offsets.issubset(self._base_offsets):
             self._flush_failed(failure)

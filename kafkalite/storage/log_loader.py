@@ -47,7 +47,7 @@ class LoadedLog(NamedTuple):
     """Damage below the recovery point; nothing was truncated, and the log accepts no records."""
     gaps: Sequence[DamagedFileError] = ()
     """Missing offsets between segments; not searched for in compacted logs, which may have gaps."""
-    unflushed_base_offsets: tuple[int, ...] = ()
+    unflushed_offsets: tuple[int, ...] = ()
     """Base offsets of the segments marked by UNFLUSHED_SUFFIX."""
 
 
@@ -72,14 +72,14 @@ def load_log(
     segments = _open_segments(files, directory, names, config, now_ms)
     epochs = LeaderEpochs.load(files, join(directory, EPOCHS_FILE))
     may_have_gaps = "compact" in config.cleanup_policy
-    unflushed_base_offsets = _unflushed_base_offsets(names)
+    unflushed_offsets = _unflushed_offsets(names)
     recovered_from_offset = damage = None
     initial_bytes = sum(segment.size for segment in segments)
     if segments and clean_shutdown:
         damage = _damaged_tail(segments[-1], recovery_point)
     if segments and not damage and not (clean_shutdown and _ends_at_batch_boundary(segments[-1])):
         recovered_from_offset, damage = _recover(
-            segments, recovery_point, epochs, unflushed_base_offsets, may_have_gaps=may_have_gaps
+            segments, recovery_point, epochs, unflushed_offsets, may_have_gaps=may_have_gaps
         )
     truncated_bytes = initial_bytes - sum(segment.size for segment in segments)
     end_offset = segments[-1].end()[1] if segments else start_offset
@@ -90,23 +90,20 @@ def load_log(
             segment.remove()
         segments, end_offset = [], start_offset
     epochs.truncate_from_end(end_offset)
-    producers = _load_producers(files, directory, segments, end_offset, recovered_from_offset)
-    gaps = () if may_have_gaps else tuple(_gaps(segments))
-    is_clean = clean_shutdown and recovered_from_offset is None and bool(segments)
     return LoadedLog(
         segments,
         end_offset,
         epochs,
-        producers,
+        _load_producers(files, directory, segments, end_offset, recovered_from_offset),
         truncated_bytes,
-        is_clean,
-        damage,
-        gaps,
-        unflushed_base_offsets,
+        is_clean=clean_shutdown and recovered_from_offset is None and bool(segments),
+        damage=damage,
+        gaps=() if may_have_gaps else tuple(_gaps(segments)),
+        unflushed_offsets=unflushed_offsets,
     )
 
 
-def _unflushed_base_offsets(names: list[str]) -> tuple[int, ...]:
+def _unflushed_offsets(names: list[str]) -> tuple[int, ...]:
     parsed_names = [parsed for parsed in map(parse_file_name, names) if parsed is not None]
     return tuple(offset for offset, suffix in parsed_names if suffix == UNFLUSHED_SUFFIX)
 
@@ -153,18 +150,17 @@ def _recover(
     segments: list[Segment],
     recovery_point: int,
     epochs: LeaderEpochs,
-    unflushed_base_offsets: Collection[int],
+    unflushed_offsets: Collection[int],
     *,
     may_have_gaps: bool,
 ) -> tuple[int, DamagedFileError | None]:
     """Index unflushed segments again, and truncate the log at the first damage.
 
-    Returns the base offset of the first of these segments, and damage in flushed data, or None. A
-    crash does not damage flushed data, so the log is not truncated at such damage.
+    Returns the base offset of the first of them, and damage in flushed data, which stays in place.
 
     A segment that ends before the next one begins lost its end in a loss of power, or it was
     compacted. Segments of compacted logs are flushed before the next one is begun, unless that
-    one is in `unflushed_base_offsets`.
+    one is in `unflushed_offsets`.
     """
 
     def add_epoch(batch: BatchView) -> None:
@@ -172,9 +168,8 @@ def _recover(
             epochs.assign(batch.leader_epoch, batch.base_offset)
 
     end_offsets = [later.base_offset for later in segments[1:]]
-    # The first segment that has offsets from the recovery point on.
-    first_slot = bisect_right(end_offsets, recovery_point)
-    for slot in range(first_slot, len(segments)):
+    first_unflushed = bisect_right(end_offsets, recovery_point)
+    for slot in range(first_unflushed, len(segments)):
         segment = segments[slot]
         segment.aborted.clear()
         end, next_offset = segment.rebuild(add_epoch)
@@ -183,7 +178,7 @@ def _recover(
         if is_complete and (
             is_last
             or next_offset == end_offsets[slot]
-            or (may_have_gaps and end_offsets[slot] not in unflushed_base_offsets)
+            or (may_have_gaps and end_offsets[slot] not in unflushed_offsets)
         ):
             continue
         if next_offset < recovery_point:
@@ -192,7 +187,7 @@ def _recover(
                 if is_complete
                 else segment.damage_at(end)
             )
-            return segments[first_slot].base_offset, damage
+            return segments[first_unflushed].base_offset, damage
         # Newest first and the damaged one last, so that after a crash here the damage is found
         # again.
         for later in reversed(segments[slot + 1 :]):
@@ -200,7 +195,7 @@ def _recover(
         del segments[slot + 1 :]
         segment.truncate(end)
         break
-    return segments[first_slot].base_offset, None
+    return segments[first_unflushed].base_offset, None
 
 
 def _missing_segment(segment: Segment, next_offset: int, later_offset: int) -> DamagedFileError:
