@@ -243,7 +243,7 @@ class Acquisition:
     # --- new records -------------------------------------------------------------------------
 
     def _acquire_new(self, first: int, last: int) -> None:
-        """Add new records to those in flight; they are acquired from the first on."""
+        """Put new records in flight, and acquire them in offset order up to the limit."""
         window = self._window
         max_records = self._max_count - self.count
         if not window.in_flight:

@@ -102,8 +102,8 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
                 try:
                     shard.write(lambda machine, now_ms: machine.on_image(image, delta, now_ms))
                 except KafkaError:
-                    # If the log accepts no records now, states of deleted topics stay; nothing can
-                    # read them.
+                    # If the log accepts no records now, the states of deleted topics remain. They
+                    # cannot be read.
                     continue
 
     def ensure_topic(self) -> None:

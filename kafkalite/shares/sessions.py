@@ -53,7 +53,7 @@ class ShareSession:
     def update(
         self, added: Mapping[TopicPartition, str | None], forgotten: Iterable[TopicPartition]
     ) -> None:
-        """Add the new partitions of a request, then remove those to forget."""
+        """Add the new partitions of a request, then remove its forgotten partitions."""
         for partition, name in added.items():
             if partition not in self.topic_names:
                 self.topic_names[partition] = name

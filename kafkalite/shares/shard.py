@@ -111,7 +111,7 @@ class ShareShard:
         states = self._states
         if not states:
             return CoordinatorResult(response=None)
-        # As in Kafka: nothing is done once each state has had a snapshot since it was created.
+        # As in Kafka, a round begins only if a state had no snapshot since it was created.
         if before_ms is None and any(
             state.create_timestamp == state.write_timestamp for state in states.values()
         ):

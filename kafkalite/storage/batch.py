@@ -56,7 +56,7 @@ _CRC_COVERED_START = 21
 _MAGIC_POSITION = 16
 MAGIC_2 = 2
 _MIN_LENGTH = 14  # the smallest valid length in any format
-_HEADER_UP_TO_CRC = struct.Struct(">qiiBI")  # the fields before those
+_HEADER_UP_TO_CRC = struct.Struct(">qiiBI")  # base offset to CRC
 
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08

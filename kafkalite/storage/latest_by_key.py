@@ -39,8 +39,8 @@ _HEADER_FIELDS = struct.Struct(">8xi4xBIh34xi")
 """Fields of a batch's header: length, magic, CRC, attributes, record count."""
 _CRC_END = 21
 _RECORD = struct.Struct("6B")
-"""The start of a record whose length has two bytes and whose other varints have one: low byte and high
-byte of the length, attributes, timestamp, offset, and the key's length."""
+"""The start of a record whose length has two bytes and whose other varints have one byte: low byte
+and high byte of the length, attributes, timestamp, offset, and the key's length."""
 _NOT_PLAIN = COMPRESSION_MASK | TRANSACTIONAL | CONTROL
 _CONTINUATION_BIT = 0x80  # set in every byte of a varint except the last
 _NULL = 1  # the varint -1

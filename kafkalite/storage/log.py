@@ -116,7 +116,7 @@ class Log:
         self._flush_failure: OSError | None = None
         self._unflushed_offsets = loaded.unflushed_offsets
         self.logs_to_flush: set[Log] | None = None
-        """Logs to flush; this log adds itself when it begins a segment. None: flush at once."""
+        """Set to which this log adds itself if it must be flushed; None: it flushes immediately."""
         self._are_checkpoints_synced = False
         self._append_failure: OSError | None = loaded.damage
         self._is_created = bool(loaded.segments)
@@ -366,7 +366,7 @@ class Log:
     # --- reading -----------------------------------------------------------------------------
 
     def read(self, offset: int, *, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
-        """Return whole batches from the one that contains `offset`, up to the limit.
+        """Return complete batches from the one that contains `offset`, up to `limit_offset`.
 
         All are from one segment, `max_bytes` at most. With `at_least_one`, the first batch is
         returned even if it is larger. Raises OffsetOutOfRangeError outside of the log.
@@ -643,6 +643,6 @@ def is_overdue(active: Segment, config: LogConfig, max_timestamp: int, now_ms: i
 
 
 def _jitter_ms(segment: Segment, max_ms: int) -> int:
-    # Partitions of one topic must not all roll at once, but a repeated test must roll at the same
-    # times. So the jitter is computed from the name, not drawn at random.
+    # The partitions of a topic must not all roll at the same time, but a repeated test must roll
+    # at the same times. So the jitter is computed from the name and is not random.
     return crc32(segment.path("").encode()) % (max_ms + 1)

@@ -106,7 +106,7 @@ class TransactionShard:
     ) -> CoordinatorResult[InitializationResult]:
         """Assign a transactional id to its next producer; an open transaction is aborted first.
 
-        Raises KafkaError CONCURRENT_TRANSACTIONS, PRODUCER_FENCED or those of `check_request`.
+        Raises KafkaError CONCURRENT_TRANSACTIONS, PRODUCER_FENCED or an error of `check_request`.
         """
         check_request(self._registry.config, transactional_id, request)
         timeout_ms, expected = request.resolved_timeout_ms, request.expected
