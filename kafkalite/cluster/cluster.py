@@ -31,7 +31,7 @@ from kafkalite.partitions.table import PartitionTable
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ONE_UUID, uuid_to_text
 from kafkalite.shares.coordinator import ShareCoordinator
-from kafkalite.shares.table import SharePartitionTable
+from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.transactions.intents import WriteMarkers
 
@@ -92,7 +92,7 @@ class Cluster:
         try:
             self.metadata.start(dict.fromkeys(node_ids, rack))
         except UnreadableLogError:
-            directory.restore_marker()
+            directory.restore_clean_shutdown_marker()
             raise
         image = self.metadata.image
         self.partitions.open(image)
@@ -177,7 +177,7 @@ class Cluster:
             config=self.config,
             metadata=self.metadata,
             open_log=lambda index: open_coordinator_log(self.partitions, SHARE_STATE_TOPIC, index),
-            log_of=lambda index: self.partitions.logs()[SHARE_STATE_TOPIC, index],
+            prunable_log=lambda index: self.partitions.logs()[SHARE_STATE_TOPIC, index],
             history=self.history,
         )
 
@@ -187,7 +187,7 @@ class Cluster:
             clock=self.clock,
             config=self.config,
             metadata=self.metadata,
-            draw_producer_id=lambda: producer_ids.draw(node_id, lambda: allocate(node_id)),
+            generate_producer_id=lambda: producer_ids.draw(node_id, lambda: allocate(node_id)),
             open_log=lambda index: open_coordinator_log(
                 self.partitions, TRANSACTION_STATE_TOPIC, index
             ),

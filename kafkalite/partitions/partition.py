@@ -28,7 +28,7 @@ from kafkalite.storage.timestamps import (
     offset_for_timestamp,
     offset_of_max_timestamp,
 )
-from kafkalite.storage.validation import prepare
+from kafkalite.storage.validation import validate_and_convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -210,7 +210,7 @@ class Partition:
         """
         log = self.log
         pauses = turns.pause_count
-        batches = prepare((batch,), log.config, now_ms=now_ms, partition=self.name)
+        batches = validate_and_convert((batch,), log.config, now_ms=now_ms, partition=self.name)
         if turns.pause_count != pauses and verifier is not None:
             is_verified = verifier.verify_again(self, batch)
         if batch.producer_id > NO_PRODUCER_ID:

@@ -138,7 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.session.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Serve received bytes, or queue the connection if it has sent much before."""
+        """Serve received bytes; queue the connection if it has sent much and others wait."""
         scheduler, session = self._context.scheduler, self.session
         try:
             session.buffer_updated(nbytes)
@@ -155,7 +155,10 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(error)
 
     def eof_received(self) -> None:
-        """Close: in Kafka, too, a client that stops sending has disconnected."""
+        """Return None, so that asyncio closes the transport.
+
+        In Kafka, too, a client that stops sending has disconnected.
+        """
 
     def pause_writing(self) -> None:
         """Serve no further requests while the client does not read."""
@@ -181,14 +184,14 @@ class Connection(asyncio.BufferedProtocol):
         if worker is not None:
             self._context.scheduler.end(worker)
         if self._is_waiting_for_memory:
-            self._context.memory.leave(self)
+            self._context.memory_queue.remove(self)
         self.session.close()
         self._context.admission.remove(self)
         for close in self._call.on_close.values():
             close()
 
     def close(self, reason: str | None = None, level: Level = Level.WARNING) -> None:
-        """Close when the answers made so far are sent; a `reason` is logged."""
+        """Close after the answers written before are sent; a `reason` is logged."""
         transport = self.transport
         if transport.is_closing():
             return
@@ -235,7 +238,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._worker is None:
             self._take_turn()
         elif not self.transport.is_closing():
-            self._run(self._worker)
+            self._run_worker(self._worker)
 
     def _take_turn(self) -> None:
         """Serve the next requests, unless a queued or running turn will serve them anyway."""
@@ -248,8 +251,8 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - an exception must end this connection only
             self._fail(error)
 
-    def _run(self, worker: Worker | None) -> None:
-        """Let a worker serve: a new one, or the paused one."""
+    def _run_worker(self, worker: Worker | None) -> None:
+        """Let a worker serve for one turn: the paused `worker`, or a new one."""
         scheduler = self._context.scheduler
         if worker is None:
             worker = scheduler.run(self._serve_in_worker, self)
@@ -257,7 +260,7 @@ class Connection(asyncio.BufferedProtocol):
             worker = scheduler.resume(worker, self)
         self._worker = worker
         if worker is not None:
-            # Answers made so far are sent later: the worker may be building one of them.
+            # The existing answers are sent later: the worker may be building one of them.
             self.session.pin()
             self._is_queued = self._is_busy = True
             self._update_reading()
@@ -266,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
         if error is None:
             try:
                 self._deliver()
-            except Exception as delivery_error:  # noqa: BLE001 - as below
+            except Exception as delivery_error:  # noqa: BLE001 - it must end this connection only
                 error = delivery_error
         if error is not None:
             self._fail(error)
@@ -299,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(session.violation)
             return
         if session.needs_worker and self._worker is None and not self._is_queued:
-            self._run(None)
+            self._run_worker(None)
             return
         if not self._is_queued:
             self._is_busy = session.is_interrupted
@@ -319,7 +322,7 @@ class Connection(asyncio.BufferedProtocol):
     def _wait_for_memory(self) -> None:
         if not self._is_waiting_for_memory:
             self._is_waiting_for_memory = True
-            self._context.memory.wait(self)
+            self._context.memory_queue.enqueue(self)
 
     @property
     def incomplete_request_bytes(self) -> int:

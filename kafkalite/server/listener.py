@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafkalite.wire.session import SessionSettings
 
 BACKLOG = 4096
-"""The maximum length of the kernel's queue: a burst of clients must not cause dropped SYNs."""
+"""The maximum length of the kernel's queue, so large that it drops no SYN in a burst of clients."""
 
 _LOOPBACKS = ("127.0.0.1", "::1")
 _MAX_PORT_ATTEMPTS = 16
@@ -40,7 +40,7 @@ class ListenerContext(NamedTuple):
     admission: Admission
     session_settings: SessionSettings
     scheduler: Scheduler
-    memory: MemoryQueue
+    memory_queue: MemoryQueue
     log: Log
     warn_about_client: WarnAboutClient
     recording: Recording
@@ -50,17 +50,16 @@ class ListenerContext(NamedTuple):
 class Listener:
     """The sockets of one listener of one node: bound when created, accepting when started."""
 
-    __slots__ = ("_servers", "_sockets", "address", "bound", "name", "port")
+    __slots__ = ("_servers", "_sockets", "advertised_address", "bound_address", "name", "port")
 
-    def __init__(self, spec: ListenerSpec, node: int) -> None:
+    def __init__(self, spec: ListenerSpec, node_index: int) -> None:
         """Bind the address; raises AddressError if that is impossible."""
         self.name = spec.name
-        self._sockets = bind(spec.listen.with_port_offset(node))
+        self._sockets = bind(spec.listen_address.with_port_offset(node_index))
         self._servers: list[asyncio.Server] = []
         self.port: int = self._sockets[0].getsockname()[1]
-        self.bound = Address(spec.listen.host, self.port)
-        self.address = spec.advertised_address(self.port, node)
-        """The advertised address."""
+        self.bound_address = Address(spec.listen_address.host, self.port)
+        self.advertised_address = spec.advertised_address(self.port, node_index)
 
     async def start(self, loop: asyncio.AbstractEventLoop, context: ListenerContext) -> None:
         """Accept clients; `context` is given to their connections."""
@@ -69,16 +68,16 @@ class Listener:
             return context.recording.protocol_of(Connection(context))
 
         while self._sockets:
-            bound = self._sockets.pop()
-            server = await loop.create_server(new_protocol, sock=bound, backlog=BACKLOG)
+            bound_socket = self._sockets.pop()
+            server = await loop.create_server(new_protocol, sock=bound_socket, backlog=BACKLOG)
             self._servers.append(server)
 
     def stop(self) -> None:
         """Accept no further clients; connected ones remain."""
         for server in self._servers:
             server.close()
-        for bound in self._sockets:
-            bound.close()
+        for bound_socket in self._sockets:
+            bound_socket.close()
         self._servers.clear()
         self._sockets.clear()
 
@@ -100,7 +99,7 @@ def bind(address: Address) -> list[socket.socket]:
 
 def _bind_all(address: Address) -> list[socket.socket]:
     hosts = _LOOPBACKS if address.host == "localhost" else (address.host,)
-    bound: list[socket.socket] = []
+    bound_sockets: list[socket.socket] = []
     port = address.port
     try:
         for host in hosts:
@@ -110,13 +109,13 @@ def _bind_all(address: Address) -> list[socket.socket]:
                 if error.errno in _UNAVAILABLE_FAMILY and host != hosts[0]:
                     continue
                 raise
-            bound.append(bound_socket)
+            bound_sockets.append(bound_socket)
             port = bound_socket.getsockname()[1]
     except OSError:
-        for bound_socket in bound:
+        for bound_socket in bound_sockets:
             bound_socket.close()
         raise
-    return bound
+    return bound_sockets
 
 
 def _bind_socket(host: str, port: int) -> socket.socket:

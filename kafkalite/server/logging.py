@@ -46,7 +46,7 @@ class Level(IntEnum):
 
 
 _ALL_LEVELS = 0
-"""The level for structlog, which filters nothing: `Log` filters, so that its level can change."""
+"""structlog writes all lines: `Log` filters them, because its level can change."""
 
 STYLES = ("console", "json")
 
@@ -130,7 +130,7 @@ def log_requests(log: Log, serve: Serve) -> Serve:
 
     A request that is not answered immediately has a second line when it is answered.
     """
-    from kafkalite.server.answers import error_names  # noqa: PLC0415 - rarely used
+    from kafkalite.server.answer_errors import error_names  # noqa: PLC0415 - rarely used
 
     def serve_and_log(
         call: Call, buffer: bytearray, start: int, end: int, out: Pieces
@@ -169,20 +169,20 @@ def log_requests(log: Log, serve: Serve) -> Serve:
     return serve_and_log
 
 
-_FAILURE_BEGAN = {
+_FAILURE_BEGAN_TEXTS = {
     DiskProblem.REFUSED: "the disk refuses to read or write",
     DiskProblem.DAMAGED: "a file is damaged",
     DiskProblem.MISSING: "a file in use is missing, and its log accepts no more records",
 }
-_FAILURE_ENDED = {
+_FAILURE_ENDED_TEXTS = {
     DiskProblem.REFUSED: "the disk reads and writes again",
     DiskProblem.DAMAGED: "a file is not damaged any more",
     DiskProblem.MISSING: "a missing file is back",
 }
 
 
-class DiskLog:
-    """Writes problems that DiskHealth reports to the log of the broker."""
+class DiskFailureLog:
+    """Logs when disk failures begin and end."""
 
     __slots__ = ("_log",)
 
@@ -190,9 +190,13 @@ class DiskLog:
         self._log = log
 
     def failure_began(self, failure: DiskFailure) -> None:
-        """Log the beginning of a problem, with its path and reason."""
-        self._log.warning(_FAILURE_BEGAN[failure.problem], path=failure.path, reason=failure.reason)
+        """Log the beginning of a failure, with its path and reason."""
+        self._log.warning(
+            _FAILURE_BEGAN_TEXTS[failure.problem], path=failure.path, reason=failure.reason
+        )
 
     def failure_ended(self, failure: DiskFailure) -> None:
-        """Log the end of a problem, at the same level as its beginning."""
-        self._log.warning(_FAILURE_ENDED[failure.problem], path=failure.path, reason=failure.reason)
+        """Log the end of a failure, at the same level as its beginning."""
+        self._log.warning(
+            _FAILURE_ENDED_TEXTS[failure.problem], path=failure.path, reason=failure.reason
+        )

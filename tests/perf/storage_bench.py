@@ -19,7 +19,7 @@ from kafkalite.ports.files import OsFiles
 from kafkalite.storage.batch import Producer, build_batch, split_batches
 from kafkalite.storage.log import Log
 from kafkalite.storage.record_format import NewRecord
-from kafkalite.storage.validation import prepare
+from kafkalite.storage.validation import validate_and_convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,9 @@ class Bench:
 
     def append(self, buffer: bytearray) -> None:
         """Do everything the broker does with a produced batch."""
-        batches = prepare(split_batches(buffer), self.config, now_ms=2**41, partition="t-0")
+        batches = validate_and_convert(
+            split_batches(buffer), self.config, now_ms=2**41, partition="t-0"
+        )
         batches[0].base_sequence = self.sequence if batches[0].producer_id >= 0 else -1
         if batches[0].producer_id >= 0:
             self.sequence += 1

@@ -182,7 +182,7 @@ def _fetch(
     builder: _ResponseBuilder,
 ) -> ShareFetchResponse | Waiting[ShareFetchResponse]:
     node = call.node
-    requested, refused = locate(call, session.names)
+    requested, refused = locate(call, session.topic_names)
     rows: Rows = {
         partition: PartitionData(partition_index=partition.index, error_code=code)
         for partition, code in refused.items()

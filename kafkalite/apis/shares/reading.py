@@ -76,12 +76,12 @@ class RequestedSharePartition(NamedTuple):
         log, node = self.log, call.node
         if log.leader != node.id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        share = node.share_partitions.begin(
+        share = node.share_partitions.get_or_load(
             ShareKey(group_id, *self.partition),
             name=log.name,
             leader_epoch=log.leader_epoch,
             store=node.share_persister,
-            choose_start=lambda: _initial_offset(node, group_id, log),
+            choose_start_offset=lambda: _initial_offset(node, group_id, log),
         )
         return chain(share, lambda found: LocatedSharePartition(self.partition, log, found))
 

@@ -72,7 +72,7 @@ class GroupWire:
             clock=self.clock,
             config=broker,
             metadata=self.metadata,
-            draw_producer_id=lambda: 0,
+            generate_producer_id=lambda: 0,
             open_log=lambda _: MemoryCoordinatorLog(),
             history=self.history,
         )

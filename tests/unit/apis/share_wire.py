@@ -95,7 +95,7 @@ class ShareWire:
             self._directory.close(self.cluster.partitions.logs())
         else:
             self.cluster.share_partitions.stop()
-            self._directory.abandon()
+            self._directory.release_lock()
         self.calls.clear()
         self.cluster = self._cluster()
 

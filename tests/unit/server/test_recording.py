@@ -11,7 +11,7 @@ from kafkalite.server.recording import Recording
 from kafkalite.traffic.model import Endpoint
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES
 from kafkalite.wire.session import BURST_BYTES
-from tests.unit.server.test_connection import FakeTransport, ListeningNode, send, settle
+from tests.unit.server.test_connection import FakeTransport, ListeningNode, run_callbacks, send
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ async def test_all_traffic_is_recorded() -> None:
 async def test_the_end_of_a_connection_is_recorded() -> None:
     tap, client = connected()
     send(client, b"bad")
-    await settle()
+    await run_callbacks()
     assert client.closed
     assert tap.is_closed
     assert tap.received_bytes == b"\0\0\0\3bad"
@@ -161,7 +161,7 @@ async def test_a_request_in_progress_at_the_start_is_not_recorded() -> None:
     recording.start(cast("Recorder", tap), node.admission)
     send(client, b"one")
     node.pending[b"later"].resolve(b"at last")
-    await settle()
+    await run_callbacks()
     assert b"".join(client.writes) == b"at lastone"
     assert tap.ends == {}
     send(client, b"two")
@@ -176,11 +176,11 @@ async def test_a_pending_answer_is_sent_after_the_recording_stops() -> None:
     send(client, b"later")
     recording.stop()
     node.pending[b"later"].resolve(b"at last")
-    await settle()
+    await run_callbacks()
     assert client.writes == [b"at last"]
     assert tap.sent_bytes == b""
     client.close()
-    await settle()
+    await run_callbacks()
     assert list(node.admission) == []
 
 
