@@ -12,7 +12,7 @@ from kafkalite.ports import turns
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.protocol.long_messages import JoinedPieces, bounded, pausing
+from kafkalite.protocol.long_messages import JoinedPieces, bounded_variant, pausing_variant
 from kafkalite.wire.headers import (
     API_VERSIONS_FLEXIBLE_FROM,
     CORRELATION_START,
@@ -95,14 +95,14 @@ class Route:
         if self.bounded is None:
             if not self.is_bounded:
                 raise turns.NeedsWorkerError
-            self.bounded = replace(self, parse=bounded(self.parse))
+            self.bounded = replace(self, parse=bounded_variant(self.parse))
         return self.bounded
 
     def in_steps(self) -> Route:
         """Return the route that pauses while it parses and builds long messages."""
         if self.pausing is None:
             self.pausing = replace(
-                self, parse=pausing(self.parse), build=_joining(pausing(self.build))
+                self, parse=pausing_variant(self.parse), build=_joining(pausing_variant(self.build))
             )
             self.pausing.pausing = self.pausing
         return self.pausing

@@ -26,17 +26,17 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import (
     ROWS,
     AnsweringNode,
-    Changes,
+    ChangedState,
     Entity,
     Fields,
     Resource,
     Row,
     TopicPartition,
     endpoints,
+    entities_in_request,
+    entities_in_response,
     error_codes,
     keys_where,
-    named,
-    named_in_response,
     row,
     values_at,
 )
@@ -115,7 +115,7 @@ def problems(key: ApiKey, entry: Row) -> Iterator[str]:
         there = [path for path in answered if path.endswith(ending)]
         if places.split() != there:
             yield f"{ending}: {places.split()} instead of {there}"
-    yield from (f"invents {place}" for place in entry.invents.values() if place not in answered)
+    yield from (f"generates {place}" for place in entry.generates.values() if place not in answered)
     hosts = entry.endpoints.split()
     if not {*hosts, *(each.replace("host", "port") for each in hosts)} <= answered.keys():
         yield f"no endpoints at {hosts}"
@@ -174,8 +174,8 @@ def filled(spec: MessageSpec) -> Any:  # noqa: ANN401 - a message of any API
 @pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
 def test_places_of_a_row_are_read_from_messages(key: ApiKey) -> None:
     for direction, fields, read in (
-        ("request", row(key).request, named),
-        ("response", row(key).response, named_in_response),
+        ("request", row(key).request, entities_in_request),
+        ("response", row(key).response, entities_in_response),
     ):
         spec = spec_of(key, direction)
         message = filled(spec)
@@ -205,11 +205,11 @@ def test_entities_of_a_commit() -> None:
     ]
     request = OffsetCommitRequest(group_id="g", member_id="", topics=topics)
     key = ApiKey.OFFSET_COMMIT
-    assert list(named(key, Entity.GROUP, request)) == ["g"]
-    assert list(named(key, Entity.MEMBER, request)) == []
-    assert list(named(key, Entity.TOPIC, request)) == ["orders"]
-    assert list(named(key, Entity.TOPIC_ID, request)) == [b"i" * 16]
-    assert list(named(key, Entity.PARTITION, request)) == [
+    assert list(entities_in_request(key, Entity.GROUP, request)) == ["g"]
+    assert list(entities_in_request(key, Entity.MEMBER, request)) == []
+    assert list(entities_in_request(key, Entity.TOPIC, request)) == ["orders"]
+    assert list(entities_in_request(key, Entity.TOPIC_ID, request)) == [b"i" * 16]
+    assert list(entities_in_request(key, Entity.PARTITION, request)) == [
         TopicPartition("orders", 3),
         TopicPartition("orders", 1),
         TopicPartition(b"i" * 16, 3),
@@ -220,25 +220,25 @@ def test_entities_of_a_commit() -> None:
         topics=[OffsetCommitResponse.OffsetCommitResponseTopic(name="t", partitions=[partition])]
     )
     assert list(error_codes(key, response)) == [16]
-    assert list(named_in_response(key, Entity.PARTITION, response)) == [TopicPartition("t", 1)]
+    assert list(entities_in_response(key, Entity.PARTITION, response)) == [TopicPartition("t", 1)]
 
 
 def test_condition_distinguishes_groups_and_transactional_ids() -> None:
     key = ApiKey.FIND_COORDINATOR
     group = FindCoordinatorRequest(key="g", key_type=0)
     several = FindCoordinatorRequest(coordinator_keys=["a", "b"], key_type=1)
-    assert list(named(key, Entity.GROUP, group)) == ["g"]
-    assert list(named(key, Entity.TRANSACTIONAL_ID, group)) == []
-    assert list(named(key, Entity.TRANSACTIONAL_ID, several)) == ["a", "b"]
+    assert list(entities_in_request(key, Entity.GROUP, group)) == ["g"]
+    assert list(entities_in_request(key, Entity.TRANSACTIONAL_ID, group)) == []
+    assert list(entities_in_request(key, Entity.TRANSACTIONAL_ID, several)) == ["a", "b"]
     resources = [
         IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=kind, resource_name=name)
         for kind, name in ((2, "orders"), (4, "1"), (32, "g"))
     ]
     request = IncrementalAlterConfigsRequest(resources=resources)
     key = ApiKey.INCREMENTAL_ALTER_CONFIGS
-    assert list(named(key, Entity.TOPIC, request)) == ["orders"]
-    assert list(named(key, Entity.GROUP, request)) == ["g"]
-    assert list(named(key, Entity.CONFIG_RESOURCE, request)) == ["orders", "1", "g"]
+    assert list(entities_in_request(key, Entity.TOPIC, request)) == ["orders"]
+    assert list(entities_in_request(key, Entity.GROUP, request)) == ["g"]
+    assert list(entities_in_request(key, Entity.CONFIG_RESOURCE, request)) == ["orders", "1", "g"]
 
 
 def test_endpoints_have_node_ids() -> None:
@@ -261,19 +261,19 @@ def test_places_of_all_versions_are_read() -> None:
     )
     new = AddPartitionsToTxnRequest(transactions=[transaction])
     for request in (old, new):
-        assert list(named(key, Entity.TRANSACTIONAL_ID, request)) == ["x"]
-        assert list(named(key, Entity.PARTITION, request)) == [("t", 0), ("t", 2)]
+        assert list(entities_in_request(key, Entity.TRANSACTIONAL_ID, request)) == ["x"]
+        assert list(entities_in_request(key, Entity.PARTITION, request)) == [("t", 0), ("t", 2)]
 
 
 def test_empty_names_are_left_out() -> None:
-    assert list(named(ApiKey.FETCH, Entity.BROKER, FetchRequest())) == []
-    assert list(named(ApiKey.FETCH, Entity.BROKER, FetchRequest(replica_id=2))) == [2]
-    assert list(named_in_response(ApiKey.JOIN_GROUP, Entity.MEMBER, JoinGroupResponse())) == []
+    assert list(entities_in_request(ApiKey.FETCH, Entity.BROKER, FetchRequest())) == []
+    assert list(entities_in_request(ApiKey.FETCH, Entity.BROKER, FetchRequest(replica_id=2))) == [2]
+    assert list(entities_in_response(ApiKey.JOIN_GROUP, Entity.MEMBER, JoinGroupResponse())) == []
     assert list(values_at(WriteTxnMarkersRequest(), "markers.topics.name")) == []
 
 
 def test_rows_are_selected_by_a_condition() -> None:
-    assert keys_where(lambda entry: entry.changes is Changes.RECORDS) == {
+    assert keys_where(lambda entry: entry.changes is ChangedState.RECORDS) == {
         ApiKey.PRODUCE,
         ApiKey.DELETE_RECORDS,
     }

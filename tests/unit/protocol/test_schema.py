@@ -5,12 +5,12 @@ from construct import Int32sb
 
 from kafkalite.protocol.primitives import KafkaArray, KafkaBytes, KafkaString, KafkaStruct
 from kafkalite.protocol.schema import (
-    FRESH,
+    NEW_STRUCT,
     default_of,
     is_struct,
+    may_be_none,
     message_tree,
     module_of,
-    nullable_somewhere,
 )
 from kafkalite.protocol.spec import FieldSpec, MessageSpec, load_spec, parse_spec
 from kafkalite.protocol.uuids import ZERO_UUID
@@ -81,7 +81,7 @@ def test_a_tagged_field_is_behind_its_tag(spec: MessageSpec) -> None:
     assert message_tree(spec, 1).shape.absent["late"] is None
     tagged = message_tree(spec, 2).shape.tagged[4]
     assert (tagged.attribute, tagged.default) == ("late", None)
-    assert tagged.subcon.shape.behind_tag
+    assert tagged.subcon.shape.is_tagged
 
 
 def test_unknown_version_is_refused(spec: MessageSpec) -> None:
@@ -107,9 +107,9 @@ def field(text: str) -> FieldSpec:
         ("A: uuid 0+", ZERO_UUID),
         ("A: []int32 0+", []),
         ("A: []int32 0+ nullable 0+ = null", None),
-        ("A: B 0+\n  C: int8 0+", FRESH),
+        ("A: B 0+\n  C: int8 0+", NEW_STRUCT),
         ("A: B 0+ tag 0 0+\n  C: int8 0+", None),
-        ("A: B 0+ nullable 0+ tag 0 0+\n  C: int8 0+", FRESH),
+        ("A: B 0+ nullable 0+ tag 0 0+\n  C: int8 0+", NEW_STRUCT),
         ("A: B 0+ nullable 0+ = null\n  C: int8 0+", None),
     ],
 )
@@ -119,10 +119,10 @@ def test_defaults(text: str, default: object) -> None:
 
 def test_what_may_be_none() -> None:
     versions = Versions(0, 3)
-    assert nullable_somewhere(field("A: string 0+ nullable 2+"), versions)
-    assert nullable_somewhere(field("A: B 0+ tag 0 0+\n  C: int8 0+"), versions)
-    assert not nullable_somewhere(field("A: string 0+ nullable 4+"), versions)
-    assert not nullable_somewhere(field("A: B 0+\n  C: int8 0+"), versions)
+    assert may_be_none(field("A: string 0+ nullable 2+"), versions)
+    assert may_be_none(field("A: B 0+ tag 0 0+\n  C: int8 0+"), versions)
+    assert not may_be_none(field("A: string 0+ nullable 4+"), versions)
+    assert not may_be_none(field("A: B 0+\n  C: int8 0+"), versions)
 
 
 def test_what_is_one_struct() -> None:
