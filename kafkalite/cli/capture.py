@@ -10,7 +10,7 @@ from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.output import USAGE_STATUS, end
 from kafkalite.cli.recording import recorder_from
 from kafkalite.cli.streams import open_closed_streams, say
-from kafkalite.config.options import LOGGING, RECORDING_DETAILS
+from kafkalite.config.options import LOGGING_OPTIONS, RECORDING_OPTIONS
 from kafkalite.ports.clock import AdjustableClock
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def add_capture(parser: ArgumentParser) -> None:
     )
     _add_addresses(parser)
     _add_tls(parser)
-    add_broker_options(parser, RECORDING_DETAILS)
+    add_broker_options(parser, RECORDING_OPTIONS)
     _add_limits_and_logging(parser)
 
 
@@ -96,7 +96,7 @@ def _add_limits_and_logging(parser: ArgumentParser) -> None:
         help="close the connection of a client that sends a longer request, as brokers do with "
         "socket.request.max.bytes [%(default)s]",
     )
-    add_broker_options(parser, LOGGING)
+    add_broker_options(parser, LOGGING_OPTIONS)
 
 
 def capture(arguments: Namespace) -> None:

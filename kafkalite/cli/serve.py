@@ -10,7 +10,7 @@ from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, complain, end, end_at_once
 from kafkalite.cli.recording import recorder_from
 from kafkalite.cli.streams import open_closed_streams, say
-from kafkalite.config.options import MATCH, ON_MISS, OPTIONS, RECORDING_DETAILS
+from kafkalite.config.options import MATCH, ON_MISS, OPTIONS, RECORDING_OPTIONS
 from kafkalite.ports.clock import AdjustableClock
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _recording(arguments: Namespace, log: Log) -> Callable[[Callable[[], int]], 
     from kafkalite.server.settings import SettingsError  # noqa: PLC0415 - `--help` needs no broker
 
     if arguments.capture is None:
-        for option in RECORDING_DETAILS:
+        for option in RECORDING_OPTIONS:
             value = getattr(arguments, option.dest)
             if value is not None and value is not False:  # 0 is a value, and equals False
                 raise SettingsError(f"{option.flag} needs --capture, which says where to record")

@@ -114,7 +114,7 @@ def _answer(
         try:
             found = search()
         except OSError as error:
-            return _refused(index, partition.read_failed(error, search))
+            return _refused(index, partition.report_read_failure(error, search))
     except KafkaError as error:
         return _refused(index, error.code)
     return ListOffsetsResponse.ListOffsetsPartitionResponse(

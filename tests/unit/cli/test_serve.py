@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from kafkalite import __version__
 from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.serve import describe_stand_in, prepared_from
-from kafkalite.config.options import STAND_IN
+from kafkalite.config.options import STAND_IN_OPTIONS
 from kafkalite.server.logging import Log
 from kafkalite.server.settings import SettingsError
 from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
@@ -384,7 +384,7 @@ def test_help_lists_the_options() -> None:
 
 def asked(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_broker_options(parser, STAND_IN)
+    add_broker_options(parser, STAND_IN_OPTIONS)
     return parser.parse_args(arguments)
 
 

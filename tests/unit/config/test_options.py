@@ -16,10 +16,10 @@ from kafkalite.config.options import (
     LOG_LEVEL,
     OPTIONS,
     PORT,
-    PREFIX,
     ROTATE_BYTES,
     ROTATE_SECONDS,
     SNAP_RECORDS,
+    VARIABLE_PREFIX,
     Option,
 )
 from kafkalite.server.logging import Level
@@ -46,7 +46,9 @@ def test_names_are_unique() -> None:
 
 def test_every_variable_has_the_prefix() -> None:
     assert all(
-        option.variable.name.startswith(PREFIX) for option in OPTIONS if option.variable is not None
+        option.variable.name.startswith(VARIABLE_PREFIX)
+        for option in OPTIONS
+        if option.variable is not None
     )
 
 
