@@ -1,4 +1,4 @@
-"""Creates the recording that a command's options ask for."""
+"""Creates the recorder that the options of a command define."""
 
 from __future__ import annotations
 

@@ -126,13 +126,13 @@ def test_closed_output_ends_the_command(capture: str, monkeypatch: pytest.Monkey
     os.close(reads)
     printed: list[str] = []
 
-    def line(decoded: exchange_text.Decoded) -> str:
+    def exchange_line(decoded: exchange_text.DecodedExchange) -> str:
         printed.append(decoded.exchange.client_id or "")
         return "a line\n"
 
     with os.fdopen(writes, "w") as closed_pipe:
         monkeypatch.setattr("sys.stdout", closed_pipe)
-        monkeypatch.setattr(exchange_text, "line", line)
+        monkeypatch.setattr(exchange_text, "exchange_line", exchange_line)
         main(["show", capture])
     assert printed == ["tester"]
 
@@ -173,7 +173,7 @@ def test_interrupt_prints_no_traceback(
     def interrupted(_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(exchange_text, "line", interrupted)
+    monkeypatch.setattr(exchange_text, "exchange_line", interrupted)
     with pytest.raises(SystemExit) as ended:
         main(["show", capture])
     assert ended.value.code == 130
