@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def named(name: str) -> Option:
+def option_named(name: str) -> Option:
     (option,) = (each for each in OPTIONS if each.name == name)
     return option
 
@@ -97,7 +97,7 @@ def _parsed_default(option: Option) -> object:
     ],
 )
 def test_choices_are_those_of_the_code(name: str, words: Iterable[str]) -> None:
-    assert set(named(name).choices) == {str(word) for word in words}
+    assert set(option_named(name).choices) == {str(word) for word in words}
 
 
 @pytest.mark.parametrize(

@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.spec import FieldSpec, MessageSpec
 
-_ANNOTATED = {
+_ENTITY_OF_SPEC_ENTITY = {
     "groupId": "group",
     "topicName": "topic",
     "transactionalId": "transactional_id",
     "brokerId": "broker",
     "producerId": "producer_id",
 }
-_NAMED = {
+_ENTITY_OF_FIELD_NAME = {
     "group_id": "group",
     "member_id": "member",
     "group_instance_id": "instance",
@@ -70,10 +70,10 @@ def spec_of(key: ApiKey, direction: str) -> MessageSpec:
     return load_spec("apis", f"{snake_case(codec.api_name(key))}_{direction}")
 
 
-def leaves(spec: MessageSpec) -> dict[str, FieldSpec]:
+def fields_by_path(spec: MessageSpec) -> dict[str, FieldSpec]:
     """Return every field of a message by its path, structs included."""
 
-    def below(fields: Sequence[FieldSpec], prefix: str) -> Iterator[tuple[str, FieldSpec]]:
+    def fields_below(fields: Sequence[FieldSpec], prefix: str) -> Iterator[tuple[str, FieldSpec]]:
         for field in fields:
             if field.versions.overlap(spec.versions) is None:
                 continue
@@ -81,9 +81,9 @@ def leaves(spec: MessageSpec) -> dict[str, FieldSpec]:
             yield path, field
             struct = spec.structs.get(field.type)
             if struct is not None:
-                yield from below(struct.fields, f"{path}.")
+                yield from fields_below(struct.fields, f"{path}.")
 
-    return dict(below(spec.fields, ""))
+    return dict(fields_below(spec.fields, ""))
 
 
 def field_problems(fields: Fields, there: dict[str, FieldSpec]) -> Iterator[str]:
@@ -96,7 +96,7 @@ def field_problems(fields: Fields, there: dict[str, FieldSpec]) -> Iterator[str]
                 yield f"there is no {place} for {name}"
     for path, field in there.items():
         last = path.rpartition(".")[2]
-        name = _ANNOTATED.get(field.entity or "") or _NAMED.get(last, "")
+        name = _ENTITY_OF_SPEC_ENTITY.get(field.entity or "") or _ENTITY_OF_FIELD_NAME.get(last, "")
         if field.type == "records":
             name = "records"
         if last in _SECRET_NAMES:
@@ -108,8 +108,8 @@ def field_problems(fields: Fields, there: dict[str, FieldSpec]) -> Iterator[str]
 
 def problems(key: ApiKey, entry: Row) -> Iterator[str]:
     """Yield the differences between a row and its API's schema."""
-    answered = leaves(spec_of(key, "response"))
-    yield from field_problems(entry.request, leaves(spec_of(key, "request")))
+    answered = fields_by_path(spec_of(key, "response"))
+    yield from field_problems(entry.request, fields_by_path(spec_of(key, "request")))
     yield from field_problems(entry.response, answered)
     for ending, places in (("error_code", entry.errors), ("error_message", entry.messages)):
         there = [path for path in answered if path.endswith(ending)]
@@ -151,7 +151,7 @@ def test_wrong_row_is_detected() -> None:
     ]
 
 
-def filled(spec: MessageSpec) -> Any:  # noqa: ANN401 - a message of any API
+def filled_message(spec: MessageSpec) -> Any:  # noqa: ANN401 - a message of any API
     """Return a message with one row in every list, and a value in every field."""
     module = import_module(module_of(spec))
     values = {"string": "x", "bool": True, "uuid": bytes(15) + b"\1", "bytes": b"x", "records": b""}
@@ -178,7 +178,7 @@ def test_places_of_a_row_are_read_from_messages(key: ApiKey) -> None:
         ("response", row(key).response, entities_in_response),
     ):
         spec = spec_of(key, direction)
-        message = filled(spec)
+        message = filled_message(spec)
         for entity in Entity:
             places = [each.partition("?") for each in getattr(fields, entity.value).split()]
             found = list(read(key, entity, message))
@@ -187,7 +187,7 @@ def test_places_of_a_row_are_read_from_messages(key: ApiKey) -> None:
             if entity is Entity.PARTITION:
                 assert all(each.topic for each in found)
                 assert {each.partition for each in found} <= {1}
-    codes = list(error_codes(key, filled(spec_of(key, "response"))))
+    codes = list(error_codes(key, filled_message(spec_of(key, "response"))))
     assert codes == [1] * len(row(key).errors.split())
 
 

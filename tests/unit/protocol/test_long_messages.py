@@ -81,9 +81,9 @@ def test_pausing_parser_refuses_damaged_bytes() -> None:
 def test_every_codec_has_a_pausing_one(key: int) -> None:
     version = codec.api_versions(key).highest
     for function in (codec.request_parser(key, version), codec.response_builder(key, version)):
-        twin = pausing_variant(function)
-        assert twin is not function
-        assert twin.__name__ == function.__name__
+        variant = pausing_variant(function)
+        assert variant is not function
+        assert variant.__name__ == function.__name__
 
 
 def test_function_without_source_is_unchanged() -> None:
@@ -105,13 +105,13 @@ def test_enough_pieces_are_joined() -> None:
     assert pieces == [b"abc", b"de"]
 
 
-def test_a_message_is_dissolved_in_steps() -> None:
+def test_a_message_is_freed_in_steps() -> None:
     response = DeleteGroupsResponse(results=[Result() for _ in range(3 * ELEMENTS_PER_PAUSE)])
     assert turns_taken(lambda: free_in_steps(response)) == 4
     assert response.results == []
 
 
-def test_shared_list_is_not_dissolved() -> None:
+def test_shared_list_is_not_freed() -> None:
     results = [Result() for _ in range(3 * ELEMENTS_PER_PAUSE)]
     free_in_steps(DeleteGroupsResponse(results=results))
     assert len(results) == 3 * ELEMENTS_PER_PAUSE

@@ -41,14 +41,14 @@ def spec() -> MessageSpec:
     return parse_spec(TEXT)
 
 
-def parts(spec: MessageSpec, version: int) -> dict[str, object]:
+def constructs_of(spec: MessageSpec, version: int) -> dict[str, object]:
     return {field.name: field.subcon for field in message_tree(spec, version).shape.fields}
 
 
 def test_version_has_its_fields(spec: MessageSpec) -> None:
-    assert list(parts(spec, 1)) == ["old", "name", "fixed", "raw", "rows"]
-    assert list(parts(spec, 2)) == ["name", "fixed", "raw", "rows"]
-    assert list(parts(spec, 3)) == ["name", "fixed", "raw", "rows", "maybe"]
+    assert list(constructs_of(spec, 1)) == ["old", "name", "fixed", "raw", "rows"]
+    assert list(constructs_of(spec, 2)) == ["name", "fixed", "raw", "rows"]
+    assert list(constructs_of(spec, 3)) == ["name", "fixed", "raw", "rows", "maybe"]
 
 
 def test_absent_fields_have_their_defaults(spec: MessageSpec) -> None:
@@ -57,7 +57,7 @@ def test_absent_fields_have_their_defaults(spec: MessageSpec) -> None:
 
 
 def test_lengths_are_compact_where_the_version_is_flexible(spec: MessageSpec) -> None:
-    before, after = parts(spec, 1), parts(spec, 3)
+    before, after = constructs_of(spec, 1), constructs_of(spec, 3)
     for name in ("name", "raw", "rows"):
         assert (before[name].compact, after[name].compact) == (False, True)  # type: ignore[attr-defined]
     fixed = after["fixed"]
@@ -66,7 +66,7 @@ def test_lengths_are_compact_where_the_version_is_flexible(spec: MessageSpec) ->
 
 
 def test_each_type_has_its_construct(spec: MessageSpec) -> None:
-    found = parts(spec, 3)
+    found = constructs_of(spec, 3)
     name, raw, rows = found["name"], found["raw"], found["rows"]
     assert isinstance(name, KafkaString)
     assert name.nullable
@@ -117,7 +117,7 @@ def test_defaults(text: str, default: object) -> None:
     assert default_of(field(text)) == default
 
 
-def test_what_may_be_none() -> None:
+def test_may_be_none() -> None:
     versions = Versions(0, 3)
     assert may_be_none(field("A: string 0+ nullable 2+"), versions)
     assert may_be_none(field("A: B 0+ tag 0 0+\n  C: int8 0+"), versions)
@@ -125,7 +125,7 @@ def test_what_may_be_none() -> None:
     assert not may_be_none(field("A: B 0+\n  C: int8 0+"), versions)
 
 
-def test_what_is_one_struct() -> None:
+def test_is_struct() -> None:
     assert is_struct(field("A: B 0+\n  C: int8 0+"))
     assert not is_struct(field("A: []B 0+\n  C: int8 0+"))
     assert not is_struct(field("A: int8 0+"))
