@@ -20,7 +20,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.config.options import ADVERTISE, LISTEN, OPTIONS, PREFIX, TOPIC
+from kafkalite.config.options import ADVERTISE, LISTEN, OPTIONS, TOPIC, VARIABLE_PREFIX
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
@@ -93,11 +93,13 @@ def find_misspelt_variables(environment: Mapping[str, str]) -> dict[str, str]:
     Other names with the same prefix are not reported: Kubernetes adds KAFKALITE_PORT and similar
     variables to every container of a namespace that has a service named kafkalite.
     """
-    known = {name.removeprefix(PREFIX): name for name in variables()}
+    known = {name.removeprefix(VARIABLE_PREFIX): name for name in variables()}
     suggestions = {}
     for name in environment:
-        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known:
-            matches = difflib.get_close_matches(name.removeprefix(PREFIX), known, n=1, cutoff=0.8)
+        if name.startswith(VARIABLE_PREFIX) and name.removeprefix(VARIABLE_PREFIX) not in known:
+            matches = difflib.get_close_matches(
+                name.removeprefix(VARIABLE_PREFIX), known, n=1, cutoff=0.8
+            )
             if matches:
                 suggestions[name] = known[matches[0]]
     return suggestions

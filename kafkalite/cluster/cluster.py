@@ -187,7 +187,7 @@ class Cluster:
             clock=self.clock,
             config=self.config,
             metadata=self.metadata,
-            generate_producer_id=lambda: producer_ids.draw(node_id, lambda: allocate(node_id)),
+            generate_producer_id=lambda: producer_ids.next_id(node_id, lambda: allocate(node_id)),
             open_log=lambda index: open_coordinator_log(
                 self.partitions, TRANSACTION_STATE_TOPIC, index
             ),

@@ -17,7 +17,7 @@ from kafkalite.gateway.refusals import REFUSED, report_refusal
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Entity, named, row
+from kafkalite.protocol.catalogue import Entity, entities_in_request, row
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.message import Message
@@ -285,7 +285,8 @@ class _FaultyHandler:
         """Yield the groups and transactional ids of a request, each once."""
         for kind, entity, attribute in _SUBJECTS:
             for subject in islice(
-                dict.fromkeys(named(self._key, entity, request)), _MAX_EVENTS_PER_REQUEST
+                dict.fromkeys(entities_in_request(self._key, entity, request)),
+                _MAX_EVENTS_PER_REQUEST,
             ):
                 yield kind, attribute, subject
 
@@ -366,10 +367,12 @@ def _selects(match: Match, key: ApiKey, call: Call, request: Message) -> bool:
         return False
     if match.node is not None and call.node.id != match.node:
         return False
-    if match.group is not None and match.group not in named(key, Entity.GROUP, request):
+    if match.group is not None and match.group not in entities_in_request(
+        key, Entity.GROUP, request
+    ):
         return False
     transactional_id = match.transactional_id
-    if transactional_id is not None and transactional_id not in named(
+    if transactional_id is not None and transactional_id not in entities_in_request(
         key, Entity.TRANSACTIONAL_ID, request
     ):
         return False
@@ -378,10 +381,10 @@ def _selects(match: Match, key: ApiKey, call: Call, request: Message) -> bool:
 
 def _topics(key: ApiKey, call: Call, request: Any) -> Iterator[str]:  # noqa: ANN401 - any request
     """Yield the names of the topics of a request, including those of its fetch session."""
-    yield from named(key, Entity.TOPIC, request)
+    yield from entities_in_request(key, Entity.TOPIC, request)
     node = call.node
     by_id = node.image.topics_by_id
-    topics = list(named(key, Entity.TOPIC_ID, request))
+    topics = list(entities_in_request(key, Entity.TOPIC_ID, request))
     if key is _FETCH and request.session_epoch > 0:
         topics += node.partitions.fetch_sessions(node.id).topics_of(request.session_id)
     elif key in _SHARE_SESSION_APIS and request.share_session_epoch > 0:

@@ -23,11 +23,11 @@ from kafkalite.gateway.route import create_route, unsupported_version_route
 from kafkalite.gateway.steps import DisconnectError, StepOrder
 from kafkalite.ports import turns
 from kafkalite.ports.waiting import Waiting, chain
-from kafkalite.protocol.api_names import not_served
+from kafkalite.protocol.api_names import not_served_message
 from kafkalite.protocol.codec import API_VERSIONS_KEY
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
-from kafkalite.protocol.long_messages import dissolve
+from kafkalite.protocol.long_messages import free_in_steps
 from kafkalite.wire.headers import (
     CORRELATION_END,
     CORRELATION_START,
@@ -238,8 +238,8 @@ class Gateway:
                 return PendingAnswer(answer, encode, flushed_bytes)
             size = self._encode(call, route, correlation_id, request, answer, out)
             if is_long:
-                dissolve(request)
-                dissolve(answer)
+                free_in_steps(request)
+                free_in_steps(answer)
             return flushed_bytes + size
         finally:
             call.may_pause = False
@@ -400,7 +400,7 @@ class Gateway:
         key, version = _to_int16(key_and_version >> 16), _to_int16(key_and_version & 0xFFFF)
         api = self._find_api(key)
         if api is None:
-            raise ProtocolViolation(not_served(key))
+            raise ProtocolViolation(not_served_message(key))
         if version not in api.versions:
             if key != API_VERSIONS_KEY:
                 raise ProtocolViolation(f"{api.name} v{version} is not served")

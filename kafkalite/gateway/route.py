@@ -12,7 +12,7 @@ from kafkalite.ports import turns
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.protocol.long_messages import JoinedPieces, bounded, pausing
+from kafkalite.protocol.long_messages import JoinedPieces, bounded_variant, pausing_variant
 from kafkalite.wire.headers import (
     API_VERSIONS_FLEXIBLE_FROM,
     CORRELATION_START,
@@ -95,14 +95,16 @@ class Route:
         if self.short_list_route is None:
             if not self.is_inline_with_short_lists:
                 raise turns.NeedsWorkerError
-            self.short_list_route = replace(self, parse=bounded(self.parse))
+            self.short_list_route = replace(self, parse=bounded_variant(self.parse))
         return self.short_list_route
 
     def for_long_messages(self) -> Route:
         """Return the route that pauses while it parses and builds long messages."""
         if self.long_message_route is None:
             self.long_message_route = replace(
-                self, parse=pausing(self.parse), build=_joined_builder(pausing(self.build))
+                self,
+                parse=pausing_variant(self.parse),
+                build=_joined_builder(pausing_variant(self.build)),
             )
             self.long_message_route.long_message_route = self.long_message_route
         return self.long_message_route

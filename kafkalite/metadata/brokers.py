@@ -1,4 +1,4 @@
-"""The nodes of the cluster: registered at each start, unregistered when a start omits them."""
+"""The nodes of the cluster. Each start registers its nodes and unregisters all others."""
 
 from __future__ import annotations
 

@@ -38,11 +38,12 @@ def plan_election(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic_name}-{index}"
         )
     preferred = partition.replicas[0]
-    is_elected = {
-        ElectionType.PREFERRED: partition.leader == preferred,
-        ElectionType.UNCLEAN: partition.leader != NO_LEADER,
-    }
-    if is_elected[kind]:
+    is_unneeded = (
+        partition.leader == preferred
+        if kind is ElectionType.PREFERRED
+        else partition.leader != NO_LEADER
+    )
+    if is_unneeded:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
     candidates = [node_id for node_id in partition.replicas if node_id in brokers.registered]
     if kind is ElectionType.PREFERRED and preferred not in partition.isr:

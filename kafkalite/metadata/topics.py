@@ -1,8 +1,8 @@
 """Topics and their partitions: creation, new partitions, deletion and leadership.
 
 Decisions read the state and return records; replay methods take one record that is already in the
-log. Partitions have one log on disk, independent of their replication factor. So every registered
-replica is in sync, and a replica is missing only if its node is not registered.
+log. Each partition has one log on disk, independent of its replication factor. So every
+replica on a registered node is in sync.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Topics:
         topic = TopicState(record.name, record.topic_id)
         self.by_id[topic.topic_id] = topic
         self.by_name[topic.name] = topic
-        self._changes.created.add(topic.topic_id)
+        self._changes.created_topic_ids.add(topic.topic_id)
 
     def replay_partition(self, record: PartitionRecord) -> None:
         """Apply one PartitionRecord."""
@@ -135,32 +135,32 @@ class Topics:
             replicas=tuple(record.replicas),
             isr=tuple(record.isr),
         )
-        self._changes.changed.add(topic.topic_id)
+        self._changes.changed_topic_ids.add(topic.topic_id)
 
     def replay_partition_change(self, record: PartitionChangeRecord) -> None:
         """Apply one PartitionChangeRecord; a new leader increases the leader epoch."""
         topic = self.by_id[record.topic_id]
         old = topic.partitions[record.partition_id]
-        keeps_leader = record.leader == UNCHANGED_LEADER
+        is_leader_unchanged = record.leader == UNCHANGED_LEADER
         topic.partitions[record.partition_id] = PartitionImage(
             index=old.index,
-            leader=old.leader if keeps_leader else record.leader,
-            leader_epoch=old.leader_epoch + (0 if keeps_leader else 1),
+            leader=old.leader if is_leader_unchanged else record.leader,
+            leader_epoch=old.leader_epoch + (0 if is_leader_unchanged else 1),
             partition_epoch=old.partition_epoch + 1,
             replicas=old.replicas if record.replicas is None else tuple(record.replicas),
             isr=old.isr if record.isr is None else tuple(record.isr),
         )
-        self._changes.changed.add(topic.topic_id)
+        self._changes.changed_topic_ids.add(topic.topic_id)
 
     def replay_remove_topic(self, record: RemoveTopicRecord) -> str:
         """Apply one RemoveTopicRecord; return the name of the removed topic."""
         topic = self.by_id.pop(record.topic_id)
         del self.by_name[topic.name]
-        self._changes.changed.discard(topic.topic_id)
-        if topic.topic_id in self._changes.created:
-            self._changes.created.discard(topic.topic_id)
+        self._changes.changed_topic_ids.discard(topic.topic_id)
+        if topic.topic_id in self._changes.created_topic_ids:
+            self._changes.created_topic_ids.discard(topic.topic_id)
         else:
-            self._changes.deleted.append(topic.image())
+            self._changes.deleted_topics.append(topic.image())
         return topic.name
 
     def images(self, topic_ids: Iterable[bytes]) -> tuple[TopicImage, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.turns import NeedsWorkerError
 from kafkalite.protocol import codec
-from kafkalite.protocol.long_messages import bounded
+from kafkalite.protocol.long_messages import bounded_variant
 from kafkalite.traffic.scalar import summary
 from kafkalite.traffic.scalar.messages import response_start, response_version
 from kafkalite.wire.frames import LENGTH_BYTES
@@ -36,7 +36,7 @@ def error_names(api_key: int, api_version: int, out: Pieces, size: int) -> str |
         version = response_version(frame, api_key, api_version)
         start = response_start(frame, api_key, version)
         parse = codec.response_parser(api_key, version)
-        response, _ = (bounded(parse) if size > _MAX_SEARCHED_BYTES else parse)(
+        response, _ = (bounded_variant(parse) if size > _MAX_SEARCHED_BYTES else parse)(
             frame, start, len(frame)
         )
     except NeedsWorkerError:

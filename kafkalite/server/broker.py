@@ -163,7 +163,7 @@ class Broker:
             settings.config, as_version=settings.as_version, defaults=settings.defaults
         )
         self._report_unused_settings()
-        config.log_levels.begin(self._log.level.kafka_name)
+        config.log_levels.set_initial_level(self._log.level.kafka_name)
         config.log_levels.subscribe(self._set_log_level)
         for index, node_id in enumerate(node_ids):
             listeners = self._listeners[node_id] = []

@@ -17,7 +17,7 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.api_names import known_api_name
-from kafkalite.protocol.catalogue import Entity, error_codes, named
+from kafkalite.protocol.catalogue import Entity, entities_in_request, error_codes
 from kafkalite.traffic.model import Direction
 from kafkalite.traffic.proxy.address_rewriting import ADDRESS_FIELDS
 from kafkalite.traffic.replay.comparison.known_differences import NOT_SERVED
@@ -67,7 +67,7 @@ def serve(request: Any) -> None:  # noqa: ANN401 - its class exists only in the 
 
 def audit(request: Any, refused: Any) -> None:  # noqa: ANN401 - as above
     """Record, route, compare and proxy the API."""
-    assert list(named(KEY, Entity.TOPIC, request)) == ["orders"]
+    assert list(entities_in_request(KEY, Entity.TOPIC, request)) == ["orders"]
     assert list(error_codes(KEY, refused)) == [16]
     assert codes_of_shape(shape_of(KEY, 0, Direction.RESPONSE), refused) == [16]
     assert REQUEST_LAYOUTS[KEY].routing_keys(request) == [RoutingKey(LeaderKind.GROUP, "g")]

@@ -32,7 +32,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.cli.output import put
+from kafkalite.cli.output import print_output
 from kafkalite.traffic.columnar.options import Options, Table
 from kafkalite.traffic.columnar.reading import read_file
 from kafkalite.traffic.spark import register
@@ -126,7 +126,7 @@ def on_cores(count: int) -> Iterator[None]:
 
 def print_line(line: str) -> None:
     """Print a line; raises SystemExit if stdout is closed."""
-    if not put(f"{line}\n"):
+    if not print_output(f"{line}\n"):
         sys.exit(0)
 
 

@@ -108,7 +108,7 @@ def test_a_full_disk_has_one_warning_at_its_beginning_and_one_at_its_end() -> No
     wire = Wire(DIRECTORY, files)
     wire.find("g", kind=0)
     assert wire.produce() == ErrorCode.NONE
-    files.fail_from(files.steps, refusals=10**6)
+    files.fail_from(files.steps, failing_steps=10**6)
     for _ in range(MANY):
         assert wire.produce(0) == ErrorCode.KAFKA_STORAGE_ERROR
         assert wire.produce(1) == ErrorCode.KAFKA_STORAGE_ERROR
@@ -131,7 +131,7 @@ def test_free_space_on_a_full_disk_is_detected_without_writes() -> None:
     files = FaultyFiles(MemoryFiles(), crash=False)
     wire = Wire(DIRECTORY, files)
     assert wire.produce() == ErrorCode.NONE
-    files.fail_from(files.steps, refusals=10**6)
+    files.fail_from(files.steps, failing_steps=10**6)
     assert wire.produce() == ErrorCode.KAFKA_STORAGE_ERROR
     health = wire.cluster.partitions.disk_health
     health.retry_all()

@@ -166,7 +166,7 @@ class _Fetch:
                 size = len(answer.records)
                 read_bytes += size
                 remaining_bytes = max(0, remaining_bytes - size)
-                if partition.is_behind(requested.fetch_offset):
+                if partition.is_before_active_segment(requested.fetch_offset):
                     # The read stopped at the end of a segment; the next segment has more data.
                     self.may_wait = False
             elif answer.diverging_epoch is not None:
@@ -286,7 +286,7 @@ class _Fetch:
         self, partition: Partition, requested: RequestedPartition, error: OSError
     ) -> ErrorCode:
         limit_offset = partition.limit_offset(committed=self._is_read_committed)
-        code = partition.read_failed(
+        code = partition.report_read_failure(
             error,
             lambda: partition.log.read(
                 requested.fetch_offset, max_bytes=1, limit_offset=limit_offset, at_least_one=True

@@ -116,7 +116,7 @@ def _list_partition_offset(
         try:
             found = search()
         except OSError as error:
-            return _partition_error(index, partition.read_failed(error, search))
+            return _partition_error(index, partition.report_read_failure(error, search))
     except KafkaError as error:
         return _partition_error(index, error.code)
     return ListOffsetsResponse.ListOffsetsPartitionResponse(

@@ -20,7 +20,7 @@ from kafkalite.gateway.refusals import report_refusal
 from kafkalite.partitions.produce_batches import (
     check_codec,
     is_first_batch_transactional,
-    parse_only_batch,
+    parse_single_batch,
 )
 from kafkalite.ports import turns
 from kafkalite.ports.turns import in_steps
@@ -163,7 +163,7 @@ def _parse_batches(
         partition_data = topic_data.partition_data
         for data in in_steps(partition_data) if may_pause else partition_data:
             try:
-                batch = parse_only_batch(data.records, allows_zstd=era.allows_zstd)
+                batch = parse_single_batch(data.records, allows_zstd=era.allows_zstd)
             except KafkaError as error:
                 if error.code is ErrorCode.CORRUPT_MESSAGE:
                     raise

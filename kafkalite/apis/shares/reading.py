@@ -200,7 +200,7 @@ class ShareReader:
 
     def _is_behind(self, read: _Read) -> bool:
         """Return whether there are more records in a later segment."""
-        return bool(read.records) and read.located.log.is_behind(read.offset)
+        return bool(read.records) and read.located.log.is_before_active_segment(read.offset)
 
     def _read(self) -> list[_Read]:
         """Read the partitions with records that the member may acquire."""
@@ -229,7 +229,7 @@ class ShareReader:
             read = partial(
                 self._read_batches, located, offset, max_bytes, at_least_one=at_least_one
             )
-            return _Read(located, offset, b"", located.log.read_failed(error, read))
+            return _Read(located, offset, b"", located.log.report_read_failure(error, read))
         return _Read(located, offset, records)
 
     def _read_batches(
@@ -258,7 +258,11 @@ class ShareReader:
             if records:
                 end_offset = split_batches(records)[-1].last_offset + 1
                 has_enough = end_offset > target_offset and len(records) >= self._min_bytes
-                if has_enough or end_offset >= limit_offset or located.log.is_behind(offset):
+                if (
+                    has_enough
+                    or end_offset >= limit_offset
+                    or located.log.is_before_active_segment(offset)
+                ):
                     return records
             size *= 4
 

@@ -57,7 +57,7 @@ def _init_idempotent(call: Call) -> InitProducerIdResponse:
     """Return a new producer id with epoch 0."""
     node = call.node
     node_id = node.id
-    producer_id = node.partitions.producer_ids.draw(
+    producer_id = node.partitions.producer_ids.next_id(
         node_id, lambda: node.cluster.metadata.allocate_producer_ids(node_id)
     )
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

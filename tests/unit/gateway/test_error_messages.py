@@ -21,7 +21,7 @@ from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRes
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
-from kafkalite.protocol.codec_helpers import LONGEST_STRING
+from kafkalite.protocol.codec_helpers import MAX_STRING_BYTES
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.message import Message
 from tests.unit.apis.cluster_wire import ClusterWire
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONG_TEXTS = (
-    "x" * LONGEST_STRING,
-    "€" * (LONGEST_STRING // 3),
-    "😀" * (LONGEST_STRING // 4),
+    "x" * MAX_STRING_BYTES,
+    "€" * (MAX_STRING_BYTES // 3),
+    "😀" * (MAX_STRING_BYTES // 4),
 )
 """The longest strings in a request, with one, three and four bytes per character."""
 
@@ -150,7 +150,7 @@ def test_a_refused_value_of_any_length_has_its_error_code(
 def test_a_truncated_message_fits_into_a_string_field(character: str) -> None:
     message = truncate_message(character * 40_000)
     assert message is not None
-    assert len(message.encode()) <= LONGEST_STRING
+    assert len(message.encode()) <= MAX_STRING_BYTES
 
 
 @pytest.mark.parametrize("message", [None, "", "x" * MAX_MESSAGE_CHARACTERS])
@@ -160,7 +160,7 @@ def test_a_shorter_message_is_unchanged(message: str | None) -> None:
 
 def test_only_messages_are_truncated() -> None:
     row = DeleteTopicsResponse.DeletableTopicResult
-    long = "x" * LONGEST_STRING
+    long = "x" * MAX_STRING_BYTES
     response = DeleteTopicsResponse(
         responses=[row(name=long, error_message="short"), row(name="t", error_message=long)]
     )

@@ -182,7 +182,7 @@ async def test_commits_on_a_full_disk_are_refused_and_memory_equals_the_log() ->
         await client.ask(commit(offset), COMMIT_VERSION)
     before = await offsets_in_memory(client)
     assert before == offsets_in_log(broker) == {0: 0, 1: 1, 2: 2, 3: 3}
-    files.fail_from(files.steps, refusals=10**6)
+    files.fail_from(files.steps, failing_steps=10**6)
     for round_ in range(2):
         commits = [commit(offset) for offset in range(100 * (round_ + 1), 100 * (round_ + 1) + 20)]
         for request in commits:

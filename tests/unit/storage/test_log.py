@@ -288,7 +288,7 @@ def test_remains_of_a_failed_write_are_not_read_and_truncated_before_the_next_wr
     log = filled_log(3, files=disk)
     path = f"{DIRECTORY}/00000000000000000000.log"
     size = disk.open(path).size
-    faulty = FaultyFiles(disk, fail_at=0, part=0.7, crash=False, refusals=3)
+    faulty = FaultyFiles(disk, fail_at=0, part=0.7, crash=False, failing_steps=3)
     log.segments[0]._log = faulty.open(path)
     for _ in range(2):
         with pytest.raises(OSError, match="space"):
@@ -427,7 +427,7 @@ def test_the_topic_id_is_written_with_the_first_batch() -> None:
 
 def make_disk_refuse(log: Log, disk: MemoryFiles, refusals: int) -> FaultyFiles:
     """Make the next steps on the last segment fail."""
-    faulty = FaultyFiles(disk, fail_at=0, crash=False, refusals=refusals)
+    faulty = FaultyFiles(disk, fail_at=0, crash=False, failing_steps=refusals)
     log.files = faulty
     log.segments[-1]._log = faulty.open(log.segments[-1].path(".log"))
     return faulty
@@ -465,7 +465,7 @@ def test_failure_ends_when_a_probe_of_the_same_size_succeeds() -> None:
 def test_failed_flush_remains_reported() -> None:
     disk = MemoryFiles()
     log = filled_log(1, files=disk)
-    log.files = FaultyFiles(disk, fail_at=0, crash=False, refusals=100)
+    log.files = FaultyFiles(disk, fail_at=0, crash=False, failing_steps=100)
     with pytest.raises(OSError, match="space"):
         log.flush()
     log.health.retry_all()

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kafkalite.protocol import codec
-from kafkalite.protocol.catalogue import ROWS, Invention
+from kafkalite.protocol.catalogue import ROWS, GeneratedValue
 from kafkalite.traffic.replay.rewriting.id_mapping import ValueKind
 
 if TYPE_CHECKING:
@@ -73,17 +73,17 @@ _DISK = "disks and directories differ"
 _GROWS = "changes with every write, and the two requests are sent at different moments"
 _OPAQUE = "bytes of clients that may contain member ids"
 
-_INVENTION_REASONS: Mapping[Invention, str] = {
-    Invention.MEMBER: _MEMBER,
-    Invention.GROUP_EPOCH: _EPOCH,
-    Invention.PRODUCER_ID: _PRODUCER,
-    Invention.PRODUCER_EPOCH: _PRODUCER,
-    Invention.TOPIC_ID: _TOPIC_ID,
-    Invention.LEADER_EPOCH: _LEADER,
-    Invention.OFFSET: _OFFSET,
-    Invention.SESSION: "fetch session ids are random",
-    Invention.CLIENT_INSTANCE: "random",
-    Invention.SUBSCRIPTION: "a checksum of the subscribed metrics",
+_GENERATED_VALUE_REASONS: Mapping[GeneratedValue, str] = {
+    GeneratedValue.MEMBER: _MEMBER,
+    GeneratedValue.GROUP_EPOCH: _EPOCH,
+    GeneratedValue.PRODUCER_ID: _PRODUCER,
+    GeneratedValue.PRODUCER_EPOCH: _PRODUCER,
+    GeneratedValue.TOPIC_ID: _TOPIC_ID,
+    GeneratedValue.LEADER_EPOCH: _LEADER,
+    GeneratedValue.OFFSET: _OFFSET,
+    GeneratedValue.SESSION: "fetch session ids are random",
+    GeneratedValue.CLIENT_INSTANCE: "random",
+    GeneratedValue.SUBSCRIPTION: "a checksum of the subscribed metrics",
 }
 """Kind of generated value → the reason why the value differs between two clusters."""
 
@@ -97,10 +97,10 @@ FIELD_RULES: Mapping[tuple[str, str], FieldRule] = {
     # Values that the broker generates, and the fields that repeat them.
     **{
         (codec.api_name(key), field_path): _generated_rule(
-            ValueKind[invention.name], _INVENTION_REASONS[invention]
+            ValueKind[value.name], _GENERATED_VALUE_REASONS[value]
         )
         for key, row in ROWS.items()
-        for invention, field_path in row.invents.items()
+        for value, field_path in row.generates.items()
     },
     (ANY, "member_id"): _mapped_rule(ValueKind.MEMBER, _MEMBER),
     ("JoinGroup", "members.member_id"): _mapped_rule(ValueKind.MEMBER, _MEMBER),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.protocol.catalogue import ROWS, AnsweringNode, Changes, keys_where
+from kafkalite.protocol.catalogue import ROWS, AnsweringNode, ChangedState, keys_where
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ _ERRORS_BY_NODE: Mapping[AnsweringNode, frozenset[ErrorCode]] = {
 
 _RETRIED_CHANGES = frozenset(
     (
-        Changes.RECORDS,
-        Changes.OFFSETS,
-        Changes.MEMBERS,
-        Changes.TRANSACTIONS,
-        Changes.PRODUCERS,
+        ChangedState.RECORDS,
+        ChangedState.OFFSETS,
+        ChangedState.MEMBERS,
+        ChangedState.TRANSACTIONS,
+        ChangedState.PRODUCERS,
     )
 )
 """Kinds of changes whose requests clients retry after a retriable error."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from kafkalite.client.connection import UnreachableError
-from kafkalite.protocol.catalogue import Changes, keys_where
+from kafkalite.protocol.catalogue import ChangedState, keys_where
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.replay.comparison.compare import Difference
 from kafkalite.traffic.replay.comparison.findings import Circumstances, Severity
@@ -52,7 +52,9 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 10.0
 """Maximum time in which the target must accept a connection."""
 
-_METADATA_CHANGE_APIS = keys_where(lambda row: row.changes in {Changes.TOPICS, Changes.CONFIGS})
+_METADATA_CHANGE_APIS = keys_where(
+    lambda row: row.changes in {ChangedState.TOPICS, ChangedState.CONFIGS}
+)
 """CreateTopics, DeleteTopics, AlterConfigs, CreatePartitions, IncrementalAlterConfigs."""
 _METADATA_CHANGE_NS = 500_000_000
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.protocol.catalogue import Changes, keys_where
+from kafkalite.protocol.catalogue import ChangedState, keys_where
 
 if TYPE_CHECKING:
     from kafkalite.traffic.model import Exchange
@@ -17,11 +17,11 @@ _WRITE_APIS = keys_where(
     lambda row: (
         row.changes
         in {
-            Changes.RECORDS,
-            Changes.OFFSETS,
-            Changes.MEMBERS,
-            Changes.TRANSACTIONS,
-            Changes.TOPICS,
+            ChangedState.RECORDS,
+            ChangedState.OFFSETS,
+            ChangedState.MEMBERS,
+            ChangedState.TRANSACTIONS,
+            ChangedState.TOPICS,
         }
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Entity, keys_where, named
+from kafkalite.protocol.catalogue import Entity, entities_in_request, keys_where
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.model import Direction
 from kafkalite.traffic.replay.comparison.refusals import (
@@ -171,4 +171,4 @@ def _transactional_ids(exchange: Exchange) -> list[str]:
         request = parse_request(exchange)
     except ProtocolViolation:
         return []
-    return list(named(exchange.api_key, Entity.TRANSACTIONAL_ID, request))
+    return list(entities_in_request(exchange.api_key, Entity.TRANSACTIONAL_ID, request))

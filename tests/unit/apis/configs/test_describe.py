@@ -51,7 +51,10 @@ def test_a_topic_is_described_with_the_requested_keys(world: MetadataWorld) -> N
         include_documentation=True,
     ).configs
     assert [(each.name, each.source) for each in full.synonyms] == [("message.max.bytes", 5)]
-    assert full.documentation == "Largest batch that the topic accepts, as the producer sent it."
+    assert (
+        full.documentation
+        == "Maximum size of a batch that the topic accepts, as sent by the producer."
+    )
     assert len(describe(world, ResourceType.TOPIC, "t").configs) == 33
 
 

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, uuids
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, pack_numbers, read_numbers, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_varint
 
 C0 = PartitionChangeRecord
 P_b = Struct(">b").pack
@@ -40,17 +40,17 @@ def tags_1(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.isr = numbers("i", buf, pos, n)
+                o.isr = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.isr = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o.leader, = U_i(buf, pos)
             pos += 4
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             n = buf[pos]
             pos += 1
@@ -60,12 +60,12 @@ def tags_1(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.replicas = numbers("i", buf, pos, n)
+                o.replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 3:
             n = buf[pos]
             pos += 1
@@ -75,12 +75,12 @@ def tags_1(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.removing_replicas = numbers("i", buf, pos, n)
+                o.removing_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.removing_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 4:
             n = buf[pos]
             pos += 1
@@ -90,17 +90,17 @@ def tags_1(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.adding_replicas = numbers("i", buf, pos, n)
+                o.adding_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.adding_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 5:
             o.leader_recovery_state, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -126,7 +126,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -154,17 +154,17 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.isr = numbers("i", buf, pos, n)
+                o.isr = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.isr = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o.leader, = U_i(buf, pos)
             pos += 4
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             n = buf[pos]
             pos += 1
@@ -174,12 +174,12 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.replicas = numbers("i", buf, pos, n)
+                o.replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 3:
             n = buf[pos]
             pos += 1
@@ -189,12 +189,12 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.removing_replicas = numbers("i", buf, pos, n)
+                o.removing_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.removing_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 4:
             n = buf[pos]
             pos += 1
@@ -204,17 +204,17 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.adding_replicas = numbers("i", buf, pos, n)
+                o.adding_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.adding_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 5:
             o.leader_recovery_state, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 8:
             n = buf[pos]
             pos += 1
@@ -224,12 +224,12 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 16 > stop - pos:
                     refuse_length()
-                o.directories = uuids(buf, pos, n)
+                o.directories = read_uuids(buf, pos, n)
                 pos += n * 16
             else:
                 o.directories = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -255,7 +255,7 @@ def parse_v1(buf, pos, end):
     if n:
         pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -283,17 +283,17 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.isr = numbers("i", buf, pos, n)
+                o.isr = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.isr = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o.leader, = U_i(buf, pos)
             pos += 4
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             n = buf[pos]
             pos += 1
@@ -303,12 +303,12 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.replicas = numbers("i", buf, pos, n)
+                o.replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 3:
             n = buf[pos]
             pos += 1
@@ -318,12 +318,12 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.removing_replicas = numbers("i", buf, pos, n)
+                o.removing_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.removing_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 4:
             n = buf[pos]
             pos += 1
@@ -333,17 +333,17 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.adding_replicas = numbers("i", buf, pos, n)
+                o.adding_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.adding_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 5:
             o.leader_recovery_state, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 8:
             n = buf[pos]
             pos += 1
@@ -353,12 +353,12 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 16 > stop - pos:
                     refuse_length()
-                o.directories = uuids(buf, pos, n)
+                o.directories = read_uuids(buf, pos, n)
                 pos += n * 16
             else:
                 o.directories = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 6:
             n = buf[pos]
             pos += 1
@@ -368,12 +368,12 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.eligible_leader_replicas = numbers("i", buf, pos, n)
+                o.eligible_leader_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.eligible_leader_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 7:
             n = buf[pos]
             pos += 1
@@ -383,12 +383,12 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.last_known_elr = numbers("i", buf, pos, n)
+                o.last_known_elr = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.last_known_elr = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -414,7 +414,7 @@ def parse_v2(buf, pos, end):
     if n:
         pos = tags_3(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -452,7 +452,7 @@ def tags_4(o):
         b = []
         b.append(P_b(o.leader_recovery_state))
         t.append((5, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):
@@ -502,7 +502,7 @@ def tags_5(o):
         n10 = 0 if l9 is None else len(l9) + 1
         b += ((VARINTS[n10] if n10 < SHORT else encode_varint(n10)), b''.join(l9 or ()))
         t.append((8, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v1(o, out):
@@ -564,7 +564,7 @@ def tags_6(o):
         n14 = 0 if l13 is None else len(l13) + 1
         b += ((VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13 or ()))
         t.append((7, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v2(o, out):
