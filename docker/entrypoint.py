@@ -20,7 +20,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.config.options import ADVERTISE, LISTEN, OPTIONS, PREFIX, TOPIC
+from kafkalite.config.options import ADVERTISE, LISTEN, OPTIONS, TOPIC, VARIABLE_PREFIX
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
@@ -45,7 +45,7 @@ class UnhealthyError(Exception):
     """The broker does not answer correctly or lacks a topic; the text is the reason."""
 
 
-def values_of(option: Option, environment: Mapping[str, str]) -> list[str]:
+def option_values(option: Option, environment: Mapping[str, str]) -> list[str]:
     """Return the values that the variable of an option holds."""
     if option.variable is None:
         return []
@@ -56,27 +56,27 @@ def values_of(option: Option, environment: Mapping[str, str]) -> list[str]:
     return [value.strip() for value in re.split(separator, text) if value.strip()]
 
 
-def listeners(environment: Mapping[str, str], hostname: str) -> tuple[list[str], list[str]]:
+def listener_options(environment: Mapping[str, str], hostname: str) -> tuple[list[str], list[str]]:
     """Return the values of `--listen` and of `--advertise`.
 
     By default there is one listener for the host and one for other containers. The defaults of
     `--advertise` are for the default listeners only.
     """
-    listen, advertise = values_of(LISTEN, environment), values_of(ADVERTISE, environment)
+    listen, advertise = option_values(LISTEN, environment), option_values(ADVERTISE, environment)
     if not listen and not advertise:
         advertise = ["OUTSIDE://localhost:9092", f"INSIDE://{hostname}:{INSIDE_PORT}"]
     return listen or DEFAULT_LISTEN.split(","), advertise
 
 
 def serve_arguments(environment: Mapping[str, str], hostname: str) -> list[str]:
-    """Return the arguments of `kafkalite serve` that the environment variables select."""
-    listen, advertise = listeners(environment, hostname)
+    """Return the arguments of `kafkalite serve` for the environment variables."""
+    listen, advertise = listener_options(environment, hostname)
     addresses = {LISTEN: listen, ADVERTISE: advertise}
     repeatable_first = sorted(OPTIONS, key=lambda option: not option.is_repeatable)
     return [
         f"{option.flag}={value}"
         for option in repeatable_first
-        for value in addresses.get(option) or values_of(option, environment)
+        for value in addresses.get(option) or option_values(option, environment)
     ]
 
 
@@ -88,37 +88,39 @@ def variables() -> Iterator[str]:
 
 
 def find_misspelt_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return names that resemble a variable, and the variable that was probably meant.
+    """Return unknown name → the known variable that it resembles.
 
     Other names with the same prefix are not reported: Kubernetes adds KAFKALITE_PORT and similar
     variables to every container of a namespace that has a service named kafkalite.
     """
-    known = {name.removeprefix(PREFIX): name for name in variables()}
+    known = {name.removeprefix(VARIABLE_PREFIX): name for name in variables()}
     suggestions = {}
     for name in environment:
-        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known:
-            matches = difflib.get_close_matches(name.removeprefix(PREFIX), known, n=1, cutoff=0.8)
+        if name.startswith(VARIABLE_PREFIX) and name.removeprefix(VARIABLE_PREFIX) not in known:
+            matches = difflib.get_close_matches(
+                name.removeprefix(VARIABLE_PREFIX), known, n=1, cutoff=0.8
+            )
             if matches:
                 suggestions[name] = known[matches[0]]
     return suggestions
 
 
-def checked_address(environment: Mapping[str, str]) -> tuple[str, int]:
+def health_check_address(environment: Mapping[str, str]) -> tuple[str, int]:
     """Return host and port of the first listener in this container; raises AddressError."""
-    listen, _ = listeners(environment, "")
+    listen, _ = listener_options(environment, "")
     address = Address.parse(listen[0])
     return (_LOOPBACK.get(address.host, address.host), address.port)
 
 
 def check(host: str, port: int, topics: Sequence[str]) -> None:
     """Check that the broker answers and has all `topics`; raises UnhealthyError or OSError."""
-    with socket.create_connection((host, port), _TIMEOUT_S) as connected:
-        versions = _ask(connected, ApiVersionsRequest(), _API_VERSIONS)
+    with socket.create_connection((host, port), _TIMEOUT_S) as connection:
+        versions = _ask(connection, ApiVersionsRequest(), _API_VERSIONS)
         if versions.error_code:
             raise UnhealthyError(f"ApiVersions returned error {versions.error_code}")
         requested = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
-        metadata = _ask(connected, request, _METADATA)
+        metadata = _ask(connection, request, _METADATA)
     if not metadata.brokers:
         raise UnhealthyError("the cluster has no brokers")
     for topic in metadata.topics:
@@ -126,24 +128,24 @@ def check(host: str, port: int, topics: Sequence[str]) -> None:
             raise UnhealthyError(f"topic {topic.name} returned error {topic.error_code}")
 
 
-def _ask(connected: socket.socket, request: Request, version: int) -> Any:  # noqa: ANN401
+def _ask(connection: socket.socket, request: Request, version: int) -> Any:  # noqa: ANN401
     """Return the response to a request; both versions have headers that are not flexible."""
     parts: list[bytes | memoryview] = []
     codec.request_builder(request.API_KEY, version)(request, parts)
     body = b"".join(parts)
     client = b"healthcheck"
     header = struct.pack(">hhih", request.API_KEY, version, 1, len(client)) + client
-    connected.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
-    (length,) = struct.unpack(">i", _receive(connected, 4))
-    response = _receive(connected, length)
+    connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+    (length,) = struct.unpack(">i", _receive(connection, 4))
+    response = _receive(connection, length)
     parsed, _ = codec.response_parser(request.API_KEY, version)(response, 4, length)
     return parsed
 
 
-def _receive(connected: socket.socket, count: int) -> bytes:
+def _receive(connection: socket.socket, count: int) -> bytes:
     received = bytearray()
     while len(received) < count:
-        chunk = connected.recv(count - len(received))
+        chunk = connection.recv(count - len(received))
         if not chunk:
             raise UnhealthyError("the broker closed the connection")
         received += chunk
@@ -152,9 +154,9 @@ def _receive(connected: socket.socket, count: int) -> bytes:
 
 def healthcheck(environment: Mapping[str, str]) -> int:
     """Return the exit status of a health check: 0 if this container is healthy, else 1."""
-    names = [topic.rpartition(":")[0] for topic in values_of(TOPIC, environment)]
+    names = [topic.rpartition(":")[0] for topic in option_values(TOPIC, environment)]
     try:
-        check(*checked_address(environment), names)
+        check(*health_check_address(environment), names)
     except (OSError, AddressError, UnhealthyError, *codec.PARSE_ERRORS) as error:
         print(f"unhealthy: {error}", file=sys.stderr)  # noqa: T201 - for the log of the engine
         return 1
@@ -167,7 +169,7 @@ def main(arguments: Sequence[str]) -> int:
         return healthcheck(os.environ)
     for name, suggestion in find_misspelt_variables(os.environ).items():
         print(f"kafkalite: unknown variable {name}: did you mean {suggestion}?", file=sys.stderr)  # noqa: T201
-    # Imported here: a health check runs every few seconds and needs no broker.
+    # Imported here, because a health check runs every few seconds and does not need it.
     from kafkalite.cli.main import main as kafkalite  # noqa: PLC0415
 
     options = list(arguments[1:] if arguments[:1] == ["serve"] else arguments)

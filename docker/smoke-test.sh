@@ -31,8 +31,8 @@ echo "$metadata" | grep -q "localhost:9092" || { echo "wrong addresses for the h
 echo "clients of the host get localhost:9092"
 
 container=$(compose ps --quiet kafkalite)
-begun=$(date +%s)
+started=$(date +%s)
 docker stop --time 10 "$container" >/dev/null
-[ $(($(date +%s) - begun)) -le 2 ] || { echo "slow to stop" >&2; exit 1; }
+[ $(($(date +%s) - started)) -le 2 ] || { echo "slow to stop" >&2; exit 1; }
 [ "$(docker inspect --format '{{.State.ExitCode}}' "$container")" = 0 ] || { echo "the broker did not stop cleanly" >&2; exit 1; }
 echo "stopped cleanly"

@@ -1,4 +1,4 @@
-"""aiokafka in an async test; the broker runs in a thread of its own."""
+"""aiokafka in an async test; the broker runs in a separate thread."""
 
 import asyncio
 

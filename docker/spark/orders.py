@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-RECORDS_A_STEP = 250
-"""Small enough for several micro-batches per run, so that tests can kill it in between."""
+MAX_RECORDS_PER_BATCH = 250
+"""Small, so that a run has several micro-batches and tests can kill it between two of them."""
 
 
 def main() -> None:
     """Copy until all records are read, or until killed."""
-    asked = _arguments()
+    arguments = _arguments()
     spark = SparkSession.builder.appName("orders").getOrCreate()
     records = (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", asked.bootstrap)
+        .option("kafka.bootstrap.servers", arguments.bootstrap)
         .option("kafka.isolation.level", "read_committed")
-        .option("subscribe", asked.source)
+        .option("subscribe", arguments.source)
         .option("startingOffsets", "earliest")
         .option("includeHeaders", "true")
-        .option("maxOffsetsPerTrigger", RECORDS_A_STEP)
+        .option("maxOffsetsPerTrigger", MAX_RECORDS_PER_BATCH)
         .load()
     )
     queries = [
-        _triggered(writer, until_read=asked.until_read).start()
-        for writer in (_to_topic(records, asked), _to_files(records, asked))
+        _with_trigger(writer, until_read=arguments.until_read).start()
+        for writer in (_topic_writer(records, arguments), _file_writer(records, arguments))
     ]
     for query in queries:
         query.awaitTermination()
@@ -55,26 +55,26 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _to_topic(records: DataFrame, asked: argparse.Namespace) -> DataStreamWriter:
+def _topic_writer(records: DataFrame, arguments: argparse.Namespace) -> DataStreamWriter:
     return (
         records.select("key", "value", "headers")
         .writeStream.format("kafka")
-        .option("kafka.bootstrap.servers", asked.bootstrap)
+        .option("kafka.bootstrap.servers", arguments.bootstrap)
         .option("includeHeaders", "true")
-        .option("topic", asked.sink)
-        .option("checkpointLocation", f"{asked.directory}/checkpoints/topic")
+        .option("topic", arguments.sink)
+        .option("checkpointLocation", f"{arguments.directory}/checkpoints/topic")
     )
 
 
-def _to_files(records: DataFrame, asked: argparse.Namespace) -> DataStreamWriter:
+def _file_writer(records: DataFrame, arguments: argparse.Namespace) -> DataStreamWriter:
     return (
         records.writeStream.format("parquet")
-        .option("path", f"{asked.directory}/records")
-        .option("checkpointLocation", f"{asked.directory}/checkpoints/files")
+        .option("path", f"{arguments.directory}/records")
+        .option("checkpointLocation", f"{arguments.directory}/checkpoints/files")
     )
 
 
-def _triggered(writer: DataStreamWriter, *, until_read: bool) -> DataStreamWriter:
+def _with_trigger(writer: DataStreamWriter, *, until_read: bool) -> DataStreamWriter:
     if until_read:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime="200 milliseconds")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.authorized import CLUSTER_OPERATIONS, NOT_REQUESTED
+from kafkalite.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.leadership import ElectionType
 from kafkalite.ports.turns import in_steps, pause
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
 
-MAX_ELECTED = 500
+MAX_PARTITIONS_PER_ELECTION = 500
 """Maximum number of partitions per decision of the controller; longer elections take several."""
 
 _BROKERS, _CONTROLLERS = 1, 2
@@ -77,9 +77,9 @@ def refuse_describe_cluster(
 def _partitions_to_elect(call: Call, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
     """Yield the partitions in the request, or all partitions if it has no list."""
     if request.topic_partitions is not None:
-        for named in request.topic_partitions:
-            for index in named.partitions:
-                yield named.topic, index
+        for requested in request.topic_partitions:
+            for index in requested.partitions:
+                yield requested.topic, index
         return
     for topic in call.node.image.topics.values():
         for partition in topic.partitions:
@@ -89,23 +89,23 @@ def _partitions_to_elect(call: Call, request: ElectLeadersRequest) -> Iterator[t
 def handle_elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Elect leaders; without a list, the response omits partitions that need no election."""
     try:
-        kind = ElectionType(request.election_type)
+        election_type = ElectionType(request.election_type)
     except ValueError:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
         ) from None
-    are_named = request.topic_partitions is not None
+    has_partition_list = request.topic_partitions is not None
     # A topic is in the response even if all of its partitions are omitted.
     results: dict[str, ElectLeadersResponse.ReplicaElectionResult] = {}
     partitions = _partitions_to_elect(call, request)
-    while portion := list(islice(partitions, MAX_ELECTED)):
-        outcome = call.node.cluster.metadata.elect_leaders(portion, kind)
-        for (topic, index), error in zip(portion, outcome, strict=True):
+    while batch := list(islice(partitions, MAX_PARTITIONS_PER_ELECTION)):
+        errors = call.node.cluster.metadata.elect_leaders(batch, election_type)
+        for (topic, index), error in zip(batch, errors, strict=True):
             result = results.get(topic)
             if result is None:
                 result = results[topic] = ElectLeadersResponse.ReplicaElectionResult(topic=topic)
             code = ErrorCode.NONE if error is None else error.code
-            if are_named or code is not ErrorCode.ELECTION_NOT_NEEDED:
+            if has_partition_list or code is not ErrorCode.ELECTION_NOT_NEEDED:
                 result.partition_result.append(
                     ElectLeadersResponse.PartitionResult(
                         partition_id=index,

@@ -1,8 +1,8 @@
-"""Repeats: limits the repetitions of an entity in one request, for APIs with large answers.
+"""DuplicateLimit: limits how often one request may name an entity, for APIs with large answers.
 
-A group with thousands of members is named in a few bytes; a request that names it ten thousand
-times would need an answer of gigabytes. Kafka answers each time; here a few repeats are answered,
-and the others are refused.
+The name of a group takes a few bytes, but its description can have thousands of members. A request
+that names the group ten thousand times would need an answer of gigabytes. Kafka answers each time;
+here a few duplicates are answered, and the others are refused.
 """
 
 from __future__ import annotations
@@ -15,36 +15,35 @@ from kafkalite.protocol.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-MAX_REPEATS = 10
-"""Maximum number of repeats in one request that are answered, over all entities."""
+MAX_DUPLICATES = 10
+"""Maximum number of duplicates in one request that are answered, over all entities."""
+
+_SET_COUNT = 64
 
 
-_SETS = 64
+class DuplicateLimit:
+    """The entities that one request has named until now, and the number of duplicates."""
 
-
-class Repeats:
-    """The entities that one request has named so far."""
-
-    __slots__ = ("_count", "_named")
+    __slots__ = ("_duplicates", "_seen")
 
     def __init__(self) -> None:
         # Many small sets, because a large set blocks the event loop when it grows.
-        self._named: tuple[set[Hashable], ...] = tuple(set() for _ in range(_SETS))
-        self._count = 0
+        self._seen: tuple[set[Hashable], ...] = tuple(set() for _ in range(_SET_COUNT))
+        self._duplicates = 0
 
-    def are_within_limits(self, entity: Hashable) -> bool:
-        """Count an entity; return False if there are too many repeats."""
-        named = self._named[hash(entity) % _SETS]
-        if entity not in named:
-            named.add(entity)
+    def allows(self, entity: Hashable) -> bool:
+        """Count an entity; return False if there are too many duplicates."""
+        seen = self._seen[hash(entity) % _SET_COUNT]
+        if entity not in seen:
+            seen.add(entity)
             return True
-        self._count += 1
-        return self._count <= MAX_REPEATS
+        self._duplicates += 1
+        return self._duplicates <= MAX_DUPLICATES
 
     def check(self, entity: Hashable) -> None:
-        """Count an entity; raises KafkaError INVALID_REQUEST if there are too many repeats."""
-        if not self.are_within_limits(entity):
+        """Count an entity; raises KafkaError INVALID_REQUEST if there are too many duplicates."""
+        if not self.allows(entity):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"More than {MAX_REPEATS} repeated entries in one request.",
+                f"More than {MAX_DUPLICATES} repeated entries in one request.",
             )

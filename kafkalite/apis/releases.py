@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kafkalite.gateway.api import Api
 
 
-def rows_in(release: Release, *, unstable: bool = False) -> Mapping[int, Row]:
-    """Return the rows that are served for a release.
+def served_rows(release: Release, *, unstable: bool = False) -> Mapping[int, Row]:
+    """Return the rows of the table of APIs that are served when this release is emulated.
 
     With `unstable`, versions that were under development in this release are included.
     """
@@ -25,35 +25,37 @@ def rows_in(release: Release, *, unstable: bool = False) -> Mapping[int, Row]:
         return TABLE
     rows = {}
     for key, row in TABLE.items():
-        served = Versions(row.lowest, row.highest)
-        supported = served if release.apis is None else release.apis.get(row.name)
+        implemented = Versions(row.lowest, row.highest)
+        released = implemented if release.apis is None else release.apis.get(row.name)
         if unstable and row.name in release.unstable:
             latest = release.unstable[row.name]
-            served = Versions(row.lowest, row.highest if row.unstable is None else row.unstable)
-            supported = Versions(latest if supported is None else supported.lowest, latest)
-        both = None if supported is None else supported.overlap(served)
-        if both is not None:
-            rows[key] = row._replace(lowest=both.lowest, highest=both.highest)
+            implemented = Versions(
+                row.lowest, row.highest if row.unstable is None else row.unstable
+            )
+            released = Versions(latest if released is None else released.lowest, latest)
+        versions = None if released is None else released.overlap(implemented)
+        if versions is not None:
+            rows[key] = row._replace(lowest=versions.lowest, highest=versions.highest)
     return rows
 
 
-def find_in(release: Release, *, unstable: bool = False) -> Callable[[int], Api | None]:
+def api_finder(release: Release, *, unstable: bool = False) -> Callable[[int], Api | None]:
     """Return a function that finds an API of this release by its key."""
     if release.apis is None and not unstable:
         return find_api
-    rows = rows_in(release, unstable=unstable)
+    rows = served_rows(release, unstable=unstable)
 
     def find(key: int) -> Api | None:
         row = rows.get(key)
         if row is None:
             return None
-        api = _api_versions(rows) if key == API_VERSIONS_KEY else find_api(key)
+        api = _new_api_versions_api(rows) if key == API_VERSIONS_KEY else find_api(key)
         return api and api._replace(versions=Versions(row.lowest, row.highest))
 
     return find
 
 
-def _api_versions(rows: Mapping[int, Row]) -> Api:
-    from kafkalite.apis.versions_api import api_versions  # noqa: PLC0415 - imported on first use, as in the table
+def _new_api_versions_api(rows: Mapping[int, Row]) -> Api:
+    from kafkalite.apis.api_versions import new_api_versions_api  # noqa: PLC0415 - imported on first use, as in the table
 
-    return api_versions(rows)
+    return new_api_versions_api(rows)

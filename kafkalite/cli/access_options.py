@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kafkalite.client.access import Access, Login
 
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The SASL mechanisms of `kafkalite.client.access`, which `--help` does not import."""
+"""The SASL mechanisms of `kafkalite.client.access`; `--help` does not import that module."""
 _MAX_PASSWORD_LENGTH: Final = 64 * 1024
 _STDIN: Final = "-"
 
@@ -61,7 +61,7 @@ def access_from(arguments: Namespace) -> Access:
 
 
 def tls_from(arguments: Namespace, prefix: str = "") -> ssl.SSLContext | None:
-    """Return the TLS context that the options ask for, None without TLS.
+    """Return the TLS context that the options define; None without TLS.
 
     The options are `--tls`, `--ca`, `--cert` and `--key`, with `prefix` before their names, and
     `--insecure`. Raises OptionError or TlsError.

@@ -14,8 +14,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
-from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, end
-from kafkalite.cli.streams import open_closed_streams, say
+from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, exit_with_error
+from kafkalite.cli.streams import open_closed_streams, try_print
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -30,17 +30,18 @@ if TYPE_CHECKING:
     from kafkalite.traffic.spark.progress import Console
     from kafkalite.traffic.spark.requests import Requests
 
-SIGNALLED_STATUS = 128
+SIGNAL_STATUS_BASE = 128
+"""Added to the number of a signal, this is the exit status, as in shells."""
 
 _MIB: Final = 1 << 20
 _NS_PER_MS: Final = 1_000_000
-_ONLY_REQUESTS: Final = "requests"
+_TABLES_ONLY: Final = "requests"
 _STDERR: Final = 2
-_INSTALLATION: Final = (
+_INSTALL_COMMANDS: Final = (
     "pip install 'kafkalite[spark]', or in kafkalite's clone pip install '.[spark]'"
 )
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Numbers of the errors of a full disk, which do not name the file."""
+_DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Error numbers of a full disk. The text of such an error does not name the file."""
 
 
 class AuditSetting(NamedTuple):
@@ -63,7 +64,7 @@ DURATIONS: Final = (
         "--session-timeout",
         "session_timeout_ms",
         "45s",
-        "time after which brokers remove a silent member",
+        "time after which brokers remove a member that sends no heartbeats",
     ),
     AuditSetting(
         "--transaction-timeout",
@@ -114,7 +115,7 @@ def add_audit(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="run the fencing and members audits on a growing capture, until interrupted",
+        help="run the audits `fencing` and `members` on a growing capture, until interrupted",
     )
     _add_spark(parser)
     _add_selection(parser)
@@ -136,7 +137,7 @@ def _add_spark(parser: ArgumentParser) -> None:
     spark.add_argument(
         "--by-spark",
         action="store_true",
-        help="read the input through Hadoop's file systems, with their credentials",
+        help="read the input with Hadoop's file systems and their credentials",
     )
     spark.add_argument(
         "--task-mib", type=int, default=128, metavar="N", help="MiB of input per task [128]"
@@ -183,22 +184,25 @@ def audit(arguments: Namespace) -> None:
         from kafkalite.traffic.spark.pipeline import NothingToAuditError  # noqa: PLC0415
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
-        end(USAGE_STATUS, f"audits need {missing}: {_INSTALLATION}")
+        exit_with_error(USAGE_STATUS, f"audits need {missing}: {_INSTALL_COMMANDS}")
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
-        job, conf = _job(arguments), _conf(arguments.conf)
+        job, conf = _job(arguments), _spark_conf(arguments.conf)
     except ValueError as error:
-        end(USAGE_STATUS, str(error))
+        exit_with_error(USAGE_STATUS, str(error))
     try:
         outcome = _run(arguments.master, conf, job, cache_directory(os.environ), arguments.follow)
     except (NoJavaError, NothingToAuditError, LocationError) as error:
-        end(USAGE_STATUS, str(error))
+        exit_with_error(USAGE_STATUS, str(error))
     except (PySparkException, Py4JError) as error:
-        end(FAILED_STATUS, f"Spark failed: {_reason(error)}")
+        exit_with_error(FAILED_STATUS, f"Spark failed: {_root_cause(error)}")
     except OSError as error:
-        end(FAILED_STATUS, f"{arguments.out}: {error}" if error.errno in _FULL else str(error))
+        exit_with_error(
+            FAILED_STATUS,
+            f"{arguments.out}: {error}" if error.errno in _DISK_FULL_ERRORS else str(error),
+        )
     if outcome is not None:
         _print_outcome(outcome)
 
@@ -221,13 +225,13 @@ def _run(
 
     _end_on_signal()
     # Invalid input is reported before output is written and before Spark starts.
-    is_quick = _is_quick(master, job, is_following=is_following)
+    is_small = _is_input_small(master, job, is_following=is_following)
     with locked(location(job.out)):
         pass
     console = Console(sys.stderr, AdjustableClock().now_ms)
     with filtered_stderr(sys.stderr) as stderr:
         _end_on_signal(stderr)
-        session = start(master, conf, quick=is_quick)
+        session = start(master, conf, quick=is_small)
     _end_on_signal()  # Spark has replaced the handler
     try:
         if not master.startswith("local"):
@@ -240,8 +244,8 @@ def _run(
         session.stop()
 
 
-def _is_quick(master: str, job: Job, *, is_following: bool) -> bool:
-    """Return whether the input is small; raises an error for names that cannot be read."""
+def _is_input_small(master: str, job: Job, *, is_following: bool) -> bool:
+    """Return whether the input is small; raises an error if a name of it cannot be read."""
     from kafkalite.traffic.spark.inputs import check_output_folder  # noqa: PLC0415 - see above
     from kafkalite.traffic.spark.locations import find, location  # noqa: PLC0415
     from kafkalite.traffic.spark.pipeline import NothingToAuditError  # noqa: PLC0415
@@ -281,19 +285,19 @@ def _follow(session: SparkSession, job: Job, console: Console) -> None:
         pending_us: Mapping[int, int],
         is_last: bool,  # noqa: FBT001
     ) -> None:
-        news = follower.absorb(requests, number, pending_us, is_last=is_last)
-        for line in finding_lines(news):
-            say(f"{line}\n")
+        new_findings = follower.absorb(requests, number, pending_us, is_last=is_last)
+        for line in finding_lines(new_findings):
+            try_print(f"{line}\n")
 
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, stop)
-    subject = FollowedCapture(
+    followed_capture = FollowedCapture(
         inputs=job.inputs, out=out, options=job.options, derive=derive, reporter=console
     )
-    follow(session, subject, absorb, should_stop=lambda: bool(signals))
+    follow(session, followed_capture, absorb, should_stop=lambda: bool(signals))
     _end_on_signal()
     for row in follower.totals().where("commits > 0").collect():
-        say(" ".join(f"{name}={value}" for name, value in row.asDict().items()) + "\n")
+        try_print(" ".join(f"{name}={value}" for name, value in row.asDict().items()) + "\n")
 
 
 def _end_on_signal(stderr: int = _STDERR) -> None:
@@ -307,38 +311,38 @@ def _interrupted(stderr: int, number: int, _: object) -> NoReturn:
     Spark's own handler would cancel jobs, which may interrupt another call to the JVM.
     """
     os.write(stderr, b"kafkalite: interrupted\n")
-    os._exit(SIGNALLED_STATUS + number)
+    os._exit(SIGNAL_STATUS_BASE + number)
 
 
 def _print_outcome(outcome: Outcome) -> None:
     from kafkalite.traffic.spark.progress import size_text  # noqa: PLC0415 - see above
 
-    before = outcome.files - outcome.read
-    known = f" ({before:,} were read by earlier runs)" if before else ""
-    say(f"files: {outcome.read:,}, {size_text(outcome.size)}{known}\n")
-    say(f"requests: {outcome.requests:,}\n")
+    earlier_count = outcome.files - outcome.read
+    earlier_text = f" ({earlier_count:,} were read by earlier runs)" if earlier_count else ""
+    try_print(f"files: {outcome.read:,}, {size_text(outcome.size)}{earlier_text}\n")
+    try_print(f"requests: {outcome.requests:,}\n")
     if outcome.quarantined:
         more = len(outcome.quarantined) - 1
         others = f" and {more:,} more" if more else ""
-        say(f"not read completely: {outcome.quarantined[0]}{others}; see problems\n")
+        try_print(f"not read completely: {outcome.quarantined[0]}{others}; see problems\n")
     if outcome.report is not None:
-        say(f"report: {outcome.report}\n")
+        try_print(f"report: {outcome.report}\n")
 
 
 def _job(arguments: Namespace) -> Job:
-    """Return the job that the options ask for; raises ValueError for invalid values."""
+    """Return the job that the options define; raises ValueError for invalid values."""
     from kafkalite.traffic.spark.audits import AUDITS  # noqa: PLC0415 - see above
     from kafkalite.traffic.spark.pipeline import Job  # noqa: PLC0415
 
     if arguments.follow and arguments.jobs is not None:
         raise ValueError("--jobs cannot be combined with --follow, which runs fencing and members")
-    audits = tuple(AUDITS) if arguments.jobs is None else tuple(_words(arguments.jobs))
-    if audits == (_ONLY_REQUESTS,):
+    audits = tuple(AUDITS) if arguments.jobs is None else tuple(_split_names(arguments.jobs))
+    if audits == (_TABLES_ONLY,):
         audits = ()
     for name in audits:
         if name not in AUDITS:
-            known = ", ".join([*AUDITS, _ONLY_REQUESTS])
-            raise ValueError(f"--jobs: unknown audit {name!r}; the audits are {known}")
+            known_names = ", ".join([*AUDITS, _TABLES_ONLY])
+            raise ValueError(f"--jobs: unknown audit {name!r}; the audits are {known_names}")
     if arguments.task_mib < 1:
         raise ValueError("--task-mib must be at least 1")
     return Job(
@@ -358,7 +362,9 @@ def _options(arguments: Namespace) -> Options:
     from kafkalite.traffic.spark.requests import api_key  # noqa: PLC0415
 
     try:
-        keys = None if arguments.api is None else frozenset(map(api_key, _words(arguments.api)))
+        keys = (
+            None if arguments.api is None else frozenset(map(api_key, _split_names(arguments.api)))
+        )
     except KeyError as error:
         raise ValueError(f"--api: unknown API {error}") from error
     return Options(
@@ -372,7 +378,7 @@ def _options(arguments: Namespace) -> Options:
 def _instant_ns(flag: str, text: str | None) -> int | None:
     from kafkalite.control.times import instant_ms  # noqa: PLC0415 - see above
 
-    return None if text is None else _flagged(flag, text, instant_ms) * _NS_PER_MS
+    return None if text is None else _parse_option(flag, text, instant_ms) * _NS_PER_MS
 
 
 def _audit_options(arguments: Namespace) -> AuditOptions:
@@ -380,7 +386,7 @@ def _audit_options(arguments: Namespace) -> AuditOptions:
     from kafkalite.traffic.spark.audits import AuditOptions  # noqa: PLC0415
 
     given = {
-        setting.field: _flagged(setting.flag, getattr(arguments, setting.field), read)
+        setting.field: _parse_option(setting.flag, getattr(arguments, setting.field), read)
         for settings, read in ((DURATIONS, duration_ms), (COUNTS, int))
         for setting in settings
     }
@@ -390,14 +396,14 @@ def _audit_options(arguments: Namespace) -> AuditOptions:
     return AuditOptions(**given)
 
 
-def _flagged(flag: str, text: str, read: Callable[[str], int]) -> int:
+def _parse_option(flag: str, text: str, read: Callable[[str], int]) -> int:
     try:
         return read(text)
     except ValueError as error:
         raise ValueError(f"{flag}: {error}") from error
 
 
-def _conf(settings: Sequence[str]) -> dict[str, str]:
+def _spark_conf(settings: Sequence[str]) -> dict[str, str]:
     found = {}
     for text in settings:
         key, equals, value = text.partition("=")
@@ -407,19 +413,21 @@ def _conf(settings: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _words(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _reason(error: Exception) -> str:
-    """Return the root cause of an error of Spark, in one line."""
+def _root_cause(error: Exception) -> str:
+    """Return the root cause of an error of Spark as one line."""
     text = _STREAM_PREFIX.sub("", str(error))
-    raised = [match[1] for match in _RAISED.finditer(text)]
+    error_lines = [match[1] for match in _PYTHON_TRACEBACK.finditer(text)]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = raised or [line for line in lines if line.startswith("Caused by:")]
+    causes = error_lines or [line for line in lines if line.startswith("Caused by:")]
     return (causes or lines or [type(error).__name__])[-1 if causes else 0]
 
 
 _STREAM_PREFIX: Final = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
-_RAISED: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?:\w+\.)*(\w.*)")
+_PYTHON_TRACEBACK: Final = re.compile(
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?:\w+\.)*(\w.*)"
+)
 """A traceback of a Python worker; its last line is the error."""

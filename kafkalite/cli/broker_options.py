@@ -20,29 +20,29 @@ def add_broker_options(parser: ArgumentParser, options: Iterable[Option]) -> Non
             continue
         if option.section not in groups:
             groups[option.section] = parser.add_argument_group(option.section)
-        groups[option.section].add_argument(option.flag, **argument(option))
+        groups[option.section].add_argument(option.flag, **add_argument_keywords(option))
 
 
-def argument(option: Option) -> dict[str, Any]:
+def add_argument_keywords(option: Option) -> dict[str, Any]:
     """Return the keyword arguments of `ArgumentParser.add_argument` for an option."""
-    found: dict[str, Any] = {"help": option.help_text.replace("%", "%%")}
+    keywords: dict[str, Any] = {"help": option.help_text.replace("%", "%%")}
     if option.is_switch:
-        return {**found, "action": "store_true"}
+        return {**keywords, "action": "store_true"}
     if option.metavar is not None:
-        found["metavar"] = option.metavar
+        keywords["metavar"] = option.metavar
     if option.choices:
-        found["choices"] = option.choices
+        keywords["choices"] = option.choices
     if option.parse is not None:
-        found["type"] = _with_message(option.parse)
+        keywords["type"] = _with_argparse_error(option.parse)
     if option.implied is not None:
-        found |= {"nargs": "?", "const": option.implied}
+        keywords |= {"nargs": "?", "const": option.implied}
     if option.is_repeatable:
-        return {**found, "action": "append", "default": []}
-    return {**found, "default": option.default}
+        return {**keywords, "action": "append", "default": []}
+    return {**keywords, "default": option.default}
 
 
-def _with_message(parse: Callable[[str], object]) -> Callable[[str], object]:
-    """Return `parse` with errors that argparse prints: it replaces the text of a ValueError."""
+def _with_argparse_error(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """Return `parse` with errors whose text argparse prints; it ignores the text of ValueError."""
 
     def parse_argument(text: str) -> object:
         try:

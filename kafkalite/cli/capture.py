@@ -1,4 +1,4 @@
-"""`kafkalite capture`: run a proxy in front of a cluster that records the traffic."""
+"""`kafkalite capture`: run a proxy that records the traffic of a cluster."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from kafkalite.cli.access_options import OptionError, tls_from
 from kafkalite.cli.broker_options import add_broker_options
-from kafkalite.cli.output import USAGE_STATUS, end
+from kafkalite.cli.output import USAGE_STATUS, exit_with_error
 from kafkalite.cli.recording import recorder_from
-from kafkalite.cli.streams import open_closed_streams, say
-from kafkalite.config.options import LOGGING, RECORDING_DETAILS
+from kafkalite.cli.streams import open_closed_streams, try_print
+from kafkalite.config.options import LOGGING_OPTIONS, RECORDING_OPTIONS
 from kafkalite.ports.clock import AdjustableClock
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ def add_capture(parser: ArgumentParser) -> None:
         required=True,
         help="bootstrap address of the cluster; repeatable, or separated by commas",
     )
-    _add_addresses(parser)
-    _add_tls(parser)
-    add_broker_options(parser, RECORDING_DETAILS)
-    _add_limits_and_logging(parser)
+    _add_address_options(parser)
+    _add_tls_options(parser)
+    add_broker_options(parser, RECORDING_OPTIONS)
+    _add_limit_and_logging_options(parser)
 
 
-def _add_addresses(parser: ArgumentParser) -> None:
+def _add_address_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
@@ -54,7 +54,7 @@ def _add_addresses(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--advertise",
         metavar="HOST:PORT",
-        help="return this host and port to clients, and for nodes the following ports; port 0 "
+        help="return this host and port to clients, and the following ports for the nodes; port 0 "
         "means the port of the listener [the address of the listener]",
     )
     parser.add_argument(
@@ -62,12 +62,12 @@ def _add_addresses(parser: ArgumentParser) -> None:
         metavar="ID=PORT",
         action="append",
         default=[],
-        type=_node_port,
+        type=_parse_node_port,
         help="port for the node with this id; repeatable [the next port]",
     )
 
 
-def _add_tls(parser: ArgumentParser) -> None:
+def _add_tls_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tls-cert", metavar="FILE", help="use TLS with clients, and this certificate, PEM"
     )
@@ -81,22 +81,22 @@ def _add_tls(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--upstream-cert", metavar="FILE", help="client certificate for the cluster, PEM"
     )
-    parser.add_argument("--upstream-key", metavar="FILE", help="key of that certificate, PEM")
+    parser.add_argument("--upstream-key", metavar="FILE", help="key of the client certificate, PEM")
     parser.add_argument(
         "--insecure", action="store_true", help="accept any certificate of the cluster"
     )
 
 
-def _add_limits_and_logging(parser: ArgumentParser) -> None:
+def _add_limit_and_logging_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--max-request-bytes",
         metavar="BYTES",
-        type=_frame_bytes,
+        type=_parse_frame_bytes,
         default=100 * 1024 * 1024,
         help="close the connection of a client that sends a longer request, as brokers do with "
         "socket.request.max.bytes [%(default)s]",
     )
-    add_broker_options(parser, LOGGING)
+    add_broker_options(parser, LOGGING_OPTIONS)
 
 
 def capture(arguments: Namespace) -> None:
@@ -111,7 +111,7 @@ def capture(arguments: Namespace) -> None:
     open_closed_streams()
     log = log_from(arguments.log_level, arguments.log_format)
     try:
-        # The recording starts last: a proxy that cannot listen leaves no file.
+        # The recording starts last, so that a proxy that cannot listen creates no file.
         proxy = Proxy(_settings(arguments), log)
         try:
             recorder = recorder_from(
@@ -121,7 +121,7 @@ def capture(arguments: Namespace) -> None:
             proxy.unbind()
             raise
     except (AddressError, CaptureError, OptionError, TlsError) as error:
-        end(USAGE_STATUS, str(error))
+        exit_with_error(USAGE_STATUS, str(error))
     try:
         run_until_signalled(
             lambda stop_requested: _run(proxy, recorder, arguments.upstream, stop_requested), log
@@ -136,7 +136,7 @@ async def _run(
 ) -> None:
     try:
         await proxy.start(recorder)
-        say(
+        try_print(
             f"kafkalite captures {','.join(upstream)} at {proxy.bootstrap}\n"
             f"  files in {recorder.directory}; stop with Ctrl-C\n"
         )
@@ -147,7 +147,7 @@ async def _run(
 
 def _print_totals(proxy: Proxy, recorder: Recorder) -> None:
     totals = proxy.totals
-    say(
+    try_print(
         f"{totals.connections} connections, {totals.requests} requests, "
         f"{totals.from_clients_bytes} bytes from clients and {totals.to_clients_bytes} to them\n"
         f"  files in {recorder.directory}\n"
@@ -163,9 +163,11 @@ def _settings(arguments: Namespace) -> ProxySettings:
     upstream = [_broker_address(text) for text in ",".join(arguments.upstream).split(",")]
     listen = Address.parse(arguments.listen)
     advertised = None if arguments.advertise is None else Address.parse(arguments.advertise)
-    for each in (listen, *([] if advertised is None else [advertised])):
-        if each.listener is not None:
-            raise AddressError(f"{each.listener}://{each} has a listener name: write HOST:PORT")
+    for address in (listen, *([] if advertised is None else [advertised])):
+        if address.listener is not None:
+            raise AddressError(
+                f"{address.listener}://{address} has a listener name: write HOST:PORT"
+            )
     if arguments.tls_key is not None and arguments.tls_cert is None:
         raise OptionError("--tls-key is only valid with --tls-cert")
     return ProxySettings(
@@ -190,21 +192,21 @@ def _broker_address(text: str) -> Address:
     return address
 
 
-def _node_port(text: str) -> tuple[int, int]:
+def _parse_node_port(text: str) -> tuple[int, int]:
     node, _, port = text.partition("=")
     if not (_is_number(node) and _is_number(port) and 0 < int(port) <= _MAX_PORT):
         raise ArgumentTypeError(f"{text!r} is not ID=PORT, such as 1=19093")
     return int(node), int(port)
 
 
-def _node_ports(pinned: Sequence[tuple[int, int]]) -> Mapping[int, int]:
-    ports = dict(pinned)
-    if len(set(ports.values())) < len(pinned):
+def _node_ports(node_ports: Sequence[tuple[int, int]]) -> Mapping[int, int]:
+    ports = dict(node_ports)
+    if len(set(ports.values())) < len(node_ports):
         raise OptionError("--node-port names a node or a port twice")
     return ports
 
 
-def _frame_bytes(text: str) -> int:
+def _parse_frame_bytes(text: str) -> int:
     if not _is_number(text) or not 0 < int(text) <= _MAX_FRAME_BYTES:
         raise ArgumentTypeError(f"{text!r} is not a number from 1 to {_MAX_FRAME_BYTES}")
     return int(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, end, put
+from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, exit_with_error, print_output
 from kafkalite.cli.streams import open_closed_streams, printable
 
 if TYPE_CHECKING:
@@ -43,29 +43,27 @@ def add_clock(parser: ArgumentParser) -> None:
         help="DURATION such as 7d, 1h30m or 250ms; TIME such as 2026-03-01T12:00:00Z; RATE such as "
         "60",
     )
-    _add_common(parser)
+    _add_common_options(parser)
 
 
 def add_explain(parser: ArgumentParser) -> None:
     """Add the options of `explain`."""
-    subject = parser.add_mutually_exclusive_group()
-    subject.add_argument("--group", metavar="ID", help="only this group [all]")
-    subject.add_argument(
-        "--transactional-id", metavar="ID", help="only this transactional id [all]"
-    )
+    entity = parser.add_mutually_exclusive_group()
+    entity.add_argument("--group", metavar="ID", help="only this group [all]")
+    entity.add_argument("--transactional-id", metavar="ID", help="only this transactional id [all]")
     parser.add_argument(
         "--limit", metavar="NUMBER", type=int, help="number of entries, the latest ones [128]"
     )
-    _add_common(parser)
+    _add_common_options(parser)
 
 
 def add_fault(parser: ArgumentParser) -> None:
     """Add the actions of `fault` and their options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, about, add_options in (
-        ("add", "Add a fault that delays, refuses or disconnects requests.", _add_rule),
+        ("add", "Add a fault that delays, refuses or disconnects requests.", _add_rule_options),
         ("list", "Print all faults, with the numbers of selected and affected requests.", None),
-        ("remove", "Remove one fault or all faults.", _add_removal),
+        ("remove", "Remove one fault or all faults.", _add_removal_options),
     ):
         action = actions.add_parser(
             name,
@@ -76,11 +74,11 @@ def add_fault(parser: ArgumentParser) -> None:
         )
         if add_options is not None:
             add_options(action)
-        _add_common(action)
+        _add_common_options(action)
         action.set_defaults(parser=action)
 
 
-def _add_rule(parser: ArgumentParser) -> None:
+def _add_rule_options(parser: ArgumentParser) -> None:
     match = parser.add_argument_group("selection of requests; all given options must match")
     match.add_argument("--api", metavar="NAME", help="API, such as Produce [all]")
     match.add_argument("--client-id", metavar="ID", help="client id of the request")
@@ -114,14 +112,14 @@ def _add_rule(parser: ArgumentParser) -> None:
     )
 
 
-def _add_removal(parser: ArgumentParser) -> None:
+def _add_removal_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "id", metavar="ID", nargs="?", help="id that `fault add` and `fault list` print"
     )
     parser.add_argument("--all", action="store_true", help="remove all faults")
 
 
-def _add_common(parser: ArgumentParser) -> None:
+def _add_common_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the response of the broker as JSON"
     )
@@ -138,8 +136,8 @@ def clock(arguments: Namespace) -> None:
 
     def perform(client: ControlClient) -> None:
         command = _clock_command(arguments.action, arguments.value)
-        shape = client.clock() if command is None else client.change_clock(command)
-        put(as_json(shape) if arguments.json else _clock_line(shape))
+        response = client.clock() if command is None else client.change_clock(command)
+        print_output(as_json(response) if arguments.json else _clock_line(response))
 
     _run(arguments, perform)
 
@@ -150,12 +148,16 @@ def explain(arguments: Namespace) -> None:
 
     def perform(client: ControlClient) -> None:
         found = client.explain(group, arguments.limit, transactional_id)
-        is_of_all = group is None and transactional_id is None
-        lines = [_entry_line(entry, is_of_all=is_of_all) for entry in found["entries"]]
-        subject = (
-            "any group or transactional id" if is_of_all else _subject(group, transactional_id)
+        is_unfiltered = group is None and transactional_id is None
+        lines = [_entry_line(entry, is_unfiltered=is_unfiltered) for entry in found["entries"]]
+        entity = (
+            "any group or transactional id"
+            if is_unfiltered
+            else _entity_text(group, transactional_id)
         )
-        put(as_json(found) if arguments.json else "".join(lines) or f"no entries about {subject}\n")
+        print_output(
+            as_json(found) if arguments.json else "".join(lines) or f"no entries about {entity}\n"
+        )
 
     _run(arguments, perform)
 
@@ -164,22 +166,26 @@ def fault(arguments: Namespace) -> None:
     """Add, list or remove faults; raises SystemExit if that fails."""
 
     def perform(client: ControlClient) -> None:
-        shape: object
+        response: object
         if arguments.action == "add":
-            shape = added = client.add_fault(_rule(arguments))
+            response = added = client.add_fault(_rule(arguments))
             found = [added]
         elif arguments.action == "list" or arguments.all:
-            shape = faults = (
+            response = faults = (
                 client.faults() if arguments.action == "list" else client.clear_faults()
             )
             found = list(faults["faults"])
         else:
-            shape = removed = client.remove_fault(arguments.id)
+            response = removed = client.remove_fault(arguments.id)
             found = [removed]
-        put(as_json(shape) if arguments.json else "".join(map(_fault_line, found)) or "no faults\n")
+        print_output(
+            as_json(response)
+            if arguments.json
+            else "".join(map(_fault_line, found)) or "no faults\n"
+        )
 
     if arguments.action == "remove" and arguments.all is (arguments.id is not None):
-        end(USAGE_STATUS, "fault remove needs the ID of a fault, or --all")
+        exit_with_error(USAGE_STATUS, "fault remove needs the ID of a fault, or --all")
     _run(arguments, perform)
 
 
@@ -203,14 +209,14 @@ def _rule(arguments: Namespace) -> Mapping[str, Mapping[str, object]]:
     return rule
 
 
-def _fault_line(shape: FaultJson) -> str:
+def _fault_line(response: FaultJson) -> str:
     parts = (
         " ".join(f"{name}={value}" for name, value in each.items())
-        for each in (shape["match"], shape["trigger"], shape["action"])
+        for each in (response["match"], response["trigger"], response["action"])
     )
     rule = "; ".join(part for part in parts if part)
-    counts = f"{shape['matches']} selected, {shape['firings']} fired"
-    line = f"{shape['id']}: {rule} ({counts})"
+    counts = f"{response['matches']} selected, {response['firings']} fired"
+    line = f"{response['id']}: {rule} ({counts})"
     return f"{printable(line)}\n"
 
 
@@ -225,9 +231,9 @@ def _run(arguments: Namespace, perform: Callable[[ControlClient], None]) -> None
     try:
         perform(ControlClient(control_url(address)))
     except ControlError as error:
-        end(FAILED_STATUS, str(error))
+        exit_with_error(FAILED_STATUS, str(error))
     except ValueError as error:
-        end(USAGE_STATUS, str(error))
+        exit_with_error(USAGE_STATUS, str(error))
 
 
 def _clock_command(action: str, value: str | None) -> Mapping[str, str | float] | None:
@@ -238,14 +244,14 @@ def _clock_command(action: str, value: str | None) -> Mapping[str, str | float] 
         parse_rate,
     )
 
-    takes: dict[str, tuple[str, Callable[[str], Mapping[str, str | float]]]] = {
+    commands_with_value: dict[str, tuple[str, Callable[[str], Mapping[str, str | float]]]] = {
         "advance": ("a duration, such as 7d", lambda text: {"advance_ms": duration_ms(text)}),
         "set": ("a time, such as 2026-03-01", lambda text: {"now_ms": instant_ms(text)}),
         "rate": ("a rate, such as 60", lambda text: {"rate": parse_rate(text)}),
     }
     modes = {"pause": "manual", "resume": "real"}
-    if action in takes:
-        parameter, command = takes[action]
+    if action in commands_with_value:
+        parameter, command = commands_with_value[action]
         if value is None:
             raise ValueError(f"clock {action} needs {parameter}")
         return command(value)
@@ -254,19 +260,19 @@ def _clock_command(action: str, value: str | None) -> Mapping[str, str | float] 
     return {"mode": modes[action]} if action in modes else None
 
 
-def _clock_line(shape: ClockJson) -> str:
-    rate = f", {shape['rate']:g} times as fast" if shape["mode"] == "accelerated" else ""
-    return f"{shape['iso']} ({shape['mode']}{rate})\n"
+def _clock_line(response: ClockJson) -> str:
+    rate = f", {response['rate']:g} times as fast" if response["mode"] == "accelerated" else ""
+    return f"{response['iso']} ({response['mode']}{rate})\n"
 
 
-def _subject(group: str | None, transactional_id: str | None) -> str:
+def _entity_text(group: str | None, transactional_id: str | None) -> str:
     if transactional_id is None:
         return f"a group {printable(group or '')!r}"
     return f"a transactional id {printable(transactional_id)!r}"
 
 
-def _entry_line(entry: EntryJson, *, is_of_all: bool) -> str:
-    subject = f" {entry['group'] or entry['transactional_id']}" if is_of_all else ""
+def _entry_line(entry: EntryJson, *, is_unfiltered: bool) -> str:
+    entity = f" {entry['group'] or entry['transactional_id']}" if is_unfiltered else ""
     repeated = f" ({entry['times']} times since {entry['first_iso']})" if entry["times"] > 1 else ""
-    line = f"{entry['at_iso']}{subject} {entry['kind']}: {entry['text']}{repeated}"
+    line = f"{entry['at_iso']}{entity} {entry['kind']}: {entry['text']}{repeated}"
     return f"{printable(line)}\n"

@@ -9,7 +9,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, complain, end, put
+from kafkalite.cli.output import (
+    FAILED_STATUS,
+    USAGE_STATUS,
+    as_json,
+    as_lines,
+    exit_with_error,
+    print_output,
+    print_to_stderr,
+)
 from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
@@ -41,12 +49,12 @@ def diff(arguments: Namespace) -> None:
     from kafkalite.traffic.replay.diff.captures import diff as compare  # noqa: PLC0415
 
     open_closed_streams()
-    report = compare(arguments.before, arguments.after, complain)
+    report = compare(arguments.before, arguments.after, print_to_stderr)
     for side in (report.before, report.after):
         if not side.requests:
             reason = side.problems[0].detail if side.problems else "it is empty"
-            end(USAGE_STATUS, f"{side.name} is not a capture: {reason}")
-    put(as_json(report.to_json()) if arguments.json else as_lines(_as_text(report)))
+            exit_with_error(USAGE_STATUS, f"{side.name} is not a capture: {reason}")
+    print_output(as_json(report.to_json()) if arguments.json else as_lines(_as_text(report)))
     if _has_failed(report, arguments.fail_on):
         sys.exit(FAILED_STATUS)
 
@@ -99,11 +107,11 @@ def _as_text(report: DiffReport) -> str:
 
 
 def _change_lines(change: Change) -> list[str]:
-    named = [change.api, change.client and f"({change.client})", change.what]
-    named.append(change.row and f"of {change.row}")
+    parts = [change.api, change.client and f"({change.client})", change.what]
+    parts.append(change.row and f"of {change.row}")
     repeated = f", {change.times} times" if change.times > 1 else ""
     return [
-        f"  {' '.join(word for word in named if word)}{repeated}",
+        f"  {' '.join(word for word in parts if word)}{repeated}",
         f"    - {change.before}",
         f"    + {change.after}",
     ]

@@ -29,28 +29,28 @@ if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
     from kafkalite.traffic.model import Exchange, Problem
 
-_SECOND_NS: Final = 1_000_000_000
-_US: Final = 1000
-_MS: Final = 1_000_000
+_NS_PER_SECOND: Final = 1_000_000_000
+_NS_PER_US: Final = 1000
+_NS_PER_MS: Final = 1_000_000
 _MAX_TOPIC_NAMES: Final = 100_000
 """Approximate limit of cached topic names."""
 _NO_NODE: Final = -1
 """Node id that a proxy records for connections to its bootstrap address."""
 
 
-class Decoded(NamedTuple):
+class DecodedExchange(NamedTuple):
     """An exchange with its messages; a message that cannot be decoded is None."""
 
     exchange: Exchange
     request: Message | None
     response: Message | None
     reason: str | None
-    """The reason why a message cannot be decoded."""
+    """The reason why a message cannot be decoded; None if both are decoded."""
     topic_names: Mapping[bytes, str] = MappingProxyType({})
-    """Topic names by id, as far as earlier exchanges showed them."""
+    """Topic names by id, from earlier exchanges."""
 
 
-def decode(exchange: Exchange, topic_names: dict[bytes, str] | None = None) -> Decoded:
+def decode(exchange: Exchange, topic_names: dict[bytes, str] | None = None) -> DecodedExchange:
     """Decode the messages of an exchange; adds the topic names in them to `topic_names`."""
     topic_names = {} if topic_names is None else topic_names
     messages: list[Message | None] = []
@@ -64,7 +64,7 @@ def decode(exchange: Exchange, topic_names: dict[bytes, str] | None = None) -> D
             reason = reason or violation.reason
     if len(topic_names) < _MAX_TOPIC_NAMES:
         topic_names.update(named_topics(messages[1]))
-    return Decoded(exchange, messages[0], messages[1], reason, topic_names)
+    return DecodedExchange(exchange, messages[0], messages[1], reason, topic_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,11 @@ class ExchangeFilter:
     client: str | None
     group: str | None
     topic: str | None
-    has_error: bool
+    only_errors: bool
 
     @classmethod
     def of(cls, arguments: Namespace) -> ExchangeFilter:
-        """Return the filter that options ask for; raises ValueError for an unknown API."""
+        """Return the filter that options define; raises ValueError for an unknown API."""
         return cls(
             _api_keys(arguments.api),
             arguments.client,
@@ -88,7 +88,7 @@ class ExchangeFilter:
             arguments.errors,
         )
 
-    def matches(self, decoded: Decoded) -> bool:
+    def matches(self, decoded: DecodedExchange) -> bool:
         """Return whether an exchange is selected."""
         exchange, request, response, _, topic_names = decoded
         if self.api_keys is not None and exchange.api_key not in self.api_keys:
@@ -105,7 +105,7 @@ class ExchangeFilter:
             names = (topics(each, topic_names) for each in messages)
             if not _matches(self.topic, set().union(*names)):
                 return False
-        return not self.has_error or (response is not None and bool(errors(response)))
+        return not self.only_errors or (response is not None and bool(errors(response)))
 
 
 def _api_keys(names: Iterable[str] | None) -> frozenset[int] | None:
@@ -129,8 +129,8 @@ def _matches(pattern: str, names: Iterable[str]) -> bool:
 # -- lines ---------------------------------------------------------------------------------
 
 
-def line(decoded: Decoded) -> str:
-    """Return an exchange as a line: time, client, broker, API, latency, subjects, outcome."""
+def exchange_line(decoded: DecodedExchange) -> str:
+    """Return an exchange as a line: time, client, broker, API, latency, entities, outcome."""
     exchange, request, _, reason, topic_names = decoded
     client = f"{exchange.client_id or '-'}@{exchange.connection.client}"
     broker = str(exchange.connection.broker)
@@ -138,28 +138,28 @@ def line(decoded: Decoded) -> str:
         broker = f"{broker} (bootstrap)"
     elif exchange.connection.node_id is not None:
         broker = f"{broker} (node {exchange.connection.node_id})"
-    subjects = "" if request is None else summary(request, topic_names)
-    words = (
+    entities = "" if request is None else summary(request, topic_names)
+    columns = (
         _time(exchange.sent_ns),
         f"{client} > {broker}",
         f"{api_name(exchange.api_key)} v{exchange.api_version}",
         _latency(exchange),
-        subjects,
+        entities,
         reason or _outcome(decoded),
     )
-    return printable("  ".join(word for word in words if word)) + "\n"
+    return printable("  ".join(column for column in columns if column)) + "\n"
 
 
-def json_line(decoded: Decoded, *, records: bool) -> str:
+def json_line(decoded: DecodedExchange, *, records: bool) -> str:
     """Return an exchange as a line with a JSON object."""
     exchange, request, response, reason, _ = decoded
     connection = exchange.connection
     answered_ns = exchange.answered_ns
-    shape: dict[str, object] = {
+    fields: dict[str, object] = {
         "time": _time(exchange.sent_ns),
         "sentNs": exchange.sent_ns,
         "answeredNs": answered_ns,
-        "latencyUs": None if answered_ns is None else (answered_ns - exchange.sent_ns) / _US,
+        "latencyUs": None if answered_ns is None else (answered_ns - exchange.sent_ns) / _NS_PER_US,
         "connection": connection.number,
         "position": exchange.position,
         "client": str(connection.client),
@@ -174,15 +174,15 @@ def json_line(decoded: Decoded, *, records: bool) -> str:
         "requestBytes": len(exchange.request),
         "responseBytes": None if exchange.response is None else len(exchange.response),
         "errors": [] if response is None else errors(response),
-        "request": _message(exchange, request, is_request=True, records=records),
-        "response": _message(exchange, response, is_request=False, records=records),
+        "request": _message_json(exchange, request, is_request=True, records=records),
+        "response": _message_json(exchange, response, is_request=False, records=records),
     }
     if reason is not None:
-        shape["unreadable"] = reason
-    return json.dumps(shape, ensure_ascii=False, separators=(",", ":")) + "\n"
+        fields["unreadable"] = reason
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _message(
+def _message_json(
     exchange: Exchange, message: Message | None, *, is_request: bool, records: bool
 ) -> object:
     if message is None:
@@ -195,21 +195,21 @@ def _message(
 
 
 def _time(at_ns: int) -> str:
-    seconds, rest = divmod(at_ns, _SECOND_NS)
+    seconds, rest = divmod(at_ns, _NS_PER_SECOND)
     try:
-        whole = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        second_text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     except (OverflowError, OSError, ValueError):
         return f"{at_ns} ns"  # outside of the calendar
-    return f"{whole}.{rest // _US:06}Z"
+    return f"{second_text}.{rest // _NS_PER_US:06}Z"
 
 
 def _latency(exchange: Exchange) -> str:
     if exchange.answered_ns is None:
         return "unanswered"
-    return f"{(exchange.answered_ns - exchange.sent_ns) / _MS:.3f} ms"
+    return f"{(exchange.answered_ns - exchange.sent_ns) / _NS_PER_MS:.3f} ms"
 
 
-def _outcome(decoded: Decoded) -> str:
+def _outcome(decoded: DecodedExchange) -> str:
     return " ".join(errors(decoded.response)) if decoded.response is not None else ""
 
 
@@ -219,5 +219,5 @@ def problem_line(problem: Problem, *, as_json: bool) -> str:
         return json.dumps(asdict(problem), ensure_ascii=False, separators=(",", ":")) + "\n"
     position = problem.file if problem.offset is None else f"{problem.file}:{problem.offset}"
     times = f"({problem.count} times)" if problem.count > 1 else ""
-    words = (position, problem.connection, f"{problem.kind}: {problem.detail}", times)
-    return printable("  ".join(word for word in words if word)) + "\n"
+    columns = (position, problem.connection, f"{problem.kind}: {problem.detail}", times)
+    return printable("  ".join(column for column in columns if column)) + "\n"

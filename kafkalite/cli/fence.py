@@ -1,7 +1,7 @@
 """`kafkalite fence-producers`: fence producers of transactional ids in any Kafka cluster.
 
-The exit status is 0 if all ids were fenced, 1 if not or if no broker answered, and 2 for invalid
-arguments.
+The exit status is 0 if all ids were fenced, 1 if an id was not fenced or if no broker answered, and
+2 for invalid arguments.
 """
 
 from __future__ import annotations
@@ -9,7 +9,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, complain, end, put
+from kafkalite.cli.output import (
+    FAILED_STATUS,
+    USAGE_STATUS,
+    exit_with_error,
+    print_output,
+    print_to_stderr,
+)
 from kafkalite.cli.streams import open_closed_streams, printable
 
 if TYPE_CHECKING:
@@ -60,11 +66,11 @@ def fence(arguments: Namespace) -> None:
         timeout_ms = _timeout_ms(arguments.timeout)
         bootstrap = _addresses(arguments.bootstrap_server or [_DEFAULT_BOOTSTRAP])
     except ValueError as error:
-        end(USAGE_STATUS, str(error))
+        exit_with_error(USAGE_STATUS, str(error))
     try:
         results = asyncio.run(fence_producers(bootstrap, arguments.ids, timeout_ms))
     except UnreachableError as error:
-        end(FAILED_STATUS, str(error))
+        exit_with_error(FAILED_STATUS, str(error))
     for result in results:
         _print_result(result)
     if any(result.error is not None for result in results):
@@ -74,9 +80,9 @@ def fence(arguments: Namespace) -> None:
 def _print_result(result: FencingResult) -> None:
     name = printable(result.transactional_id)
     if result.error is None:
-        put(f"{name}: producer id {result.producer_id}, epoch {result.producer_epoch}\n")
+        print_output(f"{name}: producer id {result.producer_id}, epoch {result.producer_epoch}\n")
     else:
-        complain(f"transactional id {name!r}: {result.error}")
+        print_to_stderr(f"transactional id {name!r}: {result.error}")
 
 
 def _timeout_ms(text: str) -> int:

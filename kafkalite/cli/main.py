@@ -21,14 +21,14 @@ _INTERRUPTED_STATUS = 130
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints usage errors as one line that names the command with the help."""
+    """Prints a usage error as one line, with the command that shows the help."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE_STATUS, f"kafkalite: {message} (see {self.prog} --help)\n")
 
 
 class _Help(argparse.HelpFormatter):
-    """Has a fixed width: to measure the terminal, argparse would import bz2 and lzma."""
+    """Formats help with a fixed width: to get the width, argparse would import bz2 and lzma."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=80)
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command.set_defaults(run=run, parser=command)
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
-        # The command reports them: its help lists the options that exist.
+        # The parser of the command reports them, because its help lists the valid options.
         getattr(parsed, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
     if "run" not in parsed:
         parser.print_help(sys.stderr)

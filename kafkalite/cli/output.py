@@ -9,22 +9,22 @@ import sys
 from contextlib import suppress
 from typing import Final, NoReturn
 
-from kafkalite.cli.streams import printable, written
+from kafkalite.cli.streams import printable, write_stdout
 
 FAILED_STATUS: Final = 1
-"""Exit status of a command that failed, or that found a difference given by `--fail-on`."""
+"""Exit status of a command that failed, or that found a difference selected by `--fail-on`."""
 USAGE_STATUS: Final = 2
 """Exit status for invalid arguments."""
 
 
-def end(status: int, text: str) -> NoReturn:
+def exit_with_error(status: int, text: str) -> NoReturn:
     """Print an error as one line on stderr, and exit."""
-    complain(text)
+    print_to_stderr(text)
     sys.exit(status)
 
 
-def end_at_once(status: int) -> NoReturn:
-    """End the process without freeing its memory, which takes seconds with many objects.
+def exit_immediately(status: int) -> NoReturn:
+    """End the process without freeing its memory, because that takes seconds with many objects.
 
     Functions registered with atexit are called, and the standard streams are flushed.
     """
@@ -35,15 +35,18 @@ def end_at_once(status: int) -> NoReturn:
     os._exit(status)
 
 
-def put(text: str) -> bool:
-    """Print a result; return whether the output has a reader. Raises SystemExit on a full disk."""
-    error = written(text)
+def print_output(text: str) -> bool:
+    """Print to stdout; return False if the output has no reader.
+
+    Raises SystemExit for other errors, such as a full disk.
+    """
+    error = write_stdout(text)
     if error is not None and not isinstance(error, BrokenPipeError):
-        end(FAILED_STATUS, f"cannot write the output: {(error.strerror or '').lower()}")
+        exit_with_error(FAILED_STATUS, f"cannot write the output: {(error.strerror or '').lower()}")
     return error is None
 
 
-def complain(text: str) -> None:
+def print_to_stderr(text: str) -> None:
     """Print a line on stderr, with control characters escaped."""
     sys.stderr.write(f"kafkalite: {printable(text)}\n")
     sys.stderr.flush()

@@ -22,7 +22,7 @@ from kafkalite.server.settings import Settings, SettingsError, parse_config, par
 
 try:
     import resource
-except ImportError:  # only Unix has this limit
+except ImportError:  # only Unix has this module
     resource = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
@@ -39,26 +39,28 @@ T = TypeVar("T")
 REAL_CLOCK = str(CLOCK.default)
 
 
-CANNOT_START = (AddressError, ConfigError, BrokerDirectoryError, SettingsError, TopicError)
+START_ERRORS = (AddressError, ConfigError, BrokerDirectoryError, SettingsError, TopicError)
 """Errors that prevent a start; the text of each is one line."""
 
-_DESCRIPTORS = 100_000
+_MAX_DESCRIPTORS = 100_000
 
-_YOUNG_OBJECTS = 20_000
+_GENERATION_0_THRESHOLD = 20_000
 """Number of new objects after which the garbage collector examines them; few are in cycles."""
 
-_YOUNG_COLLECTIONS = 10
-_NEVER = 1_000_000_000
-_COLLECTION_S = 30.0
-_COLLECTIONS = 10
-"""Number of collections of younger objects after which long-lived objects are examined.
+_GENERATION_1_THRESHOLD = 10
+_GENERATION_2_THRESHOLD = 1_000_000_000
+"""Never reached: `_run_full_collections` collects long-lived objects instead."""
 
-That takes 60 ms with 100,000 groups and seconds during a large request, so it is done between
-requests only."""
+_FULL_COLLECTION_INTERVAL_S = 30.0
+_MIN_GENERATION_1_COLLECTIONS = 10
+"""Number of collections of younger objects after which long-lived objects are collected.
+
+A full collection takes 60 ms with 100,000 groups, and seconds during a large request. So it runs
+only between requests."""
 
 
 def settings_from(arguments: Namespace, log: Log) -> Settings:
-    """Return the settings that the arguments of `serve` ask for.
+    """Return the settings that the arguments of `serve` define.
 
     A `--config` takes precedence over the properties file. Raises SettingsError for an invalid
     value; logs a warning for a key of the file that is ignored.
@@ -84,24 +86,30 @@ def log_from(level: str, log_format: str) -> Log:
 def run(
     settings: Settings,
     log: Log,
-    announce: Callable[[Broker, str | None], None],
+    print_ready: Callable[[Broker, str | None], None],
     *,
     control: str | None = None,
     clock: str = REAL_CLOCK,
-    record: Callable[[Callable[[], int]], Recorder] | None = None,
+    start_recording: Callable[[Callable[[], int]], Recorder] | None = None,
     prepare: Callable[[Broker], None] | None = None,
 ) -> bool:
     """Serve until a signal arrives; return whether the data was closed cleanly.
 
-    `control` is the address of the control API, None for no control API. `clock` is the mode of
-    the clock at startup. `record` starts a recording of all traffic; its argument returns the
-    time. `prepare` is called before clients can connect. Raises one of CANNOT_START if the
-    broker cannot start.
+    `control` is the address of the control API, None for no control API. `clock` is the mode of the
+    clock at startup. `start_recording` starts a recording of all traffic; its argument returns the
+    time. `prepare` is called before clients can connect. Raises one of START_ERRORS if the broker
+    cannot start.
     """
     controls = _Controls(control, clock, log)
     return run_until_signalled(
         lambda stop_requested: _serve(
-            settings, log, announce, controls, stop_requested, record=record, prepare=prepare
+            settings,
+            log,
+            print_ready,
+            controls,
+            stop_requested,
+            start_recording=start_recording,
+            prepare=prepare,
         ),
         log,
     )
@@ -110,8 +118,8 @@ def run(
 def run_until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T]], log: Log) -> T:
     """Run `serve` in a new event loop, and return its result.
 
-    A signal sets the event that `serve` is given. Errors in callbacks of the loop are logged. The
-    process keeps freed memory and raises its limit of open files.
+    A signal sets the event that is the argument of `serve`. Errors in callbacks of the loop are
+    logged. The process keeps freed memory and raises its limit of open files.
     """
     keep_freed_memory()
     allow_many_descriptors()
@@ -127,7 +135,7 @@ def run_until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T
 async def _until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T]]) -> T:
     loop = asyncio.get_running_loop()
     stop_requested = asyncio.Event()
-    # A closed terminal sends SIGHUP: stopping cleanly removes the temporary data.
+    # A closed terminal sends SIGHUP; a clean stop removes the temporary data.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # A process started by nohup ignores SIGHUP and keeps running, as Java processes do.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
@@ -139,7 +147,7 @@ class _Controls:
     """The clock and the control API of a broker; imported only for brokers that need them."""
 
     def __init__(self, control: str | None, clock: str, log: Log) -> None:
-        """Parse both texts; raises AddressError or SettingsError."""
+        """Parse `control` and `clock`; raises AddressError or SettingsError."""
         self._log = log
         self._server: ControlServer | None = None
         self._address: Address | None = None
@@ -175,25 +183,25 @@ class _Controls:
 async def _serve(
     settings: Settings,
     log: Log,
-    announce: Callable[[Broker, str | None], None],
+    print_ready: Callable[[Broker, str | None], None],
     controls: _Controls,
     stop_requested: asyncio.Event,
     *,
-    record: Callable[[Callable[[], int]], Recorder] | None,
+    start_recording: Callable[[Callable[[], int]], Recorder] | None,
     prepare: Callable[[Broker], None] | None,
 ) -> bool:
     clock = controls.clock or AdjustableClock()
-    recorder = None if record is None else record(clock.now_ns)
+    recorder = None if start_recording is None else start_recording(clock.now_ns)
     broker = Broker(settings, log, clock=clock, recorder=recorder, prepare=prepare)
     try:
         await broker.start()
         control_url = await controls.start(broker)
         # Objects made during startup live as long as the process: collections skip them.
         gc.freeze()
-        gc.set_threshold(_YOUNG_OBJECTS, _YOUNG_COLLECTIONS, _NEVER)
+        gc.set_threshold(_GENERATION_0_THRESHOLD, _GENERATION_1_THRESHOLD, _GENERATION_2_THRESHOLD)
         gc.enable()
-        _collect_when_idle(broker)
-        announce(broker, control_url)
+        _run_full_collections(broker)
+        print_ready(broker, control_url)
         await stop_requested.wait()
     finally:
         await controls.stop()
@@ -203,11 +211,13 @@ async def _serve(
     return is_clean
 
 
-def _collect_when_idle(broker: Broker) -> None:
-    """Collect long-lived objects from time to time, while no request is in progress."""
-    if gc.get_count()[2] >= _COLLECTIONS and not broker.is_busy:
+def _run_full_collections(broker: Broker) -> None:
+    """Run a full garbage collection if it is due and no request is in progress; repeat later."""
+    if gc.get_count()[2] >= _MIN_GENERATION_1_COLLECTIONS and not broker.is_busy:
         gc.collect()
-    asyncio.get_running_loop().call_later(_COLLECTION_S, _collect_when_idle, broker)
+    asyncio.get_running_loop().call_later(
+        _FULL_COLLECTION_INTERVAL_S, _run_full_collections, broker
+    )
 
 
 def allow_many_descriptors() -> None:
@@ -215,7 +225,7 @@ def allow_many_descriptors() -> None:
     if resource is None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    limit = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 

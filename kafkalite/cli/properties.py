@@ -1,7 +1,7 @@
-"""Properties files: unknown keys are ignored with a warning, as Kafka does.
+"""Properties files; unknown keys in them are ignored with a warning, as in Kafka.
 
-Files written for a real Kafka have keys of plug-ins, of other releases and of other programs. In
-`--config`, which is written for kafkalite, an unknown key is an error.
+Files for Apache Kafka can have keys of plug-ins, of other releases and of other programs. In
+`--config`, which is only for kafkalite, an unknown key is an error.
 """
 
 from __future__ import annotations

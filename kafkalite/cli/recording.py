@@ -1,4 +1,4 @@
-"""Creates the recording that a command's options ask for."""
+"""Creates the recorder that the options of a command define."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def recorder_from(
     now_ns: Callable[[], int],
     report: Callable[[str], None],
 ) -> Recorder:
-    """Return a started recording with the options of `RECORDING_DETAILS`.
+    """Return a started recording with the options of `RECORDING_OPTIONS`.
 
     `report` is called with one line if the disk fails. Raises CaptureError if it cannot start.
     """

@@ -14,7 +14,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.access_options import add_access_options
-from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, as_lines, complain, end, put
+from kafkalite.cli.output import (
+    FAILED_STATUS,
+    USAGE_STATUS,
+    as_json,
+    as_lines,
+    exit_with_error,
+    print_output,
+    print_to_stderr,
+)
 from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
@@ -43,7 +51,7 @@ def add_replay(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--speed",
-        type=_speed,
+        type=_parse_speed,
         default=None,
         metavar="SPEED",
         help="original, a factor such as 10x, or max: as fast as the broker answers [max]",
@@ -61,8 +69,8 @@ def add_replay(parser: ArgumentParser) -> None:
         "--timeout",
         metavar="DURATION",
         default="5s",
-        help="how much longer than the recorded broker the target may take for a response; a later "
-        "response counts as missing [5s]",
+        help="additional time for a response of the target, compared with the recorded broker; a "
+        "later response counts as missing [5s]",
     )
     parser.add_argument(
         "--fail-on",
@@ -78,13 +86,13 @@ def add_replay(parser: ArgumentParser) -> None:
 
 def replay(arguments: Namespace) -> None:
     """Replay captures, print the report, and exit with its status; raises SystemExit."""
-    with _terminated_as_interrupted():
+    with _sigterm_as_interrupt():
         _replay(arguments)
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Make SIGTERM act as Ctrl-C, with another exit status; raises SystemExit."""
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C, but with another exit status; raises SystemExit."""
     is_terminated = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -132,19 +140,21 @@ def _replay(arguments: Namespace) -> None:
     except KeyboardInterrupt:
         if progress.report is not None:
             _print_partial_report(arguments, progress.report, "it was interrupted")
-            complain("interrupted: the rest of the capture was not replayed")
+            print_to_stderr("interrupted: the rest of the capture was not replayed")
         raise
     except run.NothingToReplayError as error:
-        end(USAGE_STATUS, str(error))
+        exit_with_error(USAGE_STATUS, str(error))
     except (run.ReplayError, ClockError) as error:
         if progress.report is not None and progress.report.responses:
             _print_partial_report(arguments, progress.report, str(error))
-        end(FAILED_STATUS, str(error))
+        exit_with_error(FAILED_STATUS, str(error))
     except ValueError as error:
-        end(USAGE_STATUS, str(error))
+        exit_with_error(USAGE_STATUS, str(error))
     _print_report(arguments, report)
     if report.broken_off is not None:
-        end(FAILED_STATUS, f"stopped early, the target does not answer: {report.broken_off}")
+        exit_with_error(
+            FAILED_STATUS, f"stopped early, the target does not answer: {report.broken_off}"
+        )
     if report.failed(FailOn[arguments.fail_on.upper()]):
         sys.exit(FAILED_STATUS)
 
@@ -157,7 +167,7 @@ def _print_partial_report(arguments: Namespace, report: ReplayReport, reason: st
 def _print_report(arguments: Namespace, report: ReplayReport) -> None:
     from kafkalite.traffic.replay.report_text import replay_text  # noqa: PLC0415 - see above
 
-    put(as_json(report.to_json()) if arguments.json else as_lines(replay_text(report)))
+    print_output(as_json(report.to_json()) if arguments.json else as_lines(replay_text(report)))
 
 
 class _Progress:
@@ -166,7 +176,7 @@ class _Progress:
     def __init__(self) -> None:
         self._printed_at_s = 0.0
         self.report: ReplayReport | None = None
-        """The report so far."""
+        """The report about the requests that were sent until now."""
 
     def __call__(self, report: ReplayReport, at_ns: int) -> None:
         self.report = report
@@ -176,13 +186,13 @@ class _Progress:
 
         self._printed_at_s = report.seconds
         differing = report.responses - report.equal
-        complain(
+        print_to_stderr(
             f"{report.requests} requests so far, {differing} answers differ; at {iso_time(at_ns)} "
             "of the capture"
         )
 
 
-def _speed(text: str) -> float | None:
+def _parse_speed(text: str) -> float | None:
     """Return the factor of the speed, None for the highest speed."""
     known = {"max": None, "original": 1.0}
     if text in known:

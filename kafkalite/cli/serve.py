@@ -7,10 +7,16 @@ from os.path import realpath
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.broker_options import add_broker_options
-from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, complain, end, end_at_once
+from kafkalite.cli.output import (
+    FAILED_STATUS,
+    USAGE_STATUS,
+    exit_immediately,
+    exit_with_error,
+    print_to_stderr,
+)
 from kafkalite.cli.recording import recorder_from
-from kafkalite.cli.streams import open_closed_streams, say
-from kafkalite.config.options import MATCH, ON_MISS, OPTIONS, RECORDING_DETAILS
+from kafkalite.cli.streams import open_closed_streams, try_print
+from kafkalite.config.options import MATCH, ON_MISS, OPTIONS, RECORDING_OPTIONS
 from kafkalite.ports.clock import AdjustableClock
 
 if TYPE_CHECKING:
@@ -46,23 +52,27 @@ def serve(arguments: Namespace) -> None:
         is_clean = process.run(
             settings,
             log,
-            partial(announce, stand_in=None if prepared is None else describe_stand_in(arguments)),
+            partial(
+                print_ready, stand_in=None if prepared is None else describe_stand_in(arguments)
+            ),
             control=arguments.control,
             clock=arguments.clock,
-            record=_recording(arguments, log),
+            start_recording=_recording_starter(arguments, log),
             prepare=None if prepared is None else prepared.prepare,
         )
-    except process.CANNOT_START as error:
-        end(USAGE_STATUS, str(error))
-    end_at_once(0 if is_clean else FAILED_STATUS)
+    except process.START_ERRORS as error:
+        exit_with_error(USAGE_STATUS, str(error))
+    exit_immediately(0 if is_clean else FAILED_STATUS)
 
 
-def _recording(arguments: Namespace, log: Log) -> Callable[[Callable[[], int]], Recorder] | None:
+def _recording_starter(
+    arguments: Namespace, log: Log
+) -> Callable[[Callable[[], int]], Recorder] | None:
     """Return a function that starts the requested recording; its argument returns the time."""
     from kafkalite.server.settings import SettingsError  # noqa: PLC0415 - `--help` needs no broker
 
     if arguments.capture is None:
-        for option in RECORDING_DETAILS:
+        for option in RECORDING_OPTIONS:
             value = getattr(arguments, option.dest)
             if value is not None and value is not False:  # 0 is a value, and equals False
                 raise SettingsError(f"{option.flag} needs --capture, which says where to record")
@@ -71,7 +81,7 @@ def _recording(arguments: Namespace, log: Log) -> Callable[[Callable[[], int]], 
     def report(line: str) -> None:
         log.error(line, directory=arguments.capture)
 
-    def begin(now_ns: Callable[[], int]) -> Recorder:
+    def start(now_ns: Callable[[], int]) -> Recorder:
         from kafkalite.traffic.scalar.file_rotation import CaptureError  # noqa: PLC0415 - rarely used
 
         try:
@@ -79,13 +89,13 @@ def _recording(arguments: Namespace, log: Log) -> Callable[[Callable[[], int]], 
         except CaptureError as error:
             raise SettingsError(f"--capture: {error}") from error
 
-    return begin
+    return start
 
 
-def announce(broker: Broker, control_url: str | None, *, stand_in: str | None = None) -> None:
+def print_ready(broker: Broker, control_url: str | None, *, stand_in: str | None = None) -> None:
     """Print the addresses of a broker that is ready, and its options that are not the default.
 
-    `stand_in` describes the capture that it answers from.
+    `stand_in` describes the captures that the broker answers from.
     """
     data_directory = "a temporary directory" if broker.is_temporary else broker.data_directory
     lines = [f"kafkalite is ready at {broker.bootstrap_servers}"]
@@ -103,7 +113,7 @@ def announce(broker: Broker, control_url: str | None, *, stand_in: str | None = 
         lines.append(f"  control at {control_url}")
     lines += _clock_lines(broker, has_control=control_url is not None)
     lines.append(f"  data in {data_directory}, cluster id {broker.cluster_id}; stop with Ctrl-C")
-    say("\n".join(lines) + "\n")
+    try_print("\n".join(lines) + "\n")
 
 
 def _clock_lines(broker: Broker, *, has_control: bool) -> list[str]:
@@ -119,7 +129,7 @@ def _clock_lines(broker: Broker, *, has_control: bool) -> list[str]:
 
 
 def describe_stand_in(arguments: Namespace) -> str:
-    """Return a text with the captures that the broker answers from, and the rule to match."""
+    """Return a text with the captures that the broker answers from, and the matching rule."""
     captures = ", ".join(arguments.replay)
     match = arguments.match or MATCH.choices[0]
     if match == "seeded":
@@ -128,7 +138,7 @@ def describe_stand_in(arguments: Namespace) -> str:
 
 
 def prepared_from(arguments: Namespace, log: Log) -> PreparedCapture | None:
-    """Return the captures to answer from, None if there are none; raises SettingsError."""
+    """Return the prepared captures of `--replay`; None without it. Raises SettingsError."""
     from kafkalite.server.settings import SettingsError  # noqa: PLC0415 - `--help` needs no broker
 
     if not arguments.replay:
@@ -151,6 +161,6 @@ def prepared_from(arguments: Namespace, log: Log) -> PreparedCapture | None:
     match = Match(arguments.match or Match.STRICT)
     on_miss = OnMiss(arguments.on_miss or OnMiss.FAIL)
     try:
-        return prepare_capture(arguments.replay, match, on_miss, log, complain)
+        return prepare_capture(arguments.replay, match, on_miss, log, print_to_stderr)
     except PreparationError as error:
         raise SettingsError(f"--replay: {error}") from error

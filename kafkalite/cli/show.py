@@ -10,13 +10,13 @@ import os
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.output import USAGE_STATUS, complain, end, put
+from kafkalite.cli.output import USAGE_STATUS, exit_with_error, print_output, print_to_stderr
 from kafkalite.cli.streams import open_closed_streams
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-_LAST_PORT = 65_535
+_MAX_PORT = 65_535
 
 
 def add_show(parser: ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def add_show(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--port",
         action="append",
-        type=_port,
+        type=_parse_port,
         default=[],
         metavar="PORT",
         help="port of brokers, for captures that start in the middle of connections; repeatable",
@@ -64,16 +64,22 @@ def add_show(parser: ArgumentParser) -> None:
 def show(arguments: Namespace) -> None:
     """Print the selected exchanges; raises SystemExit for invalid arguments."""
     # Imported here: a broker starts faster without them.
-    from kafkalite.cli.exchange_text import ExchangeFilter, decode, json_line, line, problem_line  # noqa: PLC0415
+    from kafkalite.cli.exchange_text import (  # noqa: PLC0415
+        ExchangeFilter,
+        decode,
+        exchange_line,
+        json_line,
+        problem_line,
+    )
     from kafkalite.traffic.scalar.problems import Problems  # noqa: PLC0415
     from kafkalite.traffic.scalar.reading import exchanges, read  # noqa: PLC0415
 
     open_closed_streams()
     try:
-        _check(arguments)
+        _check_arguments(arguments)
         selected = ExchangeFilter.of(arguments)
     except ValueError as error:
-        end(USAGE_STATUS, str(error))
+        exit_with_error(USAGE_STATUS, str(error))
     problems = Problems()
     topic_names: dict[bytes, str] = {}
     count = printed = 0
@@ -83,23 +89,25 @@ def show(arguments: Namespace) -> None:
         if arguments.problems or not selected.matches(decoded):
             continue
         printed += 1
-        if not put(
-            json_line(decoded, records=arguments.records) if arguments.json else line(decoded)
+        if not print_output(
+            json_line(decoded, records=arguments.records)
+            if arguments.json
+            else exchange_line(decoded)
         ):
             return
     if arguments.problems:
         for problem in problems:
-            put(problem_line(problem, as_json=arguments.json))
+            print_output(problem_line(problem, as_json=arguments.json))
     elif counts := problems.by_kind():
         kinds = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
-        complain(f"the captures have problems (see --problems): {kinds}")
+        print_to_stderr(f"the captures have problems (see --problems): {kinds}")
     elif not count:
-        complain(f"no requests in {', '.join(arguments.paths)}")
+        print_to_stderr(f"no requests in {', '.join(arguments.paths)}")
     elif not printed:
-        complain(f"none of {count} requests matches the options")
+        print_to_stderr(f"none of {count} requests matches the options")
 
 
-def _check(arguments: Namespace) -> None:
+def _check_arguments(arguments: Namespace) -> None:
     for path in arguments.paths:
         if not os.path.exists(path):  # noqa: PTH110 - paths are plain text here
             raise ValueError(f"no such file or directory: {path!r}")
@@ -107,7 +115,7 @@ def _check(arguments: Namespace) -> None:
         raise ValueError("--records needs --json")
 
 
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _LAST_PORT):
+def _parse_port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_PORT):
         raise ArgumentTypeError(f"{text!r} is not a port")
     return int(text)

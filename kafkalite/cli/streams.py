@@ -1,4 +1,4 @@
-"""The standard streams of a process that may have been started without them.
+"""The standard streams, which may be closed when the process starts.
 
 The system gives the number of a closed descriptor to the next file that is opened. If a socket had
 the number of a standard stream, the event loop would end the process when the client disconnects.
@@ -9,30 +9,30 @@ from __future__ import annotations
 import os
 import sys
 
-_STANDARD = range(3)
+_STANDARD_DESCRIPTORS = range(3)
 
 
 def open_closed_streams() -> None:
     """Open the null device for each of stdin, stdout and stderr that is closed."""
-    for number in _STANDARD:
+    for number in _STANDARD_DESCRIPTORS:
         try:
             os.fstat(number)
         except OSError:
             _open_null_device(number)
-    # Python makes no objects for streams that are closed when it starts.
+    # sys.stdout and sys.stderr are None if the stream was closed when Python started.
     sys.stdout = sys.stdout or os.fdopen(1, "w")
     sys.stderr = sys.stderr or os.fdopen(2, "w")
 
 
-def say(text: str) -> bool:
+def try_print(text: str) -> bool:
     """Print to stdout, and return whether that succeeded.
 
-    A broker continues when its output has no reader; a command that only prints stops.
+    A broker uses this function, because it must continue when its output has no reader.
     """
-    return written(text) is None
+    return write_stdout(text) is None
 
 
-def written(text: str) -> OSError | None:
+def write_stdout(text: str) -> OSError | None:
     """Print to stdout, and return the error if that failed."""
     try:
         sys.stdout.write(text)
@@ -44,7 +44,7 @@ def written(text: str) -> OSError | None:
 
 
 def printable(text: str) -> str:
-    """Return `text` with control characters escaped: clients can choose names that have them."""
+    """Return `text` with control characters escaped, because names from clients can have them."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text

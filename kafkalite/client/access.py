@@ -57,7 +57,7 @@ class Access:
 
     @property
     def hint(self) -> str:
-        """A question for the user if a broker closes the connection or does not answer."""
+        """A question that helps the user if a broker closes the connection or does not answer."""
         return _HINTS[self.tls is not None, self.login is not None]
 
 

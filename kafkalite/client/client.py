@@ -1,7 +1,7 @@
 """KafkaClient: sends requests to the brokers of a cluster, kafkalite or Kafka.
 
-Each request is sent in the highest version that both sides support. A connection that a broker
-closed is opened again.
+Each request is sent in the highest version that both sides support. If a broker has closed the
+connection, the client connects again.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class KafkaClient:
             self._bootstrap, self._access, response_timeout_s=self._response_timeout_s
         )
 
-    async def reach(self) -> None:
+    async def check_reachable(self) -> None:
         """Check that a broker answers; raises UnreachableError if none does."""
         await self.ask_any(ApiVersionsRequest(), Versions(FIRST_VERSION, FIRST_VERSION))
 
@@ -167,7 +167,7 @@ class KafkaClient:
             if connection is None or connection.is_lost:
                 timeout_s = min(SETUP_TIMEOUT_S, self._response_timeout_s or SETUP_TIMEOUT_S)
                 connection = await Connection.open(
-                    address, self._access, seconds=timeout_s, with_versions=True
+                    address, self._access, timeout_s=timeout_s, with_versions=True
                 )
                 self._connections[address] = connection
             return connection

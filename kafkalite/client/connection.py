@@ -1,4 +1,4 @@
-"""Connection: connects to one broker, logs in, pipelines requests."""
+"""Connection: connects to one broker, logs in and sends requests, also without waiting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafkalite.client.exchanges import (
     api_key_of,
     encode_request,
     parse_response,
-    served_versions,
+    supported_versions,
 )
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
@@ -43,7 +43,7 @@ _MAX_QUEUED_BYTES: Final = 256 * 1024
 _CLOSE_TIMEOUT_S: Final = 1.0
 """Maximum seconds for closing a TLS connection."""
 _TLS_REFUSALS: Final = (ConnectionResetError, ssl.SSLEOFError)
-"""Errors of a TLS client if the listener of the broker does not use TLS."""
+"""Exceptions at a TLS client if the listener of the broker does not use TLS."""
 
 
 class UnreachableError(Exception):
@@ -57,14 +57,14 @@ class DisconnectedError(UnreachableError):
 class ConnectError(Exception):
     """A connection attempt failed; the text is the reason."""
 
-    def __init__(self, reason: str, *, may_be_access: bool = False) -> None:
+    def __init__(self, reason: str, *, may_be_access_problem: bool = False) -> None:
         super().__init__(reason)
-        self.may_be_access = may_be_access
+        self.may_be_access_problem = may_be_access_problem
         """Whether wrong TLS settings or a missing password can be the cause."""
 
 
 class InvalidAddressError(ConnectError):
-    """An address that no broker can have."""
+    """An address to which no client can connect, such as one with port -1."""
 
 
 async def connect(protocol: Callable[[], P], address: Address, tls: ssl.SSLContext | None) -> P:
@@ -79,7 +79,7 @@ async def connect(protocol: Callable[[], P], address: Address, tls: ssl.SSLConte
         )
     except (OSError, ValueError) as error:  # a ValueError for an invalid host name
         is_refused = isinstance(error, _TLS_REFUSALS)
-        raise ConnectError(reason_of(error), may_be_access=is_refused) from error
+        raise ConnectError(reason_of(error), may_be_access_problem=is_refused) from error
     return connected_protocol
 
 
@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
         self._drained: asyncio.Future[None] | None = None
         self._closed = asyncio.Event()
         self._error: Exception | None = None
-        self.served: Mapping[int, Versions] = {}
+        self.broker_versions: Mapping[int, Versions] = {}
         """The versions that the broker supports, if they were requested when it was opened."""
         self.is_lost = False
         """Whether the connection was closed by either side."""
@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
         address: Address,
         access: Access = PLAINTEXT,
         *,
-        seconds: float = SETUP_TIMEOUT_S,
+        timeout_s: float = SETUP_TIMEOUT_S,
         with_versions: bool = False,
     ) -> Self:
         """Connect, request the supported versions if `with_versions` is set, and log in.
@@ -116,18 +116,18 @@ class Connection(asyncio.Protocol):
         """
         connection = cls(address, access)
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(timeout_s):
                 await connect(lambda: connection, address, access.tls)
                 await connection._set_up(with_versions=with_versions)
         except TimeoutError as error:
             hint = f" ({access.hint})" if access.tls else ""
             raise UnreachableError(
-                f"no broker answers at {address} within {seconds:g} s{hint}"
+                f"no broker answers at {address} within {timeout_s:g} s{hint}"
             ) from error
         except InvalidAddressError as error:
             raise UnreachableError(f"no broker can be at {address}") from error
         except ConnectError as error:
-            hint = f" ({access.hint})" if error.may_be_access else ""
+            hint = f" ({access.hint})" if error.may_be_access_problem else ""
             raise UnreachableError(f"no broker answers at {address}: {error}{hint}") from error
         except LoginError as error:
             raise UnreachableError(f"{address}: {error}") from error
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
         try:
             if with_versions:
                 response = await self.call(ApiVersionsRequest(), FIRST_VERSION)
-                self.served = served_versions(response)
+                self.broker_versions = supported_versions(response)
             if self._access.login is not None:
                 await log_in(self._access.login, self.call)
         except BaseException:
@@ -147,7 +147,7 @@ class Connection(asyncio.Protocol):
     async def ask(self, request: Message, client_versions: Versions) -> Any:  # noqa: ANN401 - any response class
         """Return the response in the highest version that both sides support."""
         key = api_key_of(request)
-        broker_versions = self.served.get(key)
+        broker_versions = self.broker_versions.get(key)
         common = None if broker_versions is None else broker_versions.overlap(client_versions)
         if common is None:
             raise UnreachableError(
@@ -169,26 +169,26 @@ class Connection(asyncio.Protocol):
             self.close()
             raise
         if pending.frame is None:
-            raise self._no_answer()
+            raise self._no_answer_error()
         try:
             return parse_response(pending.frame, api_key_of(request), version)
         except codec.PARSE_ERRORS as error:
             self.close()
-            raise self._not_a_broker() from error
+            raise self._not_a_broker_error() from error
 
-    def _no_answer(self) -> UnreachableError:
+    def _no_answer_error(self) -> UnreachableError:
         match self._error:
             case TlsAlertError():
                 return UnreachableError(f"the broker at {self.address} accepts TLS only")
             case UnexpectedBytesError():
-                return self._not_a_broker()
+                return self._not_a_broker_error()
             case OSError() as error if not isinstance(error, (ConnectionError, ssl.SSLEOFError)):
                 return UnreachableError(f"the broker at {self.address} is gone: {reason_of(error)}")
         return DisconnectedError(
             f"the broker at {self.address} closed the connection ({self._access.hint})"
         )
 
-    def _not_a_broker(self) -> UnreachableError:
+    def _not_a_broker_error(self) -> UnreachableError:
         return UnreachableError(f"the server at {self.address} is not a Kafka broker")
 
     def send(self, frame: bytes, correlation_id: int) -> PendingResponse:

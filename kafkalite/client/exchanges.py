@@ -56,14 +56,14 @@ class PendingResponse:
         self.is_resolved = True
         self._wake()
 
-    async def wait(self, seconds: float | None) -> bool:
-        """Wait until it is resolved, at most `seconds`; return whether it is."""
+    async def wait(self, timeout_s: float | None) -> bool:
+        """Wait until it is resolved, at most `timeout_s`; return whether it is."""
         if self.is_resolved:
             return True
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
         # call_later instead of `wait_for`, which takes longer than many responses.
-        timer = None if seconds is None else loop.call_later(seconds, self._wake)
+        timer = None if timeout_s is None else loop.call_later(timeout_s, self._wake)
         try:
             await self._waiter
         finally:
@@ -167,7 +167,7 @@ def api_key_of(request: Message) -> int:
     return key
 
 
-def served_versions(response: Any) -> dict[int, Versions]:  # noqa: ANN401 - an ApiVersionsResponse
+def supported_versions(response: Any) -> dict[int, Versions]:  # noqa: ANN401 - an ApiVersionsResponse
     """Return the versions that a broker supports, by API key, without invalid ranges."""
     return {
         row.api_key: Versions(row.min_version, row.max_version)

@@ -59,7 +59,7 @@ async def fence_producers(
     async with KafkaClient(bootstrap) as client:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await client.reach()
+                await client.check_reachable()
         except TimeoutError:
             addresses = ", ".join(map(str, bootstrap))
             raise UnreachableError(
@@ -98,7 +98,7 @@ class _ProducerFencing:
             return FencingResult(self._id, error=error)
 
     async def _attempt(self) -> FencingResult | None:
-        """Make the next attempt; None if it failed and may be retried."""
+        """Make one attempt; return None if it failed and may be retried."""
         try:
             code = await self._find_coordinator() if self._coordinator is None else ErrorCode.NONE
             if code is ErrorCode.NONE:

@@ -33,7 +33,7 @@ from kafkalite.partitions.table import PartitionTable
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ONE_UUID, uuid_to_text
 from kafkalite.shares.coordinator import ShareCoordinator
-from kafkalite.shares.table import SharePartitionTable
+from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.transactions.intents import WriteMarkers
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _METADATA_LEADER_EPOCH = 1
 _METADATA_LOG_CONFIG = LogConfig(max_message_bytes=2**31 - 1)
-"""A batch has all records of a metadata change, for any number of topics: it has no limit."""
+"""One batch contains all records of a metadata change, so its size has no other limit."""
 
 
 class TopicError(ValueError):
@@ -82,7 +82,7 @@ class Cluster:
         self.config = config
         self.deliver: Deliver | None = None
         self.unread_answers = UnreadAnswers()
-        metadata_log = _metadata_log(directory, clock, node_ids[0])
+        metadata_log = _open_metadata_log(directory, clock, node_ids[0])
         self.partitions = self._new_partitions(directory, metadata_log.log)
         self.metadata = MetadataController(
             log=PartitionCoordinatorLog(metadata_log),
@@ -94,7 +94,7 @@ class Cluster:
         try:
             self.metadata.start(dict.fromkeys(node_ids, rack))
         except UnreadableLogError:
-            directory.restore_marker()
+            directory.restore_clean_shutdown_marker()
             raise
         image = self.metadata.image
         self.partitions.open(image)
@@ -139,7 +139,7 @@ class Cluster:
         self.outbox.assign(WriteMarkers, self._write_markers)
 
     def open(self, deliver: Deliver) -> None:
-        """Let nodes call each other by `deliver`, and carry out the loaded intents.
+        """Let nodes send each other requests by `deliver`, and carry out the loaded intents.
 
         Called once, before the first client is served.
         """
@@ -148,7 +148,8 @@ class Cluster:
             node.state = NodeState.RUNNING
         self.outbox.open()
 
-    # The first intent replaces these handlers by others, so a start imports no messages.
+    # The first intent of each type replaces its handler: the modules of the final handlers import
+    # many messages, which a start does not need.
 
     def _initialize_share_state(self, intent: InitializeShareState) -> Waiting[None] | None:
         from kafkalite.cluster.share_persister import ShareStateInitializer  # noqa: PLC0415
@@ -187,7 +188,7 @@ class Cluster:
             config=self.config,
             metadata=self.metadata,
             open_log=lambda index: open_coordinator_log(self.partitions, SHARE_STATE_TOPIC, index),
-            log_of=lambda index: self.partitions.logs()[SHARE_STATE_TOPIC, index],
+            prunable_log=lambda index: self.partitions.logs()[SHARE_STATE_TOPIC, index],
             history=self.history,
         )
 
@@ -197,7 +198,7 @@ class Cluster:
             clock=self.clock,
             config=self.config,
             metadata=self.metadata,
-            draw_producer_id=lambda: producer_ids.draw(node_id, lambda: allocate(node_id)),
+            generate_producer_id=lambda: producer_ids.next_id(node_id, lambda: allocate(node_id)),
             open_log=lambda index: open_coordinator_log(
                 self.partitions, TRANSACTION_STATE_TOPIC, index
             ),
@@ -253,7 +254,7 @@ class Cluster:
         self.shares.stop()
 
 
-def _metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:
+def _open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> Partition:
     """Return the metadata log as a partition, as in Kafka."""
     log = directory.open_log(
         METADATA_TOPIC,

@@ -27,7 +27,7 @@ class Endpoint(NamedTuple):
     rack: str | None = None
 
 
-class WarnOfClient(Protocol):
+class WarnAboutClient(Protocol):
     """Writes a warning about a client to the log; repeated warnings are only counted."""
 
     def __call__(self, host: str, kind: str, event: str, **fields: object) -> None:
@@ -97,7 +97,7 @@ class Node:
         "state",
         "transactions",
         "unread_answers",
-        "warn_of_client",
+        "warn_about_client",
     )  # fmt: skip
 
     def __init__(
@@ -127,10 +127,10 @@ class Node:
         self.history = cluster.history
         """Events of groups and transactional ids; handlers add refusals by `gateway.refusals`."""
         self.unread_answers = cluster.unread_answers
-        self.warn_of_client: WarnOfClient = ignore_warning
+        self.warn_about_client: WarnAboutClient = ignore_warning
         self._share_persister: SharePersister | None = None
         self._timers: dict[Waiting[Any], Timer] = {}
-        """Pending call or pause → the timer that limits its duration."""
+        """Pending call or delay → the timer that limits its duration."""
 
     @property
     def is_reachable(self) -> bool:
@@ -192,7 +192,7 @@ class Node:
         answer.then(lambda value: self._resolve(response, value))
         return response
 
-    def pause(self, duration_ms: int) -> Waiting[None]:
+    def delay(self, duration_ms: int) -> Waiting[None]:
         """Return a Waiting that resolves after `duration_ms`, or is refused if the node stops."""
         waiting: Waiting[None] = Waiting()
         self._resolve_after(waiting, duration_ms, None)
@@ -208,18 +208,18 @@ class Node:
         for waiting in tuple(self._timers):
             self._resolve(waiting, KafkaError(ErrorCode.NETWORK_EXCEPTION, "The node has stopped."))
 
-    def _resolve_after(self, waiting: Waiting[Any], duration_ms: int, outcome: object) -> None:
-        """Resolve `waiting` with `outcome` after `duration_ms`, unless it is resolved before."""
+    def _resolve_after(self, waiting: Waiting[Any], duration_ms: int, result: object) -> None:
+        """Resolve `waiting` with `result` after `duration_ms`, unless it is resolved before."""
         deadline_ms = self.clock.now_ms() + duration_ms
         self._timers[waiting] = self.clock.call_at(
-            deadline_ms, lambda: self._resolve(waiting, outcome)
+            deadline_ms, lambda: self._resolve(waiting, result)
         )
 
-    def _resolve(self, waiting: Waiting[Any], outcome: object) -> None:
+    def _resolve(self, waiting: Waiting[Any], result: object) -> None:
         timer = self._timers.pop(waiting, None)
         if timer is not None:
             timer.cancel()
-            waiting.resolve(outcome)
+            waiting.resolve(result)
 
     # Partitions
 

@@ -84,7 +84,7 @@ class Outbox:
             self._drain()
 
     def carry_out_later(self, intent: Hashable, delay_ms: int) -> None:
-        """Carry out an intent after `delay_ms`, and after other requests had their turn."""
+        """Carry out an intent after `delay_ms`. Even with 0, other requests are served first."""
         self._schedule_retry(intent, delay_ms)
 
     def __len__(self) -> int:
@@ -109,12 +109,12 @@ class Outbox:
     def _watch_completion(self, completion: Waiting[None], intent: Hashable, retry_ms: int) -> None:
         self._in_progress += 1
 
-        def on_completion(outcome: Exception | None) -> None:
+        def on_completion(result: Exception | None) -> None:
             self._in_progress -= 1
-            if isinstance(outcome, KafkaError):
+            if isinstance(result, KafkaError):
                 self._schedule_retry(intent, retry_ms)
-            elif outcome is not None:
-                raise outcome
+            elif result is not None:
+                raise result
 
         completion.then(on_completion)
 

@@ -1,8 +1,8 @@
 """SharePersister: stores the state of share partitions by requests to share coordinators.
 
-The counterpart of Kafka's DefaultStatePersister and PersisterStateManager. A method returns its
-result directly if all nodes answer immediately, which they do unless a call between nodes is
-delayed or lost. Otherwise it returns a Waiting for the result.
+It is the counterpart of Kafka's DefaultStatePersister and PersisterStateManager. A method returns
+its result directly if all nodes answer immediately, which they do unless a call between nodes is
+delayed or lost. Otherwise the method returns a Waiting for the result.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ MAX_ATTEMPTS = 5
 """Kafka's PersisterStateManager.MAX_FIND_COORD_ATTEMPTS."""
 
 _RETRIABLE_ERRORS = frozenset((ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))
-"""Errors of a call that got no answer; the call is repeated."""
+"""Errors of a call without an answer; such a call is retried."""
 
 
-class _Api(NamedTuple):
+class _StateApi(NamedTuple):
     """One of the APIs of share-group state; their messages have the same structure."""
 
     key: ApiKey
@@ -60,31 +60,31 @@ class _Api(NamedTuple):
     row: Callable[..., Any]
 
 
-_INITIALIZE = _Api(
+_INITIALIZE = _StateApi(
     ApiKey.INITIALIZE_SHARE_GROUP_STATE,
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateRequest.InitializeStateData,
     InitializeShareGroupStateRequest.PartitionData,
 )
-_READ = _Api(
+_READ = _StateApi(
     ApiKey.READ_SHARE_GROUP_STATE,
     ReadShareGroupStateRequest,
     ReadShareGroupStateRequest.ReadStateData,
     ReadShareGroupStateRequest.PartitionData,
 )
-_WRITE = _Api(
+_WRITE = _StateApi(
     ApiKey.WRITE_SHARE_GROUP_STATE,
     WriteShareGroupStateRequest,
     WriteShareGroupStateRequest.WriteStateData,
     WriteShareGroupStateRequest.PartitionData,
 )
-_DELETE = _Api(
+_DELETE = _StateApi(
     ApiKey.DELETE_SHARE_GROUP_STATE,
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateRequest.DeleteStateData,
     DeleteShareGroupStateRequest.PartitionData,
 )
-_SUMMARY = _Api(
+_SUMMARY = _StateApi(
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryRequest.ReadStateSummaryData,
@@ -173,7 +173,7 @@ class SharePersister:
             lambda results: {key: _summary(row) for key, row in results.items()},
         )
 
-    def _send_by_node(self, api: _Api, rows: Rows, attempt: int = 1) -> Rows | Waiting[Rows]:
+    def _send_by_node(self, api: _StateApi, rows: Rows, attempt: int = 1) -> Rows | Waiting[Rows]:
         """Send each row to the node that coordinates its partition, and return all results."""
         unknown: Rows = {}
         by_node: dict[int, Rows] = {}
@@ -199,21 +199,21 @@ class SharePersister:
         return None if image is None else image.leader
 
     def _send_to_node(
-        self, api: _Api, coordinator: int, rows: Rows, attempt: int
+        self, api: _StateApi, coordinator: int, rows: Rows, attempt: int
     ) -> Rows | Waiting[Rows]:
         """Send rows to one node, with up to MAX_ATTEMPTS attempts if there is no answer."""
 
         def retry(error: Exception) -> Rows | Waiting[Rows]:
             if not isinstance(error, KafkaError):
                 raise error
-            is_lost = error.code in _RETRIABLE_ERRORS and self._node.is_reachable
-            if not is_lost or attempt >= MAX_ATTEMPTS:
+            is_retriable = error.code in _RETRIABLE_ERRORS and self._node.is_reachable
+            if not is_retriable or attempt >= MAX_ATTEMPTS:
                 return dict.fromkeys(rows, error.without_traceback())
-            pause: Waiting[None] | None = self._node.pause(
+            delay: Waiting[None] | None = self._node.delay(
                 INITIAL_RETRY_BACKOFF_MS << (attempt - 1)
             )
             return chain(
-                pause,
+                delay,
                 lambda _: self._send_by_node(api, rows, attempt + 1),
                 lambda _: dict.fromkeys(rows, error.without_traceback()),
             )
@@ -240,7 +240,7 @@ def _keys(group_id: str, partitions: Mapping[bytes, Iterable[int]]) -> Iterator[
             yield ShareKey(group_id, topic_id, index)
 
 
-def _request(api: _Api, rows: Rows) -> Any:  # noqa: ANN401 - one of five message classes
+def _request(api: _StateApi, rows: Rows) -> Any:  # noqa: ANN401 - one of five message classes
     by_topic: dict[bytes, list[Any]] = {}
     for key, row in rows.items():
         by_topic.setdefault(key.topic_id, []).append(row)
@@ -277,7 +277,7 @@ def _select_errors(results: Rows) -> Mapping[ShareKey, KafkaError]:
 
 
 def _require_result(row: Any) -> Any:  # noqa: ANN401 - a row of one of five message classes
-    """Return a row of a response; raises the KafkaError that stands in its place, if any."""
+    """Return a row of a response; if it is a KafkaError, raises it."""
     if isinstance(row, KafkaError):
         raise row
     return row

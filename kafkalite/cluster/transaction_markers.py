@@ -1,8 +1,8 @@
 """TransactionMarkers: writes the markers of ended transactions by requests to partition leaders.
 
-The counterpart of Kafka's TransactionMarkerChannelManager. The node that coordinates a transaction
-sends WriteTxnMarkers to the leaders of its partitions. Partitions whose leader refused or did not
-answer get another request later.
+It is the counterpart of Kafka's TransactionMarkerChannelManager. The node that coordinates a
+transaction sends WriteTxnMarkers to the leaders of its partitions. If a leader refuses a marker or
+does not answer, the node sends another request for these partitions later.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _PendingMarkers:
         self.refused: list[TopicPartition] = []
         """Partitions whose marker was not written in this round; the next round retries them."""
         self.unanswered = 0
-        """Requests of this round without an answer so far."""
+        """Number of requests of this round that have no answer yet."""
         self.is_fenced = False
         """Whether a partition has a marker of a later epoch."""
         self.retry_ms = INITIAL_RETRY_BACKOFF_MS
@@ -62,8 +62,8 @@ class _PendingMarkers:
     def begin_next_round(self) -> int:
         """Prepare to retry the refused partitions; return the delay in milliseconds."""
         self.unsent, self.refused = self.refused, []
-        pause_ms, self.retry_ms = self.retry_ms, min(2 * self.retry_ms, MAX_RETRY_BACKOFF_MS)
-        return pause_ms
+        delay_ms, self.retry_ms = self.retry_ms, min(2 * self.retry_ms, MAX_RETRY_BACKOFF_MS)
+        return delay_ms
 
 
 class TransactionMarkers:
@@ -78,7 +78,7 @@ class TransactionMarkers:
         self._transactions = transactions
         self._outbox = outbox
         outbox.assign(WriteMarkers, self.write)
-        outbox.assign(_PendingMarkers, self._continue)
+        outbox.assign(_PendingMarkers, self._continue_writing)
 
     def write(self, intent: WriteMarkers) -> None:
         """Write the markers of a transaction, then complete it at its coordinator.
@@ -90,9 +90,9 @@ class TransactionMarkers:
         end. As in Kafka, a transaction remains incomplete if a partition has a marker of a later
         epoch.
         """
-        self._continue(_PendingMarkers(intent))
+        self._continue_writing(_PendingMarkers(intent))
 
-    def _continue(self, pending: _PendingMarkers) -> None:
+    def _continue_writing(self, pending: _PendingMarkers) -> None:
         shard = self._shard_of(pending.intent)
         if shard is None:
             return
@@ -153,7 +153,7 @@ class TransactionMarkers:
     def _shard_of(self, intent: WriteMarkers) -> ActiveShard[TransactionShard] | None:
         """Return the shard with the prepared transaction; None if it is completed or unknown.
 
-        If partitions were added to the topic, this may be another shard than the id maps to now.
+        If partitions were added to the topic, the id may now map to a different shard.
         """
         prepared = (
             TransactionState.PREPARE_COMMIT if intent.is_commit else TransactionState.PREPARE_ABORT

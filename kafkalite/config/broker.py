@@ -1,7 +1,7 @@
 """BrokerConfig: the current settings of a broker.
 
-There is one object for all parts of a broker. A dynamic change replaces the values behind it, so
-that later reads see the change without notifications.
+All parts of a broker share one object. A dynamic change replaces the values in it, so later reads
+return the new values without notifications.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import builtins
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.constraints import check_broker_values, check_log_defaults, check_static_text
-from kafkalite.config.default_overrides import DEFAULTS_NAMES, IDENTITY, differing_defaults
+from kafkalite.config.default_overrides import DEFAULTS_NAMES, IDENTITY, default_overrides
 from kafkalite.config.definitions import ConfigError, ConfigType, Value, value_to_text
 from kafkalite.config.group import clamp_to_bounds
 from kafkalite.config.keys import (
@@ -22,7 +22,7 @@ from kafkalite.config.keys import (
     topic_keys,
 )
 from kafkalite.config.log_levels import LogLevels
-from kafkalite.config.releases import presented_release
+from kafkalite.config.releases import emulated_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from kafkalite.config.releases import Release
 
 
-_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
+_UNVALIDATED_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
 """Prefixes of keys that are not validated: they configure one listener or a plug-in."""
 
 
-def strip_listener(name: str) -> str:
+def strip_listener_prefix(name: str) -> str:
     """Return the key without a listener prefix."""
     if not name.startswith("listener.name."):
         return name
@@ -43,8 +43,11 @@ def strip_listener(name: str) -> str:
 
 
 def is_known_key(name: str) -> bool:
-    """Return whether a properties file may have this key: a broker key, or one of `_PREFIXES`."""
-    return name in broker_keys() or name.startswith(_PREFIXES)
+    """Return whether a properties file may have this key.
+
+    It may have the keys of brokers, and keys with one of `_UNVALIDATED_PREFIXES`.
+    """
+    return name in broker_keys() or name.startswith(_UNVALIDATED_PREFIXES)
 
 
 def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Value]:
@@ -55,12 +58,12 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
     keys = broker_keys()
     parsed: dict[str, Value] = {}
     for name, value_text in text.items():
-        key = keys.get(strip_listener(name)) or (
+        key = keys.get(strip_listener_prefix(name)) or (
             None if strict else dynamic_broker_keys().get(name)
         )
         if key is not None:
             parsed[name] = key.parse(value_text)
-        elif strict and not name.startswith(_PREFIXES):
+        elif strict and not name.startswith(_UNVALIDATED_PREFIXES):
             raise ConfigError(name, _unknown_key_message(name))
         else:
             parsed[name] = value_text
@@ -68,7 +71,7 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
 
 
 def _unknown_key_message(name: str) -> str:
-    import difflib  # noqa: PLC0415 - for misspelt keys only: a start should be fast
+    import difflib  # noqa: PLC0415 - imported only for misspelt keys: a start should be fast
 
     matches = difflib.get_close_matches(name, broker_keys(), n=1, cutoff=0.8)
     hint = f"; did you mean {matches[0]}?" if matches else ""
@@ -89,8 +92,16 @@ class BrokerConfig:
     """Parsed values by Kafka's names, including dynamic ones, with one method per type."""
 
     __slots__ = (
-        "_cluster_default", "_groups", "_node", "_node_text", "_static", "_static_text", "_values",
-        "default_text", "log_levels", "release",
+        "_dynamic_cluster_default",
+        "_dynamic_node",
+        "_groups",
+        "_node_texts",
+        "_static",
+        "_static_text",
+        "_values",
+        "default_text",
+        "log_levels",
+        "release",
     )  # fmt: skip
 
     def __init__(
@@ -107,11 +118,11 @@ class BrokerConfig:
         self._static_text = static_text
         self._static = static
         self._values: Mapping[str, Value] = _ValuesWithDefaults(static)
-        self._cluster_default: Mapping[str, Value] = {}
-        self._node: Mapping[str, Value] = {}
+        self._dynamic_cluster_default: Mapping[str, Value] = {}
+        self._dynamic_node: Mapping[str, Value] = {}
         self._groups: Mapping[str, Mapping[str, Value]] = {}
         self.log_levels = LogLevels()
-        self._node_text: dict[builtins.int, Mapping[str, str]] = {}
+        self._node_texts: dict[builtins.int, Mapping[str, str]] = {}
 
     @classmethod
     def from_text(
@@ -124,11 +135,11 @@ class BrokerConfig:
     ) -> BrokerConfig:
         """Return the configuration that `text` sets, over the defaults with this name.
 
-        Raises ConfigError, which has the invalid key. Without `strict`, unknown keys are retained,
-        as Kafka does for plug-ins. `as_version` selects a release of Kafka.
+        Raises ConfigError with the invalid key. Without `strict`, unknown keys are retained, as
+        Kafka does for plug-ins. `as_version` selects the release of Kafka to emulate.
         """
-        release = presented_release(as_version)
-        default_text = {**differing_defaults(defaults), **release.settings}
+        release = emulated_release(as_version)
+        default_text = {**default_overrides(defaults), **release.settings}
         static_text = {**IDENTITY, **(text or {})}
         check_no_plugins(static_text)
         check_static_text(text or {})
@@ -152,25 +163,25 @@ class BrokerConfig:
         self, node_id: builtins.int, text: Mapping[builtins.str, builtins.str]
     ) -> None:
         """Set settings of one node, as text, for DescribeConfigs, such as its listeners."""
-        self._node_text[node_id] = text
+        self._node_texts[node_id] = text
 
     def node_text(self, node_id: builtins.int) -> Mapping[builtins.str, builtins.str]:
         """Return the text of one node's settings, as in a properties file."""
         identity = {"node.id": f"{node_id}", "broker.id": f"{node_id}"}
-        return {**self._static_text, **identity, **self._node_text.get(node_id, {})}
+        return {**self._static_text, **identity, **self._node_texts.get(node_id, {})}
 
     def dynamic_keys(self, *, is_per_broker: builtins.bool) -> frozenset[builtins.str]:
         """Return the keys that are set dynamically for the node, or for all nodes."""
-        return frozenset(self._node if is_per_broker else self._cluster_default)
+        return frozenset(self._dynamic_node if is_per_broker else self._dynamic_cluster_default)
 
     def value_lookup(
         self, dynamic: Mapping[builtins.str, Value], *, is_per_broker: builtins.bool
     ) -> Callable[[builtins.str], Value]:
         """Return a lookup of values in which `dynamic` replaces one layer of dynamic settings."""
         layers = (
-            (self._static, self._cluster_default, dynamic)
+            (self._static, self._dynamic_cluster_default, dynamic)
             if is_per_broker
-            else (self._static, dynamic, self._node)
+            else (self._static, dynamic, self._dynamic_node)
         )
         values = _ValuesWithDefaults({key: layer[key] for layer in layers for key in layer})
         values["log.dirs"] = self.log_directories
@@ -183,8 +194,8 @@ class BrokerConfig:
         return (used,) if used else self.list("log.dirs") or self.list("log.dir")
 
     def node_setting(self, key: builtins.str) -> builtins.str:
-        """Return a setting of a node as text; empty if no node has it."""
-        return next((text[key] for text in self._node_text.values() if key in text), "")
+        """Return a setting of the first node that has it, as text; empty if no node has it."""
+        return next((text[key] for text in self._node_texts.values() if key in text), "")
 
     def get(self, key: builtins.str) -> Value:
         """Return the value of `key` or its default; raises KeyError for an unknown key."""
@@ -232,7 +243,7 @@ class BrokerConfig:
         return value
 
     def group_get(self, group_id: builtins.str, key: builtins.str) -> Value:
-        """Return a group's own setting, otherwise that of its broker synonym, or the default."""
+        """Return the group's own setting, else that of its broker synonym, else the default."""
         settings = self._groups.get(group_id)
         if settings is not None and key in settings:
             return clamp_to_bounds(key, settings[key], self)
@@ -252,14 +263,16 @@ class BrokerConfig:
         groups: Mapping[builtins.str, Mapping[builtins.str, builtins.str]],
         node: Mapping[builtins.str, builtins.str] | None = None,
     ) -> None:
-        """Apply dynamic settings; settings that are no longer in them return to their defaults.
+        """Replace all dynamic settings; a key without one gets its static or default value.
 
-        `dynamic` applies to all nodes; `node` has precedence. Only the metadata controller calls
-        this, with values that were validated before they were recorded.
+        `dynamic` applies to all nodes. `node` applies to one node and has precedence. Only the
+        metadata controller calls this. It has validated the values before it recorded them.
         """
-        self._cluster_default = parse_broker_text(dynamic, strict=False)
-        self._node = parse_broker_text(node or {}, strict=False)
-        self._values = _ValuesWithDefaults({**self._static, **self._cluster_default, **self._node})
+        self._dynamic_cluster_default = parse_broker_text(dynamic, strict=False)
+        self._dynamic_node = parse_broker_text(node or {}, strict=False)
+        self._values = _ValuesWithDefaults(
+            {**self._static, **self._dynamic_cluster_default, **self._dynamic_node}
+        )
         keys = group_config_keys()
         self._groups = {
             group_id: {name: keys[name].parse(text) for name, text in texts.items() if name in keys}
@@ -267,7 +280,7 @@ class BrokerConfig:
         }
 
 
-_ASSIGNOR: Final = "org.apache.kafka.coordinator.group.assignor."
+_ASSIGNOR_PACKAGE: Final = "org.apache.kafka.coordinator.group.assignor."
 
 _ALLOWED_CLASSES: Final[Mapping[str, frozenset[str]]] = {
     "authorizer.class.name": frozenset(
@@ -275,9 +288,14 @@ _ALLOWED_CLASSES: Final[Mapping[str, frozenset[str]]] = {
     ),
     "config.providers": frozenset(),
     "group.consumer.assignors": frozenset(
-        ("uniform", "range", f"{_ASSIGNOR}UniformAssignor", f"{_ASSIGNOR}RangeAssignor")
+        (
+            "uniform",
+            "range",
+            f"{_ASSIGNOR_PACKAGE}UniformAssignor",
+            f"{_ASSIGNOR_PACKAGE}RangeAssignor",
+        )
     ),
-    "group.share.assignors": frozenset(("simple", f"{_ASSIGNOR}SimpleAssignor")),
+    "group.share.assignors": frozenset(("simple", f"{_ASSIGNOR_PACKAGE}SimpleAssignor")),
     "group.share.persister.class.name": frozenset(),
     "replica.selector.class": frozenset(
         (
@@ -300,15 +318,15 @@ _TIERED_STORAGE_KEY: Final = "remote.log.storage.system.enable"
 def check_no_plugins(text: Mapping[str, str]) -> None:
     """Raise ConfigError for a setting that names a class which is not part of Kafka."""
     for name, value in text.items():
-        for item in _classes(name, value, text):
+        for item in _unsupported_classes(name, value, text):
             raise ConfigError(
                 name,
                 f"{name} is {item}, but JVM plug-ins are not supported: remove this setting",
             )
 
 
-def _classes(name: str, value: str, text: Mapping[str, str]) -> list[str]:
-    """Return the classes in a setting that would have to be loaded."""
+def _unsupported_classes(name: str, value: str, text: Mapping[str, str]) -> list[str]:
+    """Return the classes in a setting that are not part of Kafka."""
     keys = broker_keys()
     key = _strip_listener_and_mechanism(name)
     if key in _TIERED_STORAGE_CLASSES:

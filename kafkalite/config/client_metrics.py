@@ -19,9 +19,9 @@ _KEYS = """
 interval.ms int 300000 - medium
     How often a matching client pushes its metrics, in milliseconds.
 match list "" - medium
-    Which clients push metrics: selectors such as client_id=REGEX, all of which must match.
+    Selectors of clients that push metrics, such as client_id=REGEX; all of them must match.
 metrics list "" items medium
-    Prefixes of the names of requested metrics; an empty name requests all.
+    Prefixes of the names of requested metrics; an empty prefix requests all.
 """
 
 _SELECTORS = frozenset(
@@ -66,10 +66,10 @@ def check_client_metrics_values(text: Mapping[str, str]) -> None:
 
 def _check_pattern(pattern: str) -> None:
     selector, separator, expression = pattern.partition("=")
-    is_regular = bool(separator)
+    is_valid = bool(separator)
     try:
         re.compile(expression.strip())
     except re.error:
-        is_regular = False
-    if not is_regular or selector.strip() not in _SELECTORS:
+        is_valid = False
+    if not is_valid or selector.strip() not in _SELECTORS:
         raise ConfigError("match", f"Illegal client matching pattern: {pattern}")

@@ -1,7 +1,7 @@
 """Constraints between settings of a broker, as tables.
 
 The rows and their order are those of Kafka's configuration classes. Constraints are checked at the
-start and for every dynamic change, unless a table says otherwise.
+start and for every dynamic change, except those in the last section.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 GetValue = Callable[[str], Value]
 """Key → value, or its default if it is not set."""
 
-_INT32: Final = 1 << 31
+_INT32_LIMIT: Final = 1 << 31
 _BYTES_PER_CLEANER: Final = 1024 * 1024
 MIN_SEGMENT_BYTES: Final = 1024 * 1024
 """The minimum of the topic setting segment.bytes."""
@@ -30,7 +30,7 @@ _ALL_DIRECTORIES: Final = ("*",)
 
 
 class OrderConstraint(NamedTuple):
-    """A setting that must not be less than another; the error names `key`."""
+    """`greater` must not be less than `less`; the error names `key`."""
 
     greater: str
     less: str
@@ -44,7 +44,7 @@ class Requirement(NamedTuple):
     """A condition on any number of settings."""
 
     key: str
-    holds: Callable[[GetValue], bool]
+    is_met: Callable[[GetValue], bool]
     message: str
 
 
@@ -84,15 +84,15 @@ def _at_most(key: str, maximum: str) -> OrderConstraint:
     return OrderConstraint(maximum, key, key, f"{key} must be less than or equal to {maximum}")
 
 
-def _bounds_constraints(kind: str, subject: str) -> Iterator[OrderConstraint]:
-    """Yield `group.<kind>.min.<subject>` ≤ `group.<kind>.<subject>` ≤ `group.<kind>.max.…`."""
-    value, minimum, maximum = (f"group.{kind}.{bound}{subject}" for bound in ("", "min.", "max."))
+def _bounds_constraints(kind: str, setting: str) -> Iterator[OrderConstraint]:
+    """Yield `group.<kind>.min.<setting>` ≤ `group.<kind>.<setting>` ≤ `group.<kind>.max.…`."""
+    value, minimum, maximum = (f"group.{kind}.{bound}{setting}" for bound in ("", "min.", "max."))
     yield from (_at_least(maximum, minimum), _at_least(value, minimum), _at_most(value, maximum))
 
 
 def _group_constraints(kind: str) -> Iterator[OrderConstraint]:
-    for subject in ("heartbeat.interval.ms", "session.timeout.ms"):
-        yield from _bounds_constraints(kind, subject)
+    for setting in ("heartbeat.interval.ms", "session.timeout.ms"):
+        yield from _bounds_constraints(kind, setting)
     session, heartbeat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
     yield OrderConstraint(
         session, heartbeat, heartbeat, f"{heartbeat} must be less than {session}", is_strict=True
@@ -138,12 +138,12 @@ _REPLICA_CONSTRAINTS: Final = (
 # Logs, listeners and connections
 
 
-def _cleaners_have_memory(get: GetValue) -> bool:
+def _is_cleaner_memory_sufficient(get: GetValue) -> bool:
     threads = _number(get, "log.cleaner.threads")
     return _number(get, "log.cleaner.dedupe.buffer.size") // threads > _BYTES_PER_CLEANER
 
 
-def _cordons_known_directories(get: GetValue) -> bool:
+def _are_cordoned_directories_known(get: GetValue) -> bool:
     cordoned = _items(get, "cordoned.log.dirs")
     known = _items(get, "log.dirs") or _items(get, "log.dir")
     return cordoned == _ALL_DIRECTORIES or all(directory in known for directory in cordoned)
@@ -152,7 +152,7 @@ def _cordons_known_directories(get: GetValue) -> bool:
 _SASL_PROTOCOLS: Final = ("SASL_PLAINTEXT", "SASL_SSL")
 
 
-def _has_mechanism_between_brokers(get: GetValue) -> bool:
+def _is_inter_broker_mechanism_enabled(get: GetValue) -> bool:
     if get("security.inter.broker.protocol") not in _SASL_PROTOCOLS:
         return True
     enabled = _items(get, "sasl.enabled.mechanisms")
@@ -175,14 +175,14 @@ def parse_host_counts(key: str, text: str) -> Iterator[tuple[str, int]]:
         items.pop()
     for item in items:
         match = re.fullmatch(_HOST_AND_COUNT, item)
-        if match is None or not -_INT32 <= int(match[1]) < _INT32:
+        if match is None or not -_INT32_LIMIT <= int(match[1]) < _INT32_LIMIT:
             raise ConfigError(
                 key, f"Error parsing configuration property '{key}': {item!r} is not host:count"
             )
         yield item.rpartition(":")[0].rstrip(), int(match[1])
 
 
-def _has_overrides(get: GetValue) -> bool:
+def _has_connection_limit_overrides(get: GetValue) -> bool:
     key = "max.connections.per.ip.overrides"
     text = get(key)
     return isinstance(text, str) and bool([*parse_host_counts(key, text)])
@@ -223,7 +223,7 @@ _REQUIREMENTS: Final = (
     ),
     Requirement(
         "log.cleaner.dedupe.buffer.size",
-        _cleaners_have_memory,
+        _is_cleaner_memory_sufficient,
         "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner "
         "thread.",
     ),
@@ -237,13 +237,13 @@ _REQUIREMENTS: Final = (
     ),
     Requirement(
         "cordoned.log.dirs",
-        _cordons_known_directories,
+        _are_cordoned_directories_known,
         "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or "
         "log.dir.",
     ),
     Requirement(
         "sasl.mechanism.inter.broker.protocol",
-        _has_mechanism_between_brokers,
+        _is_inter_broker_mechanism_enabled,
         "requirement failed: sasl.mechanism.inter.broker.protocol must be included in "
         "sasl.enabled.mechanisms when SASL is used for inter-broker communication",
     ),
@@ -259,7 +259,7 @@ _REQUIREMENTS: Final = (
     Requirement(
         "max.connections.per.ip",
         # Always parse the overrides, because they may be malformed.
-        lambda get: _has_overrides(get) or get("max.connections.per.ip") != 0,
+        lambda get: _has_connection_limit_overrides(get) or get("max.connections.per.ip") != 0,
         "requirement failed: max.connections.per.ip can be set to zero only if "
         "max.connections.per.ip.overrides property is set.",
     ),
@@ -279,7 +279,7 @@ _SEGMENT_BYTES_OF_INTERNAL_TOPICS: Final = (
 
 
 def _check_internal_topics(get: GetValue) -> None:
-    """Refuse sizes that Kafka accepts at the start but not when it creates the internal topics."""
+    """Raise ConfigError for sizes that Kafka refuses only when it creates the internal topics."""
     for key in _SEGMENT_BYTES_OF_INTERNAL_TOPICS:
         if _number(get, key) < MIN_SEGMENT_BYTES:
             raise ConfigError(
@@ -294,22 +294,24 @@ def check_broker_values(get: GetValue) -> None:
         if greater < less or (order.is_strict and greater == less):
             raise ConfigError(order.key, order.message)
     for requirement in _REQUIREMENTS:
-        if not requirement.holds(get):
+        if not requirement.is_met(get):
             raise ConfigError(requirement.key, requirement.message)
     _check_internal_topics(get)
 
 
 # Constraints at the start only
 
-_EXCLUSIVE: Final = ("inter.broker.listener.name", "security.inter.broker.protocol")
+_EXCLUSIVE_KEYS: Final = ("inter.broker.listener.name", "security.inter.broker.protocol")
 
 
 def check_static_text(text: Mapping[str, str]) -> None:
-    """Raise ConfigError for settings that cannot be combined, in general or on this node."""
+    """Raise ConfigError for settings of the properties file that cannot be combined."""
     if "node.id" in text and text.get("broker.id", text["node.id"]) != text["node.id"]:
         raise ConfigError("broker.id", "You must set `node.id` to the same value as `broker.id`.")
-    if all(key in text for key in _EXCLUSIVE):
-        raise ConfigError(_EXCLUSIVE[0], f"Only one of {' and '.join(_EXCLUSIVE)} should be set.")
+    if all(key in text for key in _EXCLUSIVE_KEYS):
+        raise ConfigError(
+            _EXCLUSIVE_KEYS[0], f"Only one of {' and '.join(_EXCLUSIVE_KEYS)} should be set."
+        )
     if "process.roles" in text and "node.id" in text:
         _check_roles(text)
 
@@ -342,7 +344,7 @@ def check_log_defaults(get: GetValue) -> None:
     Kafka checks these when it opens its logs, but not for dynamic changes.
     """
     minimum, maximum = (
-        _number(get, f"log.cleaner.{end}.compaction.lag.ms") for end in ("min", "max")
+        _number(get, f"log.cleaner.{bound}.compaction.lag.ms") for bound in ("min", "max")
     )
     if minimum > maximum:
         raise ConfigError(

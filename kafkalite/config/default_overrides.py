@@ -1,7 +1,7 @@
 """Defaults that differ from Kafka's, and the identity settings of a node.
 
-DescribeConfigs reports the former as defaults and the latter as static broker configuration,
-because every Kafka broker has them in its properties file.
+DescribeConfigs reports these defaults as defaults. It reports the identity settings as static
+broker configuration, because every Kafka broker has them in its properties file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ IDENTITY: Final[Mapping[str, str]] = {
 """Required settings of a combined broker and controller; the server adds the listeners."""
 
 KAFKALITE_DEFAULTS: Final[Mapping[str, str]] = {
-    # The usual cluster has one node, which cannot host three replicas of an internal topic.
+    # Most clusters here have one node, which cannot host three replicas of an internal topic.
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
@@ -55,8 +55,11 @@ _DEFAULTS_BY_NAME: Final[Mapping[str, Mapping[str, str]]] = dict(
 DEFAULTS_NAMES: Final = DEFAULTS.choices
 
 
-def differing_defaults(name: str) -> Mapping[str, str]:
-    """Return a set of defaults that differ from Kafka's; raises ConfigError for an unknown name."""
+def default_overrides(name: str) -> Mapping[str, str]:
+    """Return the defaults with this name that differ from Kafka's.
+
+    Raises ConfigError for an unknown name.
+    """
     if name not in _DEFAULTS_BY_NAME:
         raise ConfigError(
             DEFAULTS.name, f"{DEFAULTS.name} {name!r} is not one of {', '.join(_DEFAULTS_BY_NAME)}"

@@ -1,8 +1,8 @@
 """Definitions of configuration keys: type, default, validator, importance and update mode.
 
-Every key has two lines of text in `config/tables/`: its properties in one row, its documentation in
-the next. The format is text instead of Python calls because four hundred rows are easier to read as
-a table, and because a string constant costs nothing at the start.
+Every key has an entry in `config/tables/`: a row with its properties, then lines with its
+documentation. The format is text instead of Python calls because four hundred rows are easier to
+read as a table, and because a string constant costs nothing at the start.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kafkalite.config.broker import parse_broker_text, strip_listener
+from kafkalite.config.broker import parse_broker_text, strip_listener_prefix
 from kafkalite.config.constraints import check_broker_values, check_local_retention
 from kafkalite.config.definitions import ConfigError, UpdateMode
 from kafkalite.config.keys import broker_keys, dynamic_broker_keys
@@ -45,10 +45,11 @@ _RETENTION_KEYS = frozenset(
         "log.retention.ms",
     )
 )
-_MAX_GROWTH_FACTOR = 2
+_MAX_CHANGE_FACTOR = 2
+"""One update can at most double a number of threads, or halve it."""
 
 
-def _reject_any(names: Iterable[str], template: str) -> None:
+def _reject_keys(names: Iterable[str], template: str) -> None:
     invalid = sorted(names)
     if invalid:
         raise ConfigError(invalid[0], template.format(names=", ".join(invalid)))
@@ -57,25 +58,25 @@ def _reject_any(names: Iterable[str], template: str) -> None:
 def check_dynamic_values(
     text: Mapping[str, str], config: BrokerConfig, *, is_per_broker: bool
 ) -> None:
-    """Raise ConfigError unless `text` may be all dynamic settings of one node, or of all nodes."""
+    """Raise ConfigError unless `text` is valid as the dynamic settings of one node or all nodes."""
     dynamic = dynamic_broker_keys()
     known = broker_keys()
-    _reject_any(
+    _reject_keys(
         (name for name in text if name in known and name not in dynamic),
         ErrorText.CONFIG_IS_NOT_DYNAMIC.template,
     )
-    _reject_any(
+    _reject_keys(
         (name for name in text if name.startswith(_PER_LISTENER_PREFIXES)),
         "These security configs can be dynamically updated only per-listener using the listener "
         "prefix: [{names}]",
     )
     parsed = parse_broker_text(text, strict=False)
     if not is_per_broker:
-        _reject_any(
+        _reject_keys(
             (
                 name
                 for name in text
-                if (key := dynamic.get(strip_listener(name))) is not None
+                if (key := dynamic.get(strip_listener_prefix(name))) is not None
                 and key.mode is UpdateMode.PER_BROKER
                 and key.name in known
             ),
@@ -83,28 +84,28 @@ def check_dynamic_values(
             "[{names}]",
         )
 
-    effective = config.value_lookup(parsed, is_per_broker=is_per_broker)
+    effective_value = config.value_lookup(parsed, is_per_broker=is_per_broker)
     if parsed.keys() & _LISTENER_KEYS:
-        _check_listeners(effective, config)
-    check_broker_values(effective)
+        _check_listeners(effective_value, config)
+    check_broker_values(effective_value)
     changed = {*parsed, *config.dynamic_keys(is_per_broker=is_per_broker)}
     for check in _CHECKS:
         for name in sorted(changed):
-            value = effective(name) if name in known else parsed.get(name)
+            value = effective_value(name) if name in known else parsed.get(name)
             if (reason := check(name, value, config)) is not None:
                 raise _reconfiguration_error(name, reason)
     if changed & _RETENTION_KEYS:
         try:
-            check_local_retention(effective)
+            check_local_retention(effective_value)
         except ConfigError as error:
             raise _reconfiguration_error(error.key, error.message) from None
 
 
-def _check_listeners(effective: Callable[[str], Value], config: BrokerConfig) -> None:
+def _check_listeners(effective_value: Callable[[str], Value], config: BrokerConfig) -> None:
     """Check that every listener has a security protocol, and that listeners in use remain."""
     used = tuple(config.node_setting("listeners").split(","))
-    listeners = effective("listeners") or used
-    protocol_map = str(effective("listener.security.protocol.map")).upper().split(",")
+    listeners = effective_value("listeners") or used
+    protocol_map = str(effective_value("listener.security.protocol.map")).upper().split(",")
     protocols = {pair.strip().partition(":")[0] for pair in protocol_map}
     names = set()
     for listener in listeners if isinstance(listeners, tuple) else ():
@@ -125,7 +126,7 @@ def _check_listeners(effective: Callable[[str], Value], config: BrokerConfig) ->
 
 
 def _reconfiguration_error(name: str, reason: str) -> ConfigError:
-    """Return the error of a part of the broker that cannot apply the change."""
+    """Return the error that Kafka reports when a part of the broker cannot apply a change."""
     return ConfigError(
         name,
         f"Invalid value org.apache.kafka.common.config.ConfigException: {reason} "
@@ -138,9 +139,9 @@ def _check_thread_count(name: str, value: Value, config: BrokerConfig) -> str | 
         return None
     current = config.int(name)
     prefix = f"Dynamic thread count update validation failed for {name}={value}"
-    if value > current * _MAX_GROWTH_FACTOR:
+    if value > current * _MAX_CHANGE_FACTOR:
         return f"{prefix}, value should not be greater than double the current value {current}"
-    if value < current // _MAX_GROWTH_FACTOR:
+    if value < current // _MAX_CHANGE_FACTOR:
         return f"{prefix}, value should be at least half the current value {current}"
     return None
 
@@ -149,11 +150,11 @@ def _check_cleaner_threads(name: str, value: Value, config: BrokerConfig) -> str
     if name != "log.cleaner.threads" or not isinstance(value, int):
         return None
     current = config.int(name)
-    if value < current // _MAX_GROWTH_FACTOR:
+    if value < current // _MAX_CHANGE_FACTOR:
         return (
             f"Log cleaner threads cannot be reduced to less than half the current value {current}"
         )
-    if value > current * _MAX_GROWTH_FACTOR:
+    if value > current * _MAX_CHANGE_FACTOR:
         return (
             "Log cleaner threads cannot be increased to more than double the current value "
             f"{current}"
@@ -183,4 +184,4 @@ _CHECKS = (
     _check_connection_limit,
     _check_reporters,
 )
-"""Checks by the parts of a broker that apply a change."""
+"""Checks that Kafka makes in the parts of a broker that apply a change."""

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def parse_group_text(text: Mapping[str, str]) -> dict[str, Value]:
-    """Return a group's own settings parsed; raises ConfigError if a key or value is invalid."""
+    """Return the parsed values of a group's own settings.
+
+    Raises ConfigError if a key or value is invalid.
+    """
     keys = group_config_keys()
     for name in text:
         if name not in keys:
@@ -24,12 +27,12 @@ def parse_group_text(text: Mapping[str, str]) -> dict[str, Value]:
     return {name: keys[name].parse(value_text) for name, value_text in text.items()}
 
 
-def _bounds(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the broker keys with bounds of a group's key: ("min" | "max", key)."""
-    kind, subject = name.split(".", 1)
-    subject = subject.removeprefix("num.")
+def _bound_keys(name: str) -> Iterator[tuple[str, str]]:
+    """Yield ("min" | "max", broker key) for each bound of a group's key."""
+    kind, setting = name.split(".", 1)
+    setting = setting.removeprefix("num.")
     for bound in ("min", "max"):
-        key = f"group.{kind}.{bound}.{subject}"
+        key = f"group.{kind}.{bound}.{setting}"
         if key in broker_keys():
             yield bound, key
 
@@ -38,7 +41,7 @@ def clamp_to_bounds(name: str, value: Value, broker: BrokerConfig) -> Value:
     """Return `value` limited to the current bounds of the broker."""
     if isinstance(value, bool) or not isinstance(value, int):
         return value
-    for bound, key in _bounds(name):
+    for bound, key in _bound_keys(name):
         value = max(value, broker.int(key)) if bound == "min" else min(value, broker.int(key))
     return value
 
@@ -49,7 +52,7 @@ def check_group_values(text: Mapping[str, str], broker: BrokerConfig) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int):
             continue
-        for bound, key in _bounds(name):
+        for bound, key in _bound_keys(name):
             if bound == "min" and value < broker.int(key):
                 raise ConfigError(
                     name, ErrorText.CONFIG_IS_BELOW_ANOTHER.format(name=name, other=key)
@@ -58,11 +61,11 @@ def check_group_values(text: Mapping[str, str], broker: BrokerConfig) -> None:
                 raise ConfigError(name, f"{name} must be less than or equal to {key}")
     for kind in ("consumer", "share", "streams"):
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-        if _effective(session, values, broker) <= _effective(heartbeat, values, broker):
+        if _effective_value(session, values, broker) <= _effective_value(heartbeat, values, broker):
             raise ConfigError(session, f"{session} must be greater than {heartbeat}")
 
 
-def _effective(name: str, values: Mapping[str, Value], broker: BrokerConfig) -> int:
+def _effective_value(name: str, values: Mapping[str, Value], broker: BrokerConfig) -> int:
     value = values.get(name)
     if isinstance(value, int):
         return value

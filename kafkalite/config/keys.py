@@ -42,7 +42,7 @@ def topic_keys() -> Mapping[str, ConfigKey]:
 
 @cache
 def old_topic_keys() -> Mapping[str, ConfigKey]:
-    """Return every topic key before Kafka 4.0 by name."""
+    """Return every topic key of releases before Kafka 4.0 by name."""
     return KeyTable(topic.KEYS, topic.OLD_KEYS)
 
 
@@ -52,8 +52,8 @@ def group_config_keys() -> Mapping[str, ConfigKey]:
     return KeyTable(group.KEYS)
 
 
-# If a setting has keys with several units, the first one that is set counts; the factor converts it
-# to milliseconds.
+# A setting can have several keys with different units. The first key that is set counts. The factor
+# converts its value to milliseconds.
 RETENTION_SYNONYMS = (
     ("log.retention.ms", 1),
     ("log.retention.minutes", MS_PER_MINUTE),

@@ -54,7 +54,7 @@ class BrokerLayers:
         """Return the sources of a broker key's value, in order of precedence.
 
         As in Kafka, sources before the first one with the key itself are omitted. So a key without
-        a value of its own has no synonyms, even if a related key determines it.
+        a value or default of its own has no synonyms, even if a related key determines its value.
         """
         names = _key_and_synonyms(name)
         synonyms = [

@@ -10,7 +10,7 @@ _INT64_MAX = 2**63 - 1
 class LogConfig(NamedTuple):
     """The configuration of a topic that its logs use; names and defaults are those of Kafka 4.3.
 
-    Times are in milliseconds, sizes in bytes; -1 means unlimited as in Kafka.
+    Times are in milliseconds, sizes in bytes; -1 means unlimited, as in Kafka.
     """
 
     cleanup_policy: frozenset[str] = frozenset(("delete",))

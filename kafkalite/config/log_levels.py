@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
-ROOT = "root"
-BROKER = "kafkalite"
+ROOT_LOGGER = "root"
+BROKER_LOGGER = "kafkalite"
 
 
 class LogLevelRequestError(ConfigError):
@@ -22,30 +22,30 @@ class LogLevelRequestError(ConfigError):
 
 
 class LogLevels:
-    """Levels by logger; a logger without its own level has that of the root."""
+    """Levels by logger; a logger without its own level has the level of the root logger."""
 
     __slots__ = ("_levels", "_listeners")
 
     def __init__(self) -> None:
-        self._levels = {ROOT: "INFO"}
+        self._levels = {ROOT_LOGGER: "INFO"}
         self._listeners: list[Callable[[str], None]] = []
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
         """Call `listener` with the level of the broker's logger whenever it changes."""
         self._listeners.append(listener)
 
-    def begin(self, level: str) -> None:
+    def set_initial_level(self, level: str) -> None:
         """Set the initial level of the process without notifications."""
-        self._levels = {ROOT: level}
+        self._levels = {ROOT_LOGGER: level}
 
     @property
     def effective(self) -> Mapping[str, str]:
         """The level of every logger."""
-        return {BROKER: self.level_of(BROKER), ROOT: self._levels[ROOT]}
+        return {BROKER_LOGGER: self.level_of(BROKER_LOGGER), ROOT_LOGGER: self._levels[ROOT_LOGGER]}
 
     def level_of(self, logger: str) -> str:
         """Return the level of one logger."""
-        return self._levels.get(logger, self._levels[ROOT])
+        return self._levels.get(logger, self._levels[ROOT_LOGGER])
 
     def check_set(self, logger: str, level: str) -> None:
         """Raise ConfigError for an unknown logger or level."""
@@ -60,14 +60,14 @@ class LogLevels:
     def check_unset(self, logger: str) -> None:
         """Raise ConfigError for an unknown logger, and for the root, which needs a level."""
         self._check_logger(logger)
-        if logger == ROOT:
+        if logger == ROOT_LOGGER:
             raise LogLevelRequestError(
                 logger, "Removing the log level of the root logger is not allowed"
             )
 
     @staticmethod
     def _check_logger(logger: str) -> None:
-        if logger not in (ROOT, BROKER):
+        if logger not in (ROOT_LOGGER, BROKER_LOGGER):
             raise ConfigError(logger, f"Logger {logger} does not exist!")
 
     def set(self, logger: str, level: str) -> None:
@@ -76,10 +76,10 @@ class LogLevels:
         self._notify()
 
     def unset(self, logger: str) -> None:
-        """Remove the level of a logger, which then has that of the root."""
+        """Remove the level of a logger; it then has the level of the root logger."""
         self._levels.pop(logger, None)
         self._notify()
 
     def _notify(self) -> None:
         for listener in self._listeners:
-            listener(self.level_of(BROKER))
+            listener(self.level_of(BROKER_LOGGER))

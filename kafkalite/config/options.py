@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PREFIX: Final = "KAFKALITE_"
+VARIABLE_PREFIX: Final = "KAFKALITE_"
 """The first part of the name of each environment variable."""
 
 DEFAULT_CONTROL_HOST: Final = "127.0.0.1"
@@ -23,7 +23,7 @@ DEFAULT_CONTROL: Final = f"{DEFAULT_CONTROL_HOST}:{DEFAULT_CONTROL_PORT}"
 """The address of the control API if `--control` has no value."""
 
 _MAX_BROKERS: Final = 1000
-_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+_SIZE_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _MIN_FILE_BYTES: Final = 64 * 1024
 _MAX_RECORD_BYTES: Final = 1024**3
 
@@ -54,9 +54,9 @@ class Option(NamedTuple):
     """An option of a broker.
 
     `flag` is its name on the command line, None if it is an argument in Python only. `parse`
-    converts the text of one value and raises ValueError. `implied` is the value of a flag that
-    was given without one. `shown_default` is printed in the help in place of `default`. `keyword`
-    and `variable` are its other names, None if it has none there.
+    converts the text of one value; it raises ValueError for invalid text. `implied` is the value
+    if the flag is given without a value. The help prints `shown_default` in place of `default`.
+    `keyword` and `variable` are its names in Python and in the Docker image, None if it has none.
     """
 
     section: str
@@ -82,7 +82,7 @@ class Option(NamedTuple):
 
     @property
     def dest(self) -> str:
-        """The attribute that holds the value after parsing."""
+        """The name of the attribute with the value in the result of argparse."""
         return self.name.replace("-", "_")
 
     @property
@@ -97,85 +97,85 @@ class Option(NamedTuple):
         return "" if default is None else str(default)
 
 
-def _brokers(text: str) -> int:
+def _parse_broker_count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MAX_BROKERS:
         raise ValueError(f"{text!r} is not a number from 1 to {_MAX_BROKERS}")
     return int(text)
 
 
-def _file_bytes(text: str) -> int:
+def _parse_file_size(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,12})([kmg]?)", text, re.ASCII | re.IGNORECASE)
-    size = int(match[1]) * _UNITS[match[2].lower()] if match else 0
+    size = int(match[1]) * _SIZE_UNITS[match[2].lower()] if match else 0
     if size < _MIN_FILE_BYTES:
         raise ValueError(f"{text!r} is not a size of 64k or more, such as 64m")
     return size
 
 
-def _record_bytes(text: str) -> int:
+def _parse_record_bytes(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not int(text) <= _MAX_RECORD_BYTES:
         raise ValueError(f"{text!r} is not a number of bytes")
     return int(text)
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     match = re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,3})?", text, re.ASCII)
     if not match or not float(text):
         raise ValueError(f"{text!r} is not a number of seconds")
     return float(text)
 
 
-_WORD_SEPARATOR: Final = r"[\s,]+"
-_LINE_SEPARATOR: Final = r"[;\n]"
+_SPACE_OR_COMMA: Final = r"[\s,]+"
+_SEMICOLON_OR_NEWLINE: Final = r"[;\n]"
 
-_NODES_AND_LISTENERS: Final = "Nodes and listeners"
-_DATA: Final = "Data and broker configuration"
-_CLOCK_AND_CONTROL: Final = "Clock and control"
-_RECORDING: Final = "Recording of traffic"
-_STAND_IN: Final = "Stand-in for a recorded cluster"
-_LOGGING: Final = "Logging"
+_NODES_SECTION: Final = "Nodes and listeners"
+_DATA_SECTION: Final = "Data and broker configuration"
+_CLOCK_SECTION: Final = "Clock and control"
+_RECORDING_SECTION: Final = "Recording of traffic"
+_STAND_IN_SECTION: Final = "Stand-in for a recorded cluster"
+_LOGGING_SECTION: Final = "Logging"
 
 LISTEN: Final = Option(
-    _NODES_AND_LISTENERS,
+    _NODES_SECTION,
     "--listen",
     "listen on this address; repeatable; port 0 selects a free port",
     "[NAME://]HOST:PORT",
     shown_default="localhost:9092",
     is_repeatable=True,
     variable=Variable(
-        "KAFKALITE_LISTEN", "INSIDE://0.0.0.0:29092,OUTSIDE://0.0.0.0:9092", _WORD_SEPARATOR
+        "KAFKALITE_LISTEN", "INSIDE://0.0.0.0:29092,OUTSIDE://0.0.0.0:9092", _SPACE_OR_COMMA
     ),
 )
 ADVERTISE: Final = Option(
-    _NODES_AND_LISTENERS,
+    _NODES_SECTION,
     "--advertise",
-    "return this address to clients of the listener with this name, else of the first listener "
-    "without an advertised address; repeatable",
+    "return this address to clients of the listener NAME; without NAME, to clients of the first "
+    "listener without an advertised address; repeatable",
     "[NAME://]HOST:PORT",
     shown_default="the address of the listener",
     is_repeatable=True,
     variable=Variable(
-        "KAFKALITE_ADVERTISE", "INSIDE://kafkalite:29092,OUTSIDE://localhost:9092", _WORD_SEPARATOR
+        "KAFKALITE_ADVERTISE", "INSIDE://kafkalite:29092,OUTSIDE://localhost:9092", _SPACE_OR_COMMA
     ),
 )
 PORT: Final = Option(
-    _NODES_AND_LISTENERS,
+    _NODES_SECTION,
     None,
     "port of the first node on 127.0.0.1; each further node uses the next port; 0 selects free "
     "ports",
     keyword=Keyword("port", 0, is_for_fixtures=False),
 )
 BROKERS: Final = Option(
-    _NODES_AND_LISTENERS,
+    _NODES_SECTION,
     "--brokers",
     "number of nodes; each node listens on the port after that of the previous node",
     "NUMBER",
-    _brokers,
+    _parse_broker_count,
     default=1,
     keyword=Keyword("brokers", 1),
     variable=Variable("KAFKALITE_BROKERS", "3"),
 )
 DATA_DIRECTORY: Final = Option(
-    _DATA,
+    _DATA_SECTION,
     "--data-dir",
     "store all data in this directory, across restarts",
     "DIR",
@@ -184,34 +184,34 @@ DATA_DIRECTORY: Final = Option(
     variable=Variable("KAFKALITE_DATA_DIR", "/var/lib/kafkalite"),
 )
 TOPIC: Final = Option(
-    _DATA,
+    _DATA_SECTION,
     "--topic",
     "create this topic at startup; repeatable",
     "NAME:PARTITIONS",
     is_repeatable=True,
     keyword=Keyword("topics"),
-    variable=Variable("KAFKALITE_TOPICS", "orders:3,audit:1", _WORD_SEPARATOR),
+    variable=Variable("KAFKALITE_TOPICS", "orders:3,audit:1", _SPACE_OR_COMMA),
 )
 CONFIG: Final = Option(
-    _DATA,
+    _DATA_SECTION,
     "--config",
     "set a Kafka broker configuration; repeatable; takes precedence over --properties",
     "KEY=VALUE",
     is_repeatable=True,
     keyword=Keyword("config"),
     variable=Variable(
-        "KAFKALITE_CONFIG", "num.partitions=3;log.retention.ms=60000", _LINE_SEPARATOR
+        "KAFKALITE_CONFIG", "num.partitions=3;log.retention.ms=60000", _SEMICOLON_OR_NEWLINE
     ),
 )
 PROPERTIES: Final = Option(
-    _DATA,
+    _DATA_SECTION,
     "--properties",
     "read Kafka broker configurations from this file",
     "FILE",
     variable=Variable("KAFKALITE_PROPERTIES", "/etc/kafkalite.properties"),
 )
 AS_VERSION: Final = Option(
-    _DATA,
+    _DATA_SECTION,
     "--as-version",
     "emulate this release of Kafka, 3.3 to 4.3: its APIs, their versions and its features",
     "X.Y",
@@ -220,16 +220,16 @@ AS_VERSION: Final = Option(
     variable=Variable("KAFKALITE_AS_VERSION", "3.9"),
 )
 DEFAULTS: Final = Option(
-    _DATA,
+    _DATA_SECTION,
     "--defaults",
-    "defaults of broker configurations: suited to tests on one node, or Kafka's own",
+    "defaults of broker configurations: for tests on one node (kafkalite), or as in Kafka (kafka)",
     choices=("kafkalite", "kafka"),
     default="kafkalite",
     keyword=Keyword("defaults", "kafkalite"),
     variable=Variable("KAFKALITE_DEFAULTS", "kafka"),
 )
 CONTROL: Final = Option(
-    _CLOCK_AND_CONTROL,
+    _CLOCK_SECTION,
     "--control",
     "serve the control API (clock, faults, explain, health) over HTTP on this address; port 0 "
     "selects a free port",
@@ -240,7 +240,7 @@ CONTROL: Final = Option(
     variable=Variable("KAFKALITE_CONTROL", "0.0.0.0:9097"),
 )
 CLOCK: Final = Option(
-    _CLOCK_AND_CONTROL,
+    _CLOCK_SECTION,
     "--clock",
     "clock at startup: real, manual (stopped until advanced) or accelerated by a factor, such as "
     "accelerated:60; TIME is the time at which it starts",
@@ -250,7 +250,7 @@ CLOCK: Final = Option(
     variable=Variable("KAFKALITE_CLOCK", "manual"),
 )
 CAPTURE: Final = Option(
-    _RECORDING,
+    _RECORDING_SECTION,
     "--capture",
     "record all traffic in this directory, as pcapng files that Wireshark reads",
     "DIR",
@@ -259,38 +259,38 @@ CAPTURE: Final = Option(
     variable=Variable("KAFKALITE_CAPTURE", "/var/lib/kafkalite/captures"),
 )
 KEEP_SECRETS: Final = Option(
-    _RECORDING,
+    _RECORDING_SECTION,
     "--keep-secrets",
     "record passwords and tokens as they are",
     shown_default="overwritten",
     is_switch=True,
 )
 SNAP_RECORDS: Final = Option(
-    _RECORDING,
+    _RECORDING_SECTION,
     "--snap-records",
     "record at most this many bytes of each record's key, value and header values",
     "BYTES",
-    _record_bytes,
+    _parse_record_bytes,
     shown_default="all",
 )
 ROTATE_BYTES: Final = Option(
-    _RECORDING,
+    _RECORDING_SECTION,
     "--rotate-bytes",
     "start a new capture file at this size, such as 500k, 64m or 1g",
     "SIZE",
-    _file_bytes,
+    _parse_file_size,
     shown_default="64m",
 )
 ROTATE_SECONDS: Final = Option(
-    _RECORDING,
+    _RECORDING_SECTION,
     "--rotate-seconds",
     "start a new capture file after this time",
     "SECONDS",
-    _seconds,
+    _parse_seconds,
     shown_default="never",
 )
 REPLAY: Final = Option(
-    _STAND_IN,
+    _STAND_IN_SECTION,
     "--replay",
     "answer as the cluster in this capture, a file or a directory; repeatable",
     "DIR",
@@ -299,7 +299,7 @@ REPLAY: Final = Option(
     keyword=Keyword("replay"),
 )
 MATCH: Final = Option(
-    _STAND_IN,
+    _STAND_IN_SECTION,
     "--match",
     "with --replay: match requests by their position on a connection (strict) or by their content "
     "(lenient), or load topics, records and commits of the capture and then answer live (seeded)",
@@ -308,7 +308,7 @@ MATCH: Final = Option(
     keyword=Keyword("match", "strict"),
 )
 ON_MISS: Final = Option(
-    _STAND_IN,
+    _STAND_IN_SECTION,
     "--on-miss",
     "with --replay: if the capture has no response to a request, close the connection (fail) or "
     "let the live broker answer (live)",
@@ -317,7 +317,7 @@ ON_MISS: Final = Option(
     keyword=Keyword("on_miss", "fail"),
 )
 LOG_FORMAT: Final = Option(
-    _LOGGING,
+    _LOGGING_SECTION,
     "--log-format",
     "format of log lines on stderr",
     choices=("console", "json"),
@@ -325,19 +325,19 @@ LOG_FORMAT: Final = Option(
     variable=Variable("KAFKALITE_LOG_FORMAT", "json"),
 )
 LOG_LEVEL: Final = Option(
-    _LOGGING,
+    _LOGGING_SECTION,
     "--log-level",
-    "lowest level of log lines that are written",
+    "write log lines of this level and higher levels",
     choices=("debug", "info", "warning", "error"),
     default="info",
     keyword=Keyword("log_level", "warning"),
     variable=Variable("KAFKALITE_LOG_LEVEL", "debug"),
 )
 
-RECORDING_DETAILS: Final = (KEEP_SECRETS, SNAP_RECORDS, ROTATE_BYTES, ROTATE_SECONDS)
-"""Options for recording traffic; every command that records has them."""
-STAND_IN: Final = (REPLAY, MATCH, ON_MISS)
-LOGGING: Final = (LOG_FORMAT, LOG_LEVEL)
+RECORDING_OPTIONS: Final = (KEEP_SECRETS, SNAP_RECORDS, ROTATE_BYTES, ROTATE_SECONDS)
+"""Options for recording traffic; every command that can record has them."""
+STAND_IN_OPTIONS: Final = (REPLAY, MATCH, ON_MISS)
+LOGGING_OPTIONS: Final = (LOG_FORMAT, LOG_LEVEL)
 
 OPTIONS: Final = (
     LISTEN,
@@ -353,8 +353,8 @@ OPTIONS: Final = (
     CONTROL,
     CLOCK,
     CAPTURE,
-    *RECORDING_DETAILS,
-    *STAND_IN,
-    *LOGGING,
+    *RECORDING_OPTIONS,
+    *STAND_IN_OPTIONS,
+    *LOGGING_OPTIONS,
 )
 """All options, in the order of the help."""

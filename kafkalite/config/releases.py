@@ -1,9 +1,9 @@
 """Releases of Kafka that a broker can emulate, with their APIs and feature levels.
 
 Each release has a small table of the APIs that its brokers report to clients, without versions
-under development. An API that is missing in the table is the same as in the release before; no API
-was removed since the introduction of KRaft. Only the protocol and a few settings of earlier
-releases are emulated: decisions follow the rules of Kafka 4.3.
+under development. The table omits APIs that are the same as in the previous release. Kafka has
+removed no API since it introduced KRaft. Only the protocol and a few settings of earlier releases
+are emulated: decisions follow the rules of Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 NEWEST: Final = "4.3"
-"""The release whose rules are implemented, independent of the emulated one."""
+"""The release whose rules are implemented; they do not depend on the emulated release."""
 
 
 class Feature(NamedTuple):
@@ -38,7 +38,7 @@ class Release(NamedTuple):
     apis: Mapping[str, Versions] | None = None
     """Kafka's name of the API → versions; None for all served APIs."""
     settings: Mapping[str, str] = MappingProxyType({})
-    """Broker settings with other defaults in this release."""
+    """Broker key → its default in this release, if it differs from Kafka 4.3."""
     has_message_formats: bool = False
     """Whether topics have settings of record formats, as before 4.0."""
     has_group_configs: bool = True
@@ -48,7 +48,7 @@ class Release(NamedTuple):
     Versions that a later release changed incompatibly are not served."""
 
 
-_APIS: Final[Mapping[str, str]] = {
+_API_CHANGES: Final[Mapping[str, str]] = {
     "3.3": """
 Produce 0-9, Fetch 0-13, ListOffsets 0-7, Metadata 0-12, OffsetCommit 0-8, OffsetFetch 0-8,
 FindCoordinator 0-4, JoinGroup 0-9, Heartbeat 0-4, LeaveGroup 0-5, SyncGroup 0-5,
@@ -110,7 +110,7 @@ DescribeShareGroupOffsets 0-1
 DescribeLogDirs 1-5
 """,
 }
-"""Changes of each release, `name lowest-highest`, from the oldest release on."""
+"""Release → changed APIs, as `name lowest-highest`; the oldest release is first."""
 
 _SHARE_GROUP_PREVIEW: Final = """
 ShareGroupHeartbeat 0, ShareGroupDescribe 0, ShareFetch 0, ShareAcknowledge 0,
@@ -129,7 +129,7 @@ InitProducerId 6, OffsetCommit 10, OffsetFetch 10, StreamsGroupHeartbeat 0, Stre
     "4.2": "InitProducerId 6",
     "4.3": "InitProducerId 6",
 }
-"""`name version`: the latest version of an API that is unstable in a release."""
+"""Release → APIs whose latest version is unstable, as `name version`."""
 
 _FEATURES: Final[Mapping[str, str]] = {
     "3.3": "metadata.version 1-7=7",
@@ -156,41 +156,41 @@ metadata.version 7-30=30, eligible.leader.replicas.version 0-1=1, group.version 
 share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
 }
-"""`name lowest-highest=formatted`, all features of a release except `kraft.version`: there is no
-quorum here."""
+"""Release → features, as `name lowest-highest=formatted`. `kraft.version` is omitted, because
+kafkalite has no quorum."""
 
-_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
-_FENCING: Final = "group.consumer.offset.commit.fencing"
+_REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
+_COMMIT_FENCING: Final = "group.consumer.offset.commit.fencing"
 
 # Before 4.0 the consumer protocol was a preview that had to be enabled.
-_CLASSIC_ALONE = {_PROTOCOLS: "classic", _FENCING: "strict"}
+_CLASSIC_PROTOCOL_ONLY = {_REBALANCE_PROTOCOLS: "classic", _COMMIT_FENCING: "strict"}
 _RELEASES_BEFORE_4: Final = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
-    **dict.fromkeys(_RELEASES_BEFORE_4, _CLASSIC_ALONE),
-    "4.0": {_PROTOCOLS: "classic,consumer", _FENCING: "strict"},
-    "4.1": {_FENCING: "strict"},
-    "4.2": {_FENCING: "strict"},
+    **dict.fromkeys(_RELEASES_BEFORE_4, _CLASSIC_PROTOCOL_ONLY),
+    "4.0": {_REBALANCE_PROTOCOLS: "classic,consumer", _COMMIT_FENCING: "strict"},
+    "4.1": {_COMMIT_FENCING: "strict"},
+    "4.2": {_COMMIT_FENCING: "strict"},
     "4.3": {},
 }
 
 
 def release_names() -> tuple[str, ...]:
     """Return the names of the releases that can be emulated, oldest first."""
-    return tuple(_APIS)
+    return tuple(_API_CHANGES)
 
 
-def presented_release(name: str | None) -> Release:
-    """Return the release with this name; without a name, the newest, and all that is served.
+def emulated_release(name: str | None) -> Release:
+    """Return the release with this name; without a name, the newest with all served APIs.
 
-    Raises ConfigError, with the known names, for another name.
+    Raises ConfigError for an unknown name; its message has the known names.
     """
     if name is None:
         return Release(NEWEST, _features(NEWEST), unstable=_unstable(NEWEST))
-    if name not in _APIS:
-        known = ", ".join(map(repr, _APIS))
+    if name not in _API_CHANGES:
+        known = ", ".join(map(repr, _API_CHANGES))
         raise ConfigError(AS_VERSION.name, f"{AS_VERSION.name} {name!r} is not one of {known}")
     apis: dict[str, Versions] = {}
-    for release, table in _APIS.items():
+    for release, table in _API_CHANGES.items():
         apis |= {api: Versions.parse(versions) for api, versions in _entries(table)}
         if release == name:
             break

@@ -18,7 +18,10 @@ UNLIMITED = -1
 
 
 def parse_topic_text(text: Mapping[str, str], keys: Mapping[str, ConfigKey]) -> dict[str, Value]:
-    """Return a topic's own settings parsed; raises ConfigError if a key or value is invalid."""
+    """Return the parsed values of a topic's own settings.
+
+    Raises ConfigError if a key or value is invalid.
+    """
     for name in text:
         if name not in keys:
             raise ConfigError(name, f"Unknown topic config name: {name}")
@@ -29,10 +32,13 @@ def check_topic_values(text: Mapping[str, str], broker: BrokerConfig) -> None:
     """Raise ConfigError if a topic's own settings are invalid or contradict each other."""
     values = parse_topic_text(text, broker.topic_keys)
 
-    def effective(name: str) -> Value:
+    def effective_value(name: str) -> Value:
         return values[name] if name in values else topic_default(name, broker)
 
-    min_lag_ms, max_lag_ms = effective("min.compaction.lag.ms"), effective("max.compaction.lag.ms")
+    min_lag_ms, max_lag_ms = (
+        effective_value("min.compaction.lag.ms"),
+        effective_value("max.compaction.lag.ms"),
+    )
     if isinstance(min_lag_ms, int) and isinstance(max_lag_ms, int) and min_lag_ms > max_lag_ms:
         raise ConfigError(
             "min.compaction.lag.ms",
@@ -77,7 +83,7 @@ def topic_log_config(overrides: Mapping[str, str], broker: BrokerConfig) -> LogC
         if field in LogConfig._fields
     }
     values["cleanup_policy"] = frozenset(cast("tuple[str, ...]", values["cleanup_policy"]))
-    # The minimum of segment.bytes is 1 MiB; Kafka's own tests go below it by this key.
+    # The minimum of segment.bytes is 1 MiB; Kafka's own tests set smaller sizes with this key.
     if "internal.segment.bytes" in overrides:
         values["segment_bytes"] = int(overrides["internal.segment.bytes"])
     return LogConfig(**values)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Settings of Kafka that are accepted and validated but have no effect, with reasons.
 
-A test derives the list: every key of a broker, a topic or a group is either read somewhere or
-listed here. The page about defaults shows this table.
+A test checks the list: every key of a broker, a topic or a group is either read by the code or
+listed here. The documentation page about defaults shows this table.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.config.broker import strip_listener
+from kafkalite.config.broker import strip_listener_prefix
 from kafkalite.config.keys import broker_keys
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ num.io.threads num.network.threads num.recovery.threads.per.data.dir
 num.replica.alter.log.dirs.threads queued.max.requests share.coordinator.append.linger.ms
 share.coordinator.cached.buffer.max.bytes share.coordinator.threads
 """,
-    "The buffers, timers and queues that they size do not exist": """
+    "kafkalite does not have the buffers, timers and queues that these keys configure": """
 delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
 log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
 log.cleaner.io.max.bytes.per.second offsets.commit.timeout.ms offsets.load.buffer.size
@@ -53,7 +53,7 @@ transaction.state.log.load.buffer.size
 cordoned.log.dirs log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms
 log.initial.task.delay.ms log.preallocate log.segment.delete.delay.ms
 """,
-    "Batches are compressed at the default level of their codec, coordinators' records never": """
+    "Batches are compressed at the default level of their codec; coordinators do not compress": """
 compression.gzip.level compression.lz4.level compression.zstd.level
 offsets.topic.compression.codec share.coordinator.state.topic.compression.codec
 """,
@@ -84,17 +84,20 @@ unstable.feature.versions.enable
 
 
 def keys_without_effect(names: Iterable[str]) -> list[str]:
-    """Return those of `names` that are settings without effect, in order."""
+    """Return the `names` of settings without effect, sorted."""
     known = broker_keys()
     return sorted(
         name
         for name in names
-        if (key := strip_listener(name)) in known and reason_without_effect(key) is not None
+        if (key := strip_listener_prefix(name)) in known and reason_without_effect(key) is not None
     )
 
 
 def reason_without_effect(key: str) -> str | None:
-    """Return why a key of a broker, a topic or a group has no effect; None if it has one."""
+    """Return the reason why a key has no effect; None if it has an effect.
+
+    The key can be one of a broker, a topic or a group.
+    """
     for reason, patterns in NO_EFFECT.items():
         if any(fnmatchcase(key, pattern) for pattern in patterns.split()):
             return reason

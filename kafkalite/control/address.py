@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised
+_CONNECT_HOSTS = {"0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised
 """A host that means all addresses of this machine → an address to connect to."""
 
 
@@ -51,7 +51,7 @@ def control_url(text: str) -> str:
 
 def url_of(address: Address) -> str:
     """Return the URL of a server at `address`, as clients on this machine reach it."""
-    return f"http://{Address(_ANY_ADDRESS.get(address.host, address.host), address.port)}"
+    return f"http://{Address(_CONNECT_HOSTS.get(address.host, address.host), address.port)}"
 
 
 def is_loopback(host: str) -> bool:

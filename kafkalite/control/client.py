@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafkalite.control.http import ClockJson, ExplanationJson, FaultJson, FaultsJson
 
 _TIMEOUT_S = 60.0
-"""The time limit of a request; it is long because a long jump of the clock takes time."""
+"""The time limit of a request. It is long, because advancing the clock far takes time."""
 
 
 class ControlError(Exception):

@@ -36,7 +36,7 @@ DEFAULT_EXPLAIN_ENTRIES = 2 * MAX_ENTRIES
 REAL, MANUAL, ACCELERATED = "real", "manual", "accelerated"
 
 _LOOP_ITERATIONS = 3
-"""Iterations of the event loop in which the answers that a jump triggered are written."""
+"""Iterations of the event loop after which all answers that an advance triggered are written."""
 
 
 class CommandError(ValueError):
@@ -230,13 +230,13 @@ def rate_of(mode: str, rate: float | None = None) -> float:
     return rates[mode]
 
 
-async def perform_on_clock(broker: Broker, command: ClockCommand) -> ClockState:
-    """Carry out a command and return the time after it; raises CommandError if that is impossible.
+async def perform_clock_command(broker: Broker, command: ClockCommand) -> ClockState:
+    """Carry out a command and return the new time; raises CommandError if that is impossible.
 
     All timers that were due have run when this returns, and the answers that they triggered have
     been written.
     """
-    clock = driven_clock(broker)
+    clock = adjustable_clock(broker)
     try:
         if isinstance(command, AdvanceClock):
             clock.advance(command.ms)
@@ -264,7 +264,7 @@ def _set_time(clock: AdjustableClock, target_ms: int) -> None:
 
 
 def perform_explain(broker: Broker, command: Explain) -> Explanation:
-    """Return the history that is known; an unknown id has no entries."""
+    """Return the history of the requested ids; the history of an unknown id is empty."""
     limit = max(0, min(command.limit, MAX_EXPLAIN_ENTRIES))
     history = broker.history
     if command.group is not None:
@@ -282,7 +282,7 @@ def perform_explain(broker: Broker, command: Explain) -> Explanation:
     )
 
 
-def perform_on_faults(broker: Broker, command: FaultCommand) -> Sequence[FaultState]:
+def perform_fault_command(broker: Broker, command: FaultCommand) -> Sequence[FaultState]:
     """Carry out a command and return the affected faults with their counts.
 
     Raises FaultError for a fault that cannot be added, UnknownFaultError for an unknown id.
@@ -414,7 +414,7 @@ def perform_transactions(broker: Broker) -> list[Transaction]:
     return sorted(transactions, key=attrgetter("transactional_id"))
 
 
-def driven_clock(broker: Broker) -> AdjustableClock:
+def adjustable_clock(broker: Broker) -> AdjustableClock:
     """Return the broker's clock; raises CommandError if an embedding program controls it."""
     clock = broker.clock
     if not isinstance(clock, AdjustableClock):

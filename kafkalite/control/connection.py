@@ -25,7 +25,7 @@ class Limits(NamedTuple):
     """Limits for the clients of a control endpoint."""
 
     connections: int = 64
-    """The maximum number; above it, the connection that waited longest for a request is closed."""
+    """Above this number, the connection that has waited longest for a request is closed."""
     request_s: float = 5.0
     """The time limit for sending a request, and for reading a response."""
     keep_alive_s: float = 5.0
@@ -66,7 +66,7 @@ class ControlConnection(H11Protocol):
         """Start the timer of the first request; close a connection if there are too many."""
         super().connection_made(transport)
         self._idle_since_s = self.loop.time()
-        self._watch_request()
+        self._update_request_timer()
         self._limit_connections()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -80,7 +80,7 @@ class ControlConnection(H11Protocol):
         if self.transport.is_closing():
             return
         super().data_received(data)
-        self._watch_request()
+        self._update_request_timer()
 
     def pause_writing(self) -> None:
         """Start the timer for reading the response."""
@@ -108,26 +108,26 @@ class ControlConnection(H11Protocol):
         """Start the timer of the next request, or parse a request that was pipelined."""
         self._idle_since_s = self.loop.time()
         super().on_response_complete()
-        self._watch_request()
+        self._update_request_timer()
 
     # Time limits
 
     @property
     def is_waiting_for_request(self) -> bool:
-        """Return whether no complete request has arrived since the last response."""
+        """Whether no complete request has arrived since the last response."""
         return self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
 
     @property
     def _has_begun_request(self) -> bool:
         return self.conn.their_state is h11.SEND_BODY or bool(self.conn.trailing_data[0])
 
-    def _watch_request(self) -> None:
+    def _update_request_timer(self) -> None:
         if not self._has_begun_request:
             self._stop_request_timer()
             if self.timeout_keep_alive_task is not None:
                 return
-        is_over = self.transport.is_closing() or not self.is_waiting_for_request
-        if is_over:
+        is_expecting_bytes = self.is_waiting_for_request and not self.transport.is_closing()
+        if not is_expecting_bytes:
             self._stop_request_timer()
         elif self._request_timer is None:
             self._idle_since_s = self.loop.time()
@@ -191,14 +191,14 @@ class ControlConnection(H11Protocol):
             return
         waiting = [connection for connection in others if connection.is_waiting_for_request]
         if waiting:
-            min(waiting, key=lambda connection: connection._idle_since_s).close_for_newer()  # noqa: SLF001 - of the same class
+            min(waiting, key=lambda connection: connection._idle_since_s).close_for_new_connection()  # noqa: SLF001 - of the same class
         else:
             self._log.warning(
                 "all connections of the control endpoint are busy", limit=self._limits.connections
             )
             self.app = _unavailable
 
-    def close_for_newer(self) -> None:
+    def close_for_new_connection(self) -> None:
         """Close this connection, which waits for a request, because a newer one needs its slot."""
         self._log.debug(
             "a connection to the control endpoint was closed in favor of a newer one",

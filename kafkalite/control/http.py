@@ -56,9 +56,9 @@ from kafkalite.control.commands import (
     RunClock,
     SetClock,
     ShowClock,
+    perform_clock_command,
     perform_explain,
-    perform_on_clock,
-    perform_on_faults,
+    perform_fault_command,
     rate_of,
 )
 from kafkalite.control.times import duration_ms, instant_ms, iso_of
@@ -103,7 +103,7 @@ class ClockJson(TypedDict):
     iso: str
     """The same time in ISO 8601, UTC."""
     mode: str
-    """`real`, `manual` (time stands still until it is advanced) or `accelerated`."""
+    """`real`, `manual` (time is stopped until it is advanced) or `accelerated`."""
     rate: float
     """Speed relative to real time: 1 in mode `real`, 0 in mode `manual`."""
 
@@ -274,7 +274,7 @@ def clock_command(body: object) -> ClockCommand:
 # The application
 
 
-class Control:
+class ControlApp:
     """The HTTP application that controls one broker."""
 
     def __init__(self, broker: Broker, log: Log, allowed_hosts: Sequence[str] | None) -> None:
@@ -324,7 +324,7 @@ class Control:
         if "origin" in request.headers:
             raise HTTPException(403, "web pages cannot control this broker")
         allowed, host = self._allowed_hosts, request.headers.get("host", "")
-        if allowed is not None and _host_in(host) not in allowed:
+        if allowed is not None and _host_name(host) not in allowed:
             raise HTTPException(403, f"requests to host {host[:60]!r} are refused: use localhost")
 
     async def _index(self, request: Request) -> object:
@@ -355,21 +355,21 @@ class Control:
         command: ClockCommand = ShowClock()
         if request.method == "POST":
             command = clock_command(await _json_body(request))
-        return clock_to_json(await perform_on_clock(self._broker, command))
+        return clock_to_json(await perform_clock_command(self._broker, command))
 
     async def _faults(self, request: Request) -> object:
         if request.method == "POST":
             command = AddFault(parse_rule(await _json_body(request)))
-            (added,) = perform_on_faults(self._broker, command)
+            (added,) = perform_fault_command(self._broker, command)
             return JSONResponse(fault_to_json(added), 201)
         is_removal = request.method == "DELETE"
-        faults = perform_on_faults(self._broker, ClearFaults() if is_removal else ListFaults())
+        faults = perform_fault_command(self._broker, ClearFaults() if is_removal else ListFaults())
         return {"faults": [fault_to_json(fault) for fault in faults]}
 
     async def _fault(self, request: Request) -> object:
         command = RemoveFault(request.path_params["fault_id"])
         try:
-            (removed,) = perform_on_faults(self._broker, command)
+            (removed,) = perform_fault_command(self._broker, command)
         except UnknownFaultError as unknown:
             return JSONResponse({"error": str(unknown)}, 404)
         return fault_to_json(removed)
@@ -398,8 +398,8 @@ class Control:
 
 
 async def _json_body(request: Request) -> object:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
         raise HTTPException(415, "the body must be JSON: send Content-Type: application/json")
     length = request.headers.get("content-length", "0")
     if length.isdigit() and int(length) > MAX_BODY_BYTES:
@@ -418,7 +418,7 @@ async def _json_body(request: Request) -> object:
         raise CommandError("the body is not JSON") from error
 
 
-def _host_in(header: str) -> str:
+def _host_name(header: str) -> str:
     """Return the name in a Host header, without its port."""
     host = header.strip().lower()
     if host.startswith("["):

@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 
 from kafkalite.control.address import allowed_hosts, is_loopback, url_of
 from kafkalite.control.connection import ControlConnection, EndpointContext, Limits
-from kafkalite.control.http import Control
+from kafkalite.control.http import ControlApp
 from kafkalite.server.addresses import Address
 from kafkalite.server.listener import bind
 
@@ -37,7 +37,7 @@ class ControlServer:
         self._address = Address(address.host, self._sockets[0].getsockname()[1])
         self._log = log
         self._limits = limits
-        control = Control(broker, log, allowed_hosts(address))
+        control = ControlApp(broker, log, allowed_hosts(address))
         # The logging module is global, and the process may be a test suite that uses uvicorn too.
         self._config = uvicorn.Config(
             control.app, http=ControlConnection, ws="none", lifespan="off", log_config=None

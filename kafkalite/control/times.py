@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from kafkalite.ports.clock import LATEST_MS
 
 _UNIT_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
-"""From the largest to the smallest; a duration uses this order, each unit at most once."""
+"""Units from the largest to the smallest; a duration has them in this order, each at most once."""
 
 _DURATION = re.compile(
     "".join(rf"(?:([0-9]{{1,15}}){unit}(?![a-z]))?" for unit in _UNIT_MS), re.ASCII
@@ -68,7 +68,7 @@ def datetime_ms(time: datetime) -> int:
 
 
 def datetime_of(milliseconds: int) -> datetime:
-    """Return the time `ms` milliseconds after the Unix epoch, in UTC."""
+    """Return the time that is `milliseconds` after the Unix epoch, in UTC."""
     return _EPOCH + milliseconds * _MILLISECOND
 
 

@@ -1,4 +1,4 @@
-"""Api: the row of data with which an API family registers an API at the gateway.
+"""Api: the data with which a module of handlers registers an API at the gateway.
 
 Handlers look up the traits of a version and never compare versions. An era has the traits of a
 range of versions; `lift` and `lower` convert between the structures of versions.
@@ -20,17 +20,17 @@ T = TypeVar("T")
 
 
 class Eras(Generic[T]):
-    """Traits of version ranges: `Eras((0, first), (9, second))` changes at version 9."""
+    """Traits by version: `Eras((0, a), (9, b))` has `a` for versions 0 to 8 and `b` from 9 on."""
 
-    __slots__ = ("_from", "_traits")
+    __slots__ = ("_first_versions", "_traits")
 
-    def __init__(self, *turns: tuple[int, T]) -> None:
-        self._from = [version for version, _ in turns]
-        self._traits = [traits for _, traits in turns]
+    def __init__(self, *ranges: tuple[int, T]) -> None:
+        self._first_versions = [version for version, _ in ranges]
+        self._traits = [traits for _, traits in ranges]
 
     def at(self, version: int) -> T:
         """Return the traits of `version`."""
-        return self._traits[max(0, bisect_right(self._from, version) - 1)]
+        return self._traits[max(0, bisect_right(self._first_versions, version) - 1)]
 
 
 class Api(NamedTuple):
@@ -65,13 +65,13 @@ class Api(NamedTuple):
     """
 
     inline_bytes: int = 1024
-    """Requests of up to this size take little time, and are served when they are read.
+    """The maximum size of a request that is served when it is read, because it takes little time.
 
-    Longer ones are served in a worker, with others served in between. 0 if the answer may be long
-    even for a short request.
+    Longer requests are served in a worker, which pauses for other requests. The value is 0 if the
+    answer may be long even for a short request.
     """
 
-    is_bounded: bool = False
+    is_inline_with_short_lists: bool = False
     """Whether requests of any size with short lists are served when they are read."""
 
     may_take_long: Callable[[Any, Any], bool] | None = None

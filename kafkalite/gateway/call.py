@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.gateway.refusals import JOURNALED
+from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.refusals import RefusalObserver
-    from kafkalite.gateway.repeated import Repeated
+    from kafkalite.gateway.repeated import RepeatedRequest
 
 
 class Call:
@@ -22,7 +22,7 @@ class Call:
         "api_version",
         "client_host",
         "client_id",
-        "client_id_key",
+        "encoded_client_id",
         "era",
         "listener",
         "may_pause",
@@ -50,15 +50,15 @@ class Call:
         self.sender = sender
         """The node that calls; None if a client calls."""
         self.client_id: str | None = None
-        self.client_id_key: bytes | int = -1
+        self.encoded_client_id: bytes | int = -1
         """The client id as bytes, or its length field if that is below 1."""
         self.api_version = 0
         """Only the gateway and eras use it."""
         self.era: Any = None
         self._on_close: dict[object, Callable[[], None]] | None = None
-        self.refusal_observers: Sequence[RefusalObserver] = JOURNALED
-        """The observers of the gateway that serves the connection."""
-        self.repeated: Repeated | None = None
+        self.refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
+        """Called with each refusal; by default the observers of a call without a gateway."""
+        self.repeated: RepeatedRequest | None = None
         """The gateway's cache of the request that this client repeats."""
         self.may_pause = False
         """Whether other requests may be served during this request."""

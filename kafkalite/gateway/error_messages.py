@@ -1,4 +1,4 @@
-"""Truncation of text: error messages in responses, and client values in log lines.
+"""Truncation of texts: error messages in responses, and clients' values in log lines.
 
 A string has at most 32,767 bytes of UTF-8. An error message that repeats a client's value can be
 longer. Kafka then fails to serialize the response and answers UNKNOWN_SERVER_ERROR without a
@@ -10,7 +10,7 @@ from __future__ import annotations
 from kafkalite.protocol.message import Message
 
 MAX_LOGGED_CHARACTERS = 100
-"""The longest client value in a log line."""
+"""The maximum length of a client's value in a log line."""
 
 MAX_MESSAGE_CHARACTERS = 8_000
 """The length of a truncated message; a character takes at most four bytes of UTF-8."""
@@ -31,27 +31,27 @@ def truncate_message(message: str | None) -> str | None:
 def truncate_messages(response: object) -> bool:
     """Truncate every error message inside a response; return whether one was too long."""
     is_changed = False
-    pending = [response]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, list):
-            pending += node
-        elif isinstance(node, Message):
-            for name in node.__slots__:
-                value = getattr(node, name)
+    remaining = [response]
+    while remaining:
+        item = remaining.pop()
+        if isinstance(item, list):
+            remaining += item
+        elif isinstance(item, Message):
+            for name in item.__slots__:
+                value = getattr(item, name)
                 if name not in MESSAGE_FIELDS:
-                    pending.append(value)
+                    remaining.append(value)
                 elif (message := truncate_message(value)) is not value:
-                    setattr(node, name, message)
+                    setattr(item, name, message)
                     is_changed = True
     return is_changed
 
 
 def printable(text: str) -> str:
-    """Return a client's value for a log line: at most MAX_LOGGED_CHARACTERS, without controls.
+    """Return a client's value for a log line: escaped, and at most MAX_LOGGED_CHARACTERS long.
 
-    Characters that are not printable are escaped: control sequences in a log could control the
-    terminal that shows it.
+    Characters that are not printable are escaped, because control sequences in a log could control
+    the terminal that shows the log.
     """
     shown = text[:MAX_LOGGED_CHARACTERS]
     if not shown.isprintable():

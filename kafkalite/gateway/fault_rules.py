@@ -22,14 +22,14 @@ T = TypeVar("T")
 
 MAX_DELAY_MS: Final = 24 * 60 * 60 * 1000
 """The maximum delay; a rule with a longer delay is refused."""
-MAX_TEXT: Final = 32_767
+MAX_NAME_CHARACTERS: Final = 32_767
 """The maximum length of a name, because a string in a request has at most as many bytes."""
 MAX_COUNT: Final = 1_000_000_000
 MAX_NODE: Final = 2**31 - 1
 
-_CHANCES: Final = 1_000_000
-"""Probabilities are multiples of 1 / _CHANCES."""
-_SHOWN: Final = 40
+_PROBABILITY_RESOLUTION: Final = 1_000_000
+"""Probabilities are multiples of 1 / _PROBABILITY_RESOLUTION."""
+_MAX_QUOTED_CHARACTERS: Final = 40
 """The maximum number of characters of a wrong value that an error quotes."""
 
 
@@ -82,7 +82,10 @@ class Trigger:
             return False
         if self.times is not None and firings >= self.times:
             return False
-        return self.probability >= 1 or entropy.integer(_CHANCES) < self.probability * _CHANCES
+        return (
+            self.probability >= 1
+            or entropy.integer(_PROBABILITY_RESOLUTION) < self.probability * _PROBABILITY_RESOLUTION
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,82 +114,82 @@ class Rule:
 
 def parse_rule(body: object) -> Rule:
     """Return the rule that a JSON value describes; raises FaultError for an invalid one."""
-    fault = _object("a fault", body, ("match", "trigger", "action"))
+    fault = _parse_object("a fault", body, ("match", "trigger", "action"))
     if "action" not in fault:
         raise FaultError('a fault needs an action, such as {"error": "NOT_ENOUGH_REPLICAS"}')
     return Rule(
-        _match(fault.get("match", {})),
-        _trigger(fault.get("trigger", {})),
-        _action(fault["action"]),
+        _parse_match(fault.get("match", {})),
+        _parse_trigger(fault.get("trigger", {})),
+        _parse_action(fault["action"]),
     )
 
 
-def _match(value: object) -> Match:
-    match = _object("match", value, _names_of(Match))
+def _parse_match(value: object) -> Match:
+    match = _parse_object("match", value, _field_names(Match))
     api, node = match.get("api"), match.get("node")
     return Match(
-        api=None if api is None else _api(api),
-        client_id=_text("match.client_id", match.get("client_id")),
-        group=_text("match.group", match.get("group")),
-        topic=_text("match.topic", match.get("topic")),
-        transactional_id=_text("match.transactional_id", match.get("transactional_id")),
-        node=None if node is None else _whole("match.node", node, 0, MAX_NODE),
+        api=None if api is None else _parse_api(api),
+        client_id=_parse_text("match.client_id", match.get("client_id")),
+        group=_parse_text("match.group", match.get("group")),
+        topic=_parse_text("match.topic", match.get("topic")),
+        transactional_id=_parse_text("match.transactional_id", match.get("transactional_id")),
+        node=None if node is None else _parse_integer("match.node", node, 0, MAX_NODE),
     )
 
 
-def _trigger(value: object) -> Trigger:
-    trigger = _object("trigger", value, (*_names_of(Trigger), "nth"))
+def _parse_trigger(value: object) -> Trigger:
+    trigger = _parse_object("trigger", value, (*_field_names(Trigger), "nth"))
     if "nth" in trigger:
         if len(trigger) > 1:
             raise FaultError("trigger.nth cannot be combined with other fields of trigger")
-        return Trigger(after=_whole("trigger.nth", trigger["nth"], 1) - 1, times=1)
+        return Trigger(after=_parse_integer("trigger.nth", trigger["nth"], 1) - 1, times=1)
     times = trigger.get("times")
     return Trigger(
-        after=_whole("trigger.after", trigger.get("after", 0), 0),
-        every=_whole("trigger.every", trigger.get("every", 1), 1),
-        times=None if times is None else _whole("trigger.times", times, 1),
-        probability=_probability(trigger.get("probability", 1)),
+        after=_parse_integer("trigger.after", trigger.get("after", 0), 0),
+        every=_parse_integer("trigger.every", trigger.get("every", 1), 1),
+        times=None if times is None else _parse_integer("trigger.times", times, 1),
+        probability=_parse_probability(trigger.get("probability", 1)),
     )
 
 
-def _action(value: object) -> Action:
-    action = _object("action", value, _names_of(Action))
+def _parse_action(value: object) -> Action:
+    action = _parse_object("action", value, _field_names(Action))
     error, disconnect = action.get("error"), action.get("disconnect")
     if "error" in action and "disconnect" in action:
         raise FaultError("action must not have both error and disconnect")
     if not action:
-        raise FaultError(f"action needs at least one of these: {', '.join(_names_of(Action))}")
+        raise FaultError(f"action needs at least one of these: {', '.join(_field_names(Action))}")
     delay_ms = 0
     if "delay_ms" in action:
-        delay_ms = _whole("action.delay_ms", action["delay_ms"], 1, MAX_DELAY_MS)
+        delay_ms = _parse_integer("action.delay_ms", action["delay_ms"], 1, MAX_DELAY_MS)
     return Action(
-        error=_error(error) if "error" in action else None,
+        error=_parse_error(error) if "error" in action else None,
         delay_ms=delay_ms,
-        disconnect=_disconnect(disconnect) if "disconnect" in action else None,
+        disconnect=_parse_disconnect(disconnect) if "disconnect" in action else None,
     )
 
 
-def _names_of(kind: type[Match | Trigger | Action]) -> tuple[str, ...]:
+def _field_names(kind: type[Match | Trigger | Action]) -> tuple[str, ...]:
     return tuple(each.name for each in fields(kind))
 
 
-def _object(where: str, value: object, allowed: Iterable[str]) -> Mapping[str, object]:
+def _parse_object(field: str, value: object, allowed: Iterable[str]) -> Mapping[str, object]:
     names = tuple(allowed)
     if not isinstance(value, dict):
-        raise FaultError(f"{where} must be a JSON object with these fields: {', '.join(names)}")
+        raise FaultError(f"{field} must be a JSON object with these fields: {', '.join(names)}")
     for name in value:
         if name not in names:
             raise FaultError(
-                f"{where} has no field {_quoted(name)}; its fields are {', '.join(names)}"
+                f"{field} has no field {_quote(name)}; its fields are {', '.join(names)}"
             )
     return value
 
 
-def _text(where: str, value: object) -> str | None:
+def _parse_text(field: str, value: object) -> str | None:
     if value is None:
         return None
-    if not isinstance(value, str) or len(value) > MAX_TEXT or not _is_unicode(value):
-        raise FaultError(f"{where} must be text of at most {MAX_TEXT} characters")
+    if not isinstance(value, str) or len(value) > MAX_NAME_CHARACTERS or not _is_unicode(value):
+        raise FaultError(f"{field} must be text of at most {MAX_NAME_CHARACTERS} characters")
     return value
 
 
@@ -199,56 +202,66 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _whole(where: str, value: object, least: int, most: int = MAX_COUNT) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+def _parse_integer(field: str, value: object, minimum: int, maximum: int = MAX_COUNT) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
         raise FaultError(
-            f"{where} must be a whole number from {least} to {most}, not {_quoted(value)}"
+            f"{field} must be a whole number from {minimum} to {maximum}, not {_quote(value)}"
         )
     return value
 
 
-def _probability(value: object) -> float:
+def _parse_probability(value: object) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 < value <= 1:  # type: ignore[operator]  # it is a number
         raise FaultError(
-            f"trigger.probability must be a number above 0 and at most 1, not {_quoted(value)}"
+            f"trigger.probability must be a number above 0 and at most 1, not {_quote(value)}"
         )
     return float(value)  # type: ignore[arg-type]  # the same
 
 
-def _api(value: object) -> ApiKey:
-    return _named("match.api", value, "an API of Kafka", {api_name(key): key for key in ApiKey})
+def _parse_api(value: object) -> ApiKey:
+    return _parse_name(
+        "match.api", value, "an API of Kafka", {api_name(key): key for key in ApiKey}
+    )
 
 
-def _error(value: object) -> ErrorCode:
+def _parse_error(value: object) -> ErrorCode:
     codes = {code.name: code for code in ErrorCode if code is not ErrorCode.NONE}
-    return _named("action.error", value, "an error of Kafka", codes)
+    return _parse_name("action.error", value, "an error of Kafka", codes)
 
 
-def _disconnect(value: object) -> Disconnect:
+def _parse_disconnect(value: object) -> Disconnect:
     if value is True:
         return Disconnect.BEFORE
     if isinstance(value, str) and value in tuple(Disconnect):
         return Disconnect(value)
-    raise FaultError(f'action.disconnect must be true, "before" or "after", not {_quoted(value)}')
+    raise FaultError(f'action.disconnect must be true, "before" or "after", not {_quote(value)}')
 
 
-def _named(where: str, value: object, kind: str, known: Mapping[str, T]) -> T:
+def _parse_name(field: str, value: object, kind: str, known: Mapping[str, T]) -> T:
     """Return the value of this name; raises FaultError with similar names if there is none."""
     if not isinstance(value, str):
-        raise FaultError(f"{where} must be the name of {kind}, not {_quoted(value)}")
+        raise FaultError(f"{field} must be the name of {kind}, not {_quote(value)}")
     if value in known:
         return known[value]
     from difflib import get_close_matches  # noqa: PLC0415 - for mistakes only
 
-    by_letters = {name.replace("_", "").lower(): name for name in known}
-    near = get_close_matches(value[:_SHOWN].replace("_", "").lower(), by_letters, cutoff=0.6)
-    hint = f"; similar names are {', '.join(by_letters[each] for each in near)}" if near else ""
-    raise FaultError(f"{where} {_quoted(value)} is not {kind}{hint}")
+    normalized_names = {name.replace("_", "").lower(): name for name in known}
+    similar = get_close_matches(
+        value[:_MAX_QUOTED_CHARACTERS].replace("_", "").lower(), normalized_names, cutoff=0.6
+    )
+    hint = (
+        f"; similar names are {', '.join(normalized_names[each] for each in similar)}"
+        if similar
+        else ""
+    )
+    raise FaultError(f"{field} {_quote(value)} is not {kind}{hint}")
 
 
-def _quoted(value: object) -> str:
-    return repr(value if not isinstance(value, str) else value[:_SHOWN])[: _SHOWN + 2]
+def _quote(value: object) -> str:
+    return repr(value if not isinstance(value, str) else value[:_MAX_QUOTED_CHARACTERS])[
+        : _MAX_QUOTED_CHARACTERS + 2
+    ]
 
 
 # Formatting
@@ -268,22 +281,24 @@ def rule_to_json(rule: Rule) -> dict[str, dict[str, object]]:
 
 
 def _match_to_json(match: Match) -> dict[str, object]:
-    shape: dict[str, object] = {name: getattr(match, name) for name in _names_of(Match)}
+    json_values: dict[str, object] = {name: getattr(match, name) for name in _field_names(Match)}
     if match.api is not None:
-        shape["api"] = api_name(match.api)
-    return shape
+        json_values["api"] = api_name(match.api)
+    return json_values
 
 
 def _without_defaults(value: Trigger | Action, default: Trigger | Action) -> dict[str, object]:
     return {
         name: field
-        for name in _names_of(type(value))
+        for name in _field_names(type(value))
         if (field := getattr(value, name)) != getattr(default, name)
     }
 
 
 def describe_rule(rule: Rule) -> str:
     """Return a rule in one line, such as "api=Produce topic=orders; error=NOT_LEADER…"."""
-    shape = rule_to_json(rule)
-    parts = (" ".join(f"{name}={value}" for name, value in each.items()) for each in shape.values())
+    json_values = rule_to_json(rule)
+    parts = (
+        " ".join(f"{name}={value}" for name, value in each.items()) for each in json_values.values()
+    )
     return "; ".join(part for part in parts if part)

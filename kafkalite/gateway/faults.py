@@ -17,7 +17,7 @@ from kafkalite.gateway.refusals import REFUSED, report_refusal
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Entity, named, row
+from kafkalite.protocol.catalogue import Entity, entities_in_request, row
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.message import Message
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from kafkalite.ports.entropy import Entropy
 
 MAX_FAULTS: Final = 100
-"""Maximum number of faults per cluster; each is checked for every request of its APIs."""
+"""Maximum number of faults per cluster; every request is checked against the faults of its API."""
 
 RULE: Final = "fault"
 """The `rule` in the facts of a refusal that a fault caused."""
 
 _PRODUCE, _FETCH = ApiKey.PRODUCE, ApiKey.FETCH
-_SHARE_READS: Final = frozenset((ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE))
+_SHARE_SESSION_APIS: Final = frozenset((ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE))
 
 _SUBJECTS: Final = (
     (SubjectKind.GROUP, Entity.GROUP, "group_id"),
     (SubjectKind.TRANSACTIONAL_ID, Entity.TRANSACTIONAL_ID, "transactional_id"),
 )
-"""Subjects with a history, and the attribute of requests that names one of them."""
-_MAX_NOTED: Final = 64
-"""Maximum number of groups and transactional ids whose history gets one request's refusal."""
+"""Kinds of events, with the entity that they are about and the request field with a single id."""
+_MAX_EVENTS_PER_REQUEST: Final = 64
+"""Maximum number of groups and transactional ids that get an event for one request."""
 
 _ENTITIES: Final = {
     "group": (Entity.GROUP,),
@@ -119,14 +119,14 @@ class Faults:
         fault = self._faults.pop(fault_id, None)
         if fault is None:
             raise UnknownFaultError(f"there is no fault {fault_id[:40]!r}")
-        self._end((fault,))
+        self._finish_removal((fault,))
         return fault.state
 
     def clear(self) -> list[FaultState]:
         """Remove all faults, and return their final counts."""
         faults = tuple(self._faults.values())
         self._faults.clear()
-        self._end(faults)
+        self._finish_removal(faults)
         return [fault.state for fault in faults]
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class Faults:
             for delayed in tuple(fault.delayed):
                 delayed.waiting.abandon()
 
-    def _end(self, faults: Sequence[_Fault]) -> None:
+    def _finish_removal(self, faults: Sequence[_Fault]) -> None:
         self._install()
         for fault in faults:
             self._report("fault removed", fault.id, describe_rule(fault.rule))
@@ -164,7 +164,7 @@ class Faults:
         if self._gateway.find_api(api) is None:
             raise FaultError(f"match.api {api_name(api)} is not served by this broker")
         for field in _ENTITIES:
-            if getattr(match, field) is not None and not _can_name(api, field):
+            if getattr(match, field) is not None and not _has_entity(api, field):
                 raise FaultError(
                     f"match.{field} selects no request: requests of {api_name(api)} have no {field}"
                 )
@@ -184,7 +184,7 @@ class FaultStep:
         self._entropy = entropy
 
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:  # noqa: ARG002 - see Step
-        """Return `handler` with the faults before it that may select requests of this API."""
+        """Return a handler that applies the faults for this API and then calls `handler`."""
         key = ApiKey(api.key)
         faults = tuple(each for each in self._faults if _may_select(each.rule.match, key))
         return _FaultyHandler(key, faults, handler, self._entropy).handle if faults else handler
@@ -200,7 +200,7 @@ class _Fault:
         self.rule = rule
         self.matches = 0
         self.firings = 0
-        self.delayed: dict[_Delayed, None] = {}
+        self.delayed: dict[_DelayedRequest, None] = {}
         """The requests that it delays, in order of arrival."""
 
     @property
@@ -230,17 +230,19 @@ class _FaultyHandler:
         self._entropy = entropy
 
     def handle(self, call: Call, request: Any) -> Any:  # noqa: ANN401 - as every handler
-        """Handle a request as the first fault that fires demands, or as usual."""
+        """Apply the first fault that fires to a request, or call the handler if none fires."""
         for fault in self._faults:
             if _selects(fault.rule.match, self._key, call, request) and fault.fires(self._entropy):
                 if fault.rule.action.delay_ms:
                     # The request may refer to the shared receive buffer.
                     _copy_views(request)
-                    return _Delayed(fault, call, partial(self._act, fault, call, request)).waiting
-                return self._act(fault, call, request)
+                    return _DelayedRequest(
+                        fault, call, partial(self._apply_action, fault, call, request)
+                    ).waiting
+                return self._apply_action(fault, call, request)
         return self._handler(call, request)
 
-    def _act(self, fault: _Fault, call: Call, request: Any) -> Any:  # noqa: ANN401 - see handle
+    def _apply_action(self, fault: _Fault, call: Call, request: Any) -> Any:  # noqa: ANN401 - see handle
         """Perform the action of a fault after its delay."""
         action = fault.rule.action
         name = api_name(self._key)
@@ -248,24 +250,24 @@ class _FaultyHandler:
             text = f"{name} refused by fault {fault.id} ({action.error.name})"
             if self._key is _PRODUCE and not request.acks:
                 # With acks=0 no answer can carry the error, so Kafka closes the connection.
-                self._note(fault, call, request, text)
+                self._record_disconnection(fault, call, request, text)
                 raise DisconnectError(text)
             error = KafkaError(action.error, None, {"rule": RULE, RULE: fault.id}, text)
             for kind, attribute, subject in self._subjects(request):
-                if subject != getattr(request, attribute, None):  # the gateway records that one
-                    report_refusal(call, name, subject, error, request, of=kind)
+                if subject != getattr(request, attribute, None):  # the gateway reports that id
+                    report_refusal(call, name, subject, error, request, kind=kind)
             raise error
         if action.disconnect is None:
             return self._handler(call, request)
         is_after = action.disconnect is Disconnect.AFTER
         when = "after" if is_after else "before"
         text = f"{name} refused: fault {fault.id} closed the connection {when} it was handled"
-        self._note(fault, call, request, text)
+        self._record_disconnection(fault, call, request, text)
         if is_after:
             return _unanswered(self._handler, call, request, text)
         raise DisconnectError(text)
 
-    def _note(self, fault: _Fault, call: Call, request: Message, text: str) -> None:
+    def _record_disconnection(self, fault: _Fault, call: Call, request: Message, text: str) -> None:
         """Add a disconnection to the history of the groups and transactional ids in the request."""
         node = call.node
         facts = {
@@ -282,19 +284,22 @@ class _FaultyHandler:
     def _subjects(self, request: Message) -> Iterator[tuple[SubjectKind, str, str]]:
         """Yield the groups and transactional ids of a request, each once."""
         for kind, entity, attribute in _SUBJECTS:
-            for subject in islice(dict.fromkeys(named(self._key, entity, request)), _MAX_NOTED):
+            for subject in islice(
+                dict.fromkeys(entities_in_request(self._key, entity, request)),
+                _MAX_EVENTS_PER_REQUEST,
+            ):
                 yield kind, attribute, subject
 
 
-class _Delayed:
+class _DelayedRequest:
     """A request that is handled after its delay, or when its fault is removed."""
 
-    __slots__ = ("_fault", "_handle", "_handled", "_timer", "waiting")
+    __slots__ = ("_fault", "_handle", "_pending_answer", "_timer", "waiting")
 
     def __init__(self, fault: _Fault, call: Call, handle: Callable[[], Any]) -> None:
         self._fault = fault
         self._handle = handle
-        self._handled: Waiting[Any] | None = None
+        self._pending_answer: Waiting[Any] | None = None
         self.waiting: Waiting[Any] = Waiting(on_abandon=self._abandon)
         clock = call.node.clock
         deadline_ms = clock.now_ms() + fault.rule.action.delay_ms
@@ -314,30 +319,30 @@ class _Delayed:
         except Exception as error:  # noqa: BLE001 - the gateway reports it like that of any handler
             answer = error
         if isinstance(answer, Waiting):
-            self._handled = answer
+            self._pending_answer = answer
             answer.then(self.waiting.resolve)
         else:
             self.waiting.resolve(answer)
 
     def _abandon(self) -> None:
-        """Forget the request: its connection is closed."""
+        """Drop the request, because its connection is closed."""
         self._timer.cancel()
         self._fault.delayed.pop(self, None)
-        if self._handled is not None:
-            self._handled.abandon()
+        if self._pending_answer is not None:
+            self._pending_answer.abandon()
 
 
 def _unanswered(handler: Handler, call: Call, request: object, reason: str) -> Waiting[Any]:
-    """Handle a request and drop its answer; raises DisconnectError, or the Waiting does."""
+    """Handle a request and drop its answer; raises DisconnectError, directly or by the Waiting."""
     try:
         answer = handler(call, request)
     except KafkaError:
         answer = None
     if not isinstance(answer, Waiting):
         raise DisconnectError(reason)
-    lost: Waiting[Any] = Waiting(on_abandon=answer.abandon)
-    answer.then(lambda _: lost.refuse(DisconnectError(reason)))
-    return lost
+    unanswered: Waiting[Any] = Waiting(on_abandon=answer.abandon)
+    answer.then(lambda _: unanswered.refuse(DisconnectError(reason)))
+    return unanswered
 
 
 # Selection of requests by a match
@@ -347,25 +352,27 @@ def _may_select(match: Match, key: ApiKey) -> bool:
     """Return whether a match may select requests of an API."""
     if match.api is not None and match.api is not key:
         return False
-    return all(getattr(match, field) is None or _can_name(key, field) for field in _ENTITIES)
+    return all(getattr(match, field) is None or _has_entity(key, field) for field in _ENTITIES)
 
 
-def _can_name(key: ApiKey, field: str) -> bool:
+def _has_entity(key: ApiKey, field: str) -> bool:
     """Return whether requests of an API have the entity that a field of a match refers to."""
     fields = row(key).request
     return any(getattr(fields, entity.value) for entity in _ENTITIES[field])
 
 
 def _selects(match: Match, key: ApiKey, call: Call, request: Message) -> bool:
-    """Return whether a match selects a request, given that it may select its API."""
+    """Return whether a match selects a request of an API for which `_may_select` is true."""
     if match.client_id is not None and call.client_id != match.client_id:
         return False
     if match.node is not None and call.node.id != match.node:
         return False
-    if match.group is not None and match.group not in named(key, Entity.GROUP, request):
+    if match.group is not None and match.group not in entities_in_request(
+        key, Entity.GROUP, request
+    ):
         return False
     transactional_id = match.transactional_id
-    if transactional_id is not None and transactional_id not in named(
+    if transactional_id is not None and transactional_id not in entities_in_request(
         key, Entity.TRANSACTIONAL_ID, request
     ):
         return False
@@ -374,13 +381,13 @@ def _selects(match: Match, key: ApiKey, call: Call, request: Message) -> bool:
 
 def _topics(key: ApiKey, call: Call, request: Any) -> Iterator[str]:  # noqa: ANN401 - any request
     """Yield the names of the topics of a request, including those of its fetch session."""
-    yield from named(key, Entity.TOPIC, request)
+    yield from entities_in_request(key, Entity.TOPIC, request)
     node = call.node
     by_id = node.image.topics_by_id
-    topics = list(named(key, Entity.TOPIC_ID, request))
+    topics = list(entities_in_request(key, Entity.TOPIC_ID, request))
     if key is _FETCH and request.session_epoch > 0:
         topics += node.partitions.fetch_sessions(node.id).topics_of(request.session_id)
-    elif key in _SHARE_READS and request.share_session_epoch > 0:
+    elif key in _SHARE_SESSION_APIS and request.share_session_epoch > 0:
         session = SessionKey(request.group_id, request.member_id)
         topics += node.share_partitions.sessions(node.id).topics_of(session)
     for topic in topics:

@@ -1,8 +1,8 @@
 """Gateway: serves requests by their routes, and installs steps around handlers.
 
-A request is passed to the responder if one is installed. Otherwise it is decoded, lifted to the
-structure of the latest version, handled inside the installed steps, lowered and encoded; see
-`gateway.route`.
+A request is first passed to the responder, if one is installed. If the responder does not answer
+it, the request is decoded, lifted to the structure of the latest version, handled inside the
+installed steps, lowered and encoded; see `gateway.route`.
 
 Three kinds of errors are distinguished here and nowhere else: a KafkaError is answered in the API's
 own fields; a ProtocolViolation closes the connection; any other exception is a bug, which is
@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.group_commit import CommitWindow
 from kafkalite.gateway.error_messages import truncate_message, truncate_messages
-from kafkalite.gateway.refusals import JOURNALED, report_refusals
-from kafkalite.gateway.repeated import MAX_REPEATED_BYTES, Repeated
-from kafkalite.gateway.route import route_of, unsupported_api_versions
+from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS, report_refusal_of_request
+from kafkalite.gateway.repeated import MAX_REPEATED_BYTES, RepeatedRequest
+from kafkalite.gateway.route import create_route, unsupported_version_route
 from kafkalite.gateway.steps import DisconnectError, StepOrder
 from kafkalite.ports import turns
 from kafkalite.ports.waiting import Waiting, chain
-from kafkalite.protocol.api_names import not_served
+from kafkalite.protocol.api_names import not_served_message
 from kafkalite.protocol.codec import API_VERSIONS_KEY
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
-from kafkalite.protocol.long_messages import dissolve
+from kafkalite.protocol.long_messages import free_in_steps
 from kafkalite.wire.headers import (
     CORRELATION_END,
     CORRELATION_START,
@@ -45,49 +45,49 @@ if TYPE_CHECKING:
     from kafkalite.gateway.responder import Responder
     from kafkalite.gateway.route import Route
     from kafkalite.gateway.steps import Step
-    from kafkalite.wire.session import Outcome, Pieces
+    from kafkalite.wire.session import Pieces, ServeResult
 
 _PLACEHOLDER = b""
 _INT16_MAX = 0x7FFF
 
-_LONG_BYTES = 32 * 1024
+_MAX_BYTES_WITHOUT_PAUSES = 32 * 1024
 """Longer requests are parsed, and their answers built, with pauses for other requests."""
 
-_MAX_BATCHED = 256
+_MAX_DEFERRED_ANSWERS = 256
 """Maximum number of requests of a connection that are written to the groups' log together."""
 
 
 class Gateway:
     """Serves the APIs that `find_api(key)` returns.
 
-    `report_fault(api, exception)` is called for every exception that is a bug of this broker.
+    `report_bug(api, exception)` is called for every exception that is a bug of this broker.
 
-    Batched requests join their writes in the `window` of the group coordinator. With a window, the
-    caller must call `flush` when all requests that arrived together have been served.
+    The writes of batched requests are collected in `window`, that of the group coordinator. With a
+    window, the caller must call `flush` when all requests that arrived together have been served.
     """
 
     __slots__ = (
-        "_deferred", "_find_api", "_inline", "_installed", "_report_fault", "_responder", "_routes",
-        "_window", "refusal_observers",
+        "_deferred", "_find_api", "_inline_routes", "_installed", "_report_bug", "_responder",
+        "_routes", "_window", "refusal_observers",
     )  # fmt: skip
 
     def __init__(
         self,
         find_api: Callable[[int], Api | None],
-        report_fault: Callable[[Api, Exception], None],
+        report_bug: Callable[[Api, Exception], None],
         window: CommitWindow | None = None,
     ) -> None:
         self._find_api = find_api
         self._window = window or CommitWindow()
         self._deferred: list[Deferred] = []
         """Answers that depend on pending batches, and later answers, in order."""
-        self._report_fault = report_fault
+        self._report_bug = report_bug
         self._routes: dict[int, Route] = {}
-        self._inline = self._routes
+        self._inline_routes = self._routes
         """The routes that `serve` uses; empty while a responder is installed."""
         self._responder: Responder | None = None
         self._installed: list[tuple[StepOrder, Step]] = []
-        self.refusal_observers: list[RefusalObserver] = [*JOURNALED]
+        self.refusal_observers: list[RefusalObserver] = [*DEFAULT_REFUSAL_OBSERVERS]
         """Called with each refusal; can be changed while clients are connected."""
 
     @property
@@ -100,7 +100,7 @@ class Gateway:
         return self._find_api(key)
 
     def install(self, step: Step, order: StepOrder = StepOrder.FAULTS) -> None:
-        """Call a step for every request whose handler has not been called yet.
+        """Install a step for all requests whose handler has not been called yet.
 
         Of steps with the same order, the one installed first is the outermost. A step that is
         installed already is ignored.
@@ -108,7 +108,7 @@ class Gateway:
         if step not in self.steps:
             self._installed.append((order, step))
             self._installed.sort(key=lambda each: each[0])
-            self._compose()
+            self._compose_routes()
 
     def remove(self, step: Step) -> None:
         """Remove a step; requests that it already handles are not interrupted.
@@ -117,7 +117,7 @@ class Gateway:
         """
         if step in self.steps:
             self._installed = [each for each in self._installed if each[1] is not step]
-            self._compose()
+            self._compose_routes()
 
     def install_responder(self, responder: Responder) -> None:
         """Pass every request to a responder first, from the next one on.
@@ -127,15 +127,15 @@ class Gateway:
         if self._responder is not None:
             raise RuntimeError("another responder is installed already")
         self._responder = responder
-        self._inline = {}
-        self._compose()
+        self._inline_routes = {}
+        self._compose_routes()
 
     def remove_responder(self, responder: Responder) -> None:
         """Serve all requests by their routes again; ignored if the responder is not installed."""
         if self._responder is responder:
             self._responder = None
-            self._inline = self._routes
-            self._compose()
+            self._inline_routes = self._routes
+            self._compose_routes()
             responder.close()
 
     def close(self) -> None:
@@ -143,30 +143,31 @@ class Gateway:
         if self._responder is not None:
             self.remove_responder(self._responder)
 
-    def _compose(self) -> None:
+    def _compose_routes(self) -> None:
         for route in self._routes.values():
             route.compose(self.steps, may_repeat=self._responder is None)
 
     def serve(  # noqa: C901 - called for every request
         self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
-    ) -> Outcome:
+    ) -> ServeResult:
         """Serve the request between `start` and `end`: see `SessionSettings.serve`."""
         repeated = call.repeated
         if (
             repeated is not None
-            and buffer[start + CORRELATION_END : end] == repeated.tail
-            and buffer[start : start + CORRELATION_START] == (route := repeated.route).repeated_head
+            and buffer[start + CORRELATION_END : end] == repeated.suffix
+            and buffer[start : start + CORRELATION_START]
+            == (route := repeated.route).repeated_prefix
         ):
             request = repeated.request
         else:
             repeated = None
-            route, request = self._read(call, buffer, start, end)
+            route, request = self._read_request(call, buffer, start, end)
         call.api_version, call.era = route.version, route.era
-        window, is_batched, flushed = self._window, route.is_batched, 0
+        window, is_batched, flushed_bytes = self._window, route.is_batched, 0
         if is_batched:
             window.is_open, window.request_bytes = True, end - start
         elif window.is_open:
-            flushed = self.flush(out)
+            flushed_bytes = self.flush(out)
         try:
             if route.lift is not None and repeated is None:
                 request = route.lift(request, route.version)
@@ -179,27 +180,27 @@ class Gateway:
             answer = self._answer_to_bug(route, error)
         correlation = buffer[start + CORRELATION_START : start + CORRELATION_END]
         if repeated is not None and answer is repeated.answer:
-            frame = repeated.answer_head + correlation + repeated.answer_tail
+            frame = repeated.answer_prefix + correlation + repeated.answer_suffix
             out.append(frame)
-            return flushed + len(frame)
+            return flushed_bytes + len(frame)
         correlation_id = int.from_bytes(correlation, "big", signed=True)
         if is_batched or answer.__class__ is Waiting:
-            finish = partial(self._encode, call, route, correlation_id, request)
+            encode = partial(self._encode, call, route, correlation_id, request)
             if is_batched:
-                return self._defer(answer, finish, out)
-            return PendingAnswer(answer, finish, flushed)
+                return self._defer(answer, encode, out)
+            return PendingAnswer(answer, encode, flushed_bytes)
         first_piece = len(out)
         size = self._encode(call, route, correlation_id, request, answer, out)
-        if route.repeated_head and size and end - start <= MAX_REPEATED_BYTES:
-            repeated = repeated or Repeated(route, request, bytes(buffer[start:end]))
-            repeated.keep(answer, b"".join(out[first_piece:]))
+        if route.repeated_prefix and size and end - start <= MAX_REPEATED_BYTES:
+            repeated = repeated or RepeatedRequest(route, request, bytes(buffer[start:end]))
+            repeated.cache_answer(answer, b"".join(out[first_piece:]))
             call.repeated = repeated
-        return flushed + size
+        return flushed_bytes + size
 
-    def serve_in_steps(
+    def serve_in_worker(
         self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
-    ) -> Outcome:
-        """Serve a request in a worker: as `serve`, but also requests that may take long."""
+    ) -> ServeResult:
+        """Do the same as `serve`, also for a request that may take long; called in a worker."""
         if self._responder is not None:
             answer = self._responder.respond(call, buffer, start, end, out)
             return self._serve_long(call, buffer, start, end, out) if answer is None else answer
@@ -210,40 +211,40 @@ class Gateway:
 
     def _serve_long(
         self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
-    ) -> Outcome:
-        """Serve a request that may take long, with other requests in between.
+    ) -> ServeResult:
+        """Serve a request that may take long, with pauses for other requests.
 
-        Its changes are appended immediately, not together with those of other requests.
+        The changes of this request are appended immediately, not in a batch with those of others.
         """
         if end - start < HEADER_BYTES:
-            raise _too_short(end - start)
-        flushed = self.flush(out)
+            raise _too_short_violation(end - start)
+        flushed_bytes = self.flush(out)
         call.may_pause = True
         pauses = turns.pause_count
         try:
             key_and_version, correlation_id, client_id_length = unpack_header(buffer, start)
-            route = self._routes.get(key_and_version) or self._find(key_and_version)
-            is_long = end - start > _LONG_BYTES
+            route = self._routes.get(key_and_version) or self._create_route(key_and_version)
+            is_long = end - start > _MAX_BYTES_WITHOUT_PAUSES
             if is_long:
-                route = route.in_steps()
+                route = route.for_long_messages()
                 turns.wait_for_admission(end - start)
             request = route.read(call, buffer, start, end, client_id_length)
-            answer = self._answered(call, route, request)
+            answer = self._call_handler(call, route, request)
             if turns.pause_count != pauses and not is_long:
                 is_long = True  # a request that took long may have a long answer
-                route = route.in_steps()
+                route = route.for_long_messages()
             if answer.__class__ is Waiting:
-                finish = partial(self._encode, call, route, correlation_id, request)
-                return PendingAnswer(answer, finish, flushed)
+                encode = partial(self._encode, call, route, correlation_id, request)
+                return PendingAnswer(answer, encode, flushed_bytes)
             size = self._encode(call, route, correlation_id, request, answer, out)
             if is_long:
-                dissolve(request)
-                dissolve(answer)
-            return flushed + size
+                free_in_steps(request)
+                free_in_steps(answer)
+            return flushed_bytes + size
         finally:
             call.may_pause = False
 
-    def _answered(self, call: Call, route: Route, request: object) -> object:
+    def _call_handler(self, call: Call, route: Route, request: object) -> object:
         """Return the answer to a request, or the KafkaError that refuses it."""
         call.api_version = route.version
         call.era = route.era
@@ -259,29 +260,30 @@ class Gateway:
             return self._answer_to_bug(route, error)
 
     def _answer_to_bug(self, route: Route, error: Exception) -> KafkaError:
-        self._report_fault(route.api, error)
+        self._report_bug(route.api, error)
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def handle(self, call: Call, key: int, request: Any) -> Any:  # noqa: ANN401 - any API's classes
         """Return the response to a request object, or a Waiting for it.
 
-        Both have the structure of the latest version; otherwise the request is served like that of
+        Both have the structure of the latest version. Otherwise the request is served like that of
         a client. Raises KafkaError UNSUPPORTED_VERSION if the API is not served, NETWORK_EXCEPTION
-        if a step closes the connection. Without an answer, the Waiting remains unresolved.
+        if a step closes the connection. If the handler returns no answer, the Waiting is never
+        resolved.
         """
         api = self._find_api(key)
         if api is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         key_and_version = key << 16 | api.versions.highest
-        route = self._routes.get(key_and_version) or self._find(key_and_version)
+        route = self._routes.get(key_and_version) or self._create_route(key_and_version)
         call.api_version = route.version
         call.era = route.era
 
         def refuse(error: Exception) -> Any:  # noqa: ANN401 - as above
             try:
                 return self._refuse(call, route, request, error)
-            except DisconnectError as lost:
-                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, lost.reason) from lost
+            except DisconnectError as disconnect:
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, disconnect.reason) from disconnect
 
         try:
             answer = turns.without_pauses(partial(route.handler, call, request))
@@ -304,30 +306,34 @@ class Gateway:
         size = 0
         # No batch is pending from here on: other requests may be served while answers are built.
         for each in deferred:
-            size += each.finish(each.value, out)
+            size += each.encode(each.value, out)
         return size
 
     def _defer(
-        self, answer: object, finish: Callable[[object, Pieces], int], out: Pieces
+        self, answer: object, encode: Callable[[object, Pieces], int], out: Pieces
     ) -> int | Deferred:
         """Defer an answer until the batch that it depends on is in the log, if there is one."""
         window = self._window
         if window.joined_batch is None and not self._deferred:
-            return finish(answer, out)
-        deferred = Deferred(answer, window.joined_batch, finish)
+            return encode(answer, out)
+        deferred = Deferred(answer, window.joined_batch, encode)
         window.joined_batch = None
         self._deferred.append(deferred)
-        return self.flush(out) if len(self._deferred) >= _MAX_BATCHED else deferred
+        return self.flush(out) if len(self._deferred) >= _MAX_DEFERRED_ANSWERS else deferred
 
-    def _read(self, call: Call, buffer: bytearray, start: int, end: int) -> tuple[Route, object]:
+    def _read_request(
+        self, call: Call, buffer: bytearray, start: int, end: int
+    ) -> tuple[Route, object]:
         """Return the request between `start` and `end`, and set the client id of `call`.
 
         Raises NeedsWorkerError for a request that may take long.
         """
         if end - start < HEADER_BYTES:
-            raise _too_short(end - start)
+            raise _too_short_violation(end - start)
         key_and_version, _, client_id_length = unpack_header(buffer, start)
-        route = self._inline.get(key_and_version) or self._find_inline(key_and_version)
+        route = self._inline_routes.get(key_and_version) or self._create_inline_route(
+            key_and_version
+        )
         if end - start > route.inline_bytes:
             route = route.for_short_lists()
         request = route.read(call, buffer, start, end, client_id_length)
@@ -365,11 +371,11 @@ class Gateway:
             raise
         except Exception as error:
             del out[first_piece:]
-            self._report_fault(route.api, error)
+            self._report_bug(route.api, error)
             raise ProtocolViolation(f"{route.title} failed because of a bug") from error
         body_bytes = sum(map(len, out[first_piece + 1 :]))
-        out[first_piece] = head = route.head(body_bytes, correlation_id)
-        return len(head) + body_bytes
+        out[first_piece] = header = route.pack_header(body_bytes, correlation_id)
+        return len(header) + body_bytes
 
     def _refuse(self, call: Call, route: Route, request: object, error: Exception) -> object:
         """Return the response to a request that failed with an error."""
@@ -377,37 +383,37 @@ class Gateway:
             raise error
         if not isinstance(error, KafkaError):
             error = self._answer_to_bug(route, error)
-        report_refusals(call, route.api.name, error, request)
+        report_refusal_of_request(call, route.api.name, error, request)
         return route.api.refuse(request, error.code, truncate_message(error.message))
 
-    def _find_inline(self, key_and_version: int) -> Route:
+    def _create_inline_route(self, key_and_version: int) -> Route:
         """Return the route of a request that is served when it is read.
 
         Raises NeedsWorkerError while a responder, which may take long, is installed.
         """
         if self._responder is not None:
             raise turns.NeedsWorkerError
-        return self._find(key_and_version)
+        return self._create_route(key_and_version)
 
-    def _find(self, key_and_version: int) -> Route:
+    def _create_route(self, key_and_version: int) -> Route:
         """Return the route of an API version that is requested for the first time."""
-        key, version = _signed(key_and_version >> 16), _signed(key_and_version & 0xFFFF)
+        key, version = _to_int16(key_and_version >> 16), _to_int16(key_and_version & 0xFFFF)
         api = self._find_api(key)
         if api is None:
-            raise ProtocolViolation(not_served(key))
+            raise ProtocolViolation(not_served_message(key))
         if version not in api.versions:
             if key != API_VERSIONS_KEY:
                 raise ProtocolViolation(f"{api.name} v{version} is not served")
-            return unsupported_api_versions(api, version)
-        route = self._routes[key_and_version] = route_of(api, version)
+            return unsupported_version_route(api, version)
+        route = self._routes[key_and_version] = create_route(api, version)
         route.compose(self.steps, may_repeat=self._responder is None)
         return route
 
 
-def _too_short(length: int) -> ProtocolViolation:
+def _too_short_violation(length: int) -> ProtocolViolation:
     return ProtocolViolation(f"a frame of {length} bytes is too short for a header")
 
 
-def _signed(number: int) -> int:
+def _to_int16(number: int) -> int:
     """Return the signed int16 with the same bits."""
     return number - (1 << 16) if number > _INT16_MAX else number

@@ -1,8 +1,9 @@
 """InterBrokerCalls: requests of one node to another, through the routes of the gateway.
 
-A request is passed as an object without being encoded. All installed steps see it like a client's
-request. They can recognise it by `Call.sender` or its client id, `broker-` and the sender's id. A
-step can delay it by returning a Waiting, or lose it by raising DisconnectError.
+A request is passed as an object, without encoding. All installed steps are called for it, as for a
+client's request. A step can recognise such a request by `Call.sender`, or by the client id, which
+is `broker-` and the id of the sender. A step can delay the request by returning a Waiting, or drop
+it by raising DisconnectError.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class InterBrokerCalls:
-    """Lets nodes answer each other's requests; a `cluster.node.Deliver`."""
+    """Delivers the requests of nodes to other nodes; implements `cluster.node.Deliver`."""
 
     __slots__ = ("_calls", "_gateway")
 
@@ -31,17 +32,17 @@ class InterBrokerCalls:
         pair = sender.id, receiver.id
         call = self._calls.get(pair)
         if call is None:
-            call = self._calls[pair] = _connect(sender, receiver)
+            call = self._calls[pair] = _new_call(sender, receiver)
         return self._gateway.handle(call, key, request)
 
 
-def _connect(sender: Node, receiver: Node) -> Call:
+def _new_call(sender: Node, receiver: Node) -> Call:
     listener = next(iter(receiver.endpoints), "PLAINTEXT")
-    own = sender.endpoints.get(listener)
+    sender_endpoint = sender.endpoints.get(listener)
     call = Call(
         node=receiver,
         listener=listener,
-        client_host="/127.0.0.1" if own is None else f"/{own.host}",
+        client_host="/127.0.0.1" if sender_endpoint is None else f"/{sender_endpoint.host}",
         sender=sender,
     )
     call.client_id = f"broker-{sender.id}"

@@ -2,7 +2,7 @@
 
 The gateway reports every KafkaError that ends such a request. A handler that puts errors into
 fields of its response reports them itself by `report_refusal`. Observers are called with each
-refusal. One of them, `journal_refusal`, writes the entries that `explain` shows.
+refusal. One of them, `record_refusal`, writes the entries that `explain` shows.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 REFUSED, FENCED = "refused", "fenced"
 
-_FENCINGS = frozenset((
+_FENCING_ERRORS = frozenset((
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.TRANSACTION_COORDINATOR_FENCED,
 ))  # fmt: skip
 
-_REPORTED = (
+_IDENTIFYING_FIELDS = (
     "member_id", "group_instance_id", "member_epoch", "generation_id",
     "generation_id_or_member_epoch", "group_id", "transactional_id", "producer_id",
     "producer_epoch",
@@ -33,75 +33,76 @@ _REPORTED = (
 """Fields of requests that identify the member or the producer."""
 
 
-_IDS = {SubjectKind.GROUP: "group_id", SubjectKind.TRANSACTIONAL_ID: "transactional_id"}
-"""Kind of subject → the field of requests with its id."""
+_ID_FIELDS = {SubjectKind.GROUP: "group_id", SubjectKind.TRANSACTIONAL_ID: "transactional_id"}
+"""Kind of subject → the field of requests that contains its id."""
 
 
 class Refusal(NamedTuple):
     """The refusal of a request, or of a part of it, about one group or transactional id."""
 
     api: str
-    name: str
+    entity_id: str
     """The group's id or the transactional id."""
     error: KafkaError
     request: object = None
     """The request, or the part of it that identifies the member or producer."""
-    of: SubjectKind = SubjectKind.GROUP
+    kind: SubjectKind = SubjectKind.GROUP
 
 
 RefusalObserver = Callable[["Call", Refusal], None]
 """Called with each refusal, before the client gets the answer."""
 
 
-def report_refusals(call: Call, api: str, error: KafkaError, request: object) -> None:
+def report_refusal_of_request(call: Call, api: str, error: KafkaError, request: object) -> None:
     """Report a refusal under each id in the request."""
-    for kind, attribute in _IDS.items():
-        name = getattr(request, attribute, None)
-        if name is not None:
-            report_refusal(call, api, name, error, request, of=kind)
+    for kind, attribute in _ID_FIELDS.items():
+        entity_id = getattr(request, attribute, None)
+        if entity_id is not None:
+            report_refusal(call, api, entity_id, error, request, kind=kind)
 
 
 def report_refusal(
     call: Call,
     api: str,
-    name: str,
+    entity_id: str,
     error: KafkaError,
     request: object = None,
     *,
-    of: SubjectKind = SubjectKind.GROUP,
+    kind: SubjectKind = SubjectKind.GROUP,
 ) -> None:
     """Report that a request or a part of it was refused; see `Refusal`."""
-    refusal = Refusal(api, name, error, request, of)
+    refusal = Refusal(api, entity_id, error, request, kind)
     for observe in call.refusal_observers:
         observe(call, refusal)
 
 
-def journal_refusal(call: Call, refusal: Refusal) -> None:
+def record_refusal(call: Call, refusal: Refusal) -> None:
     """Write a refusal to the history of the cluster.
 
-    An explanation that already describes the refusal, with facts that name the rule, is used as is.
+    If the error has a rule in its facts, and its explanation says "refused", the explanation is the
+    text of the event. Otherwise the text is built from the API, the explanation and the error code.
     """
-    api, name, error, request, of = refusal
+    api, entity_id, error, request, kind = refusal
     facts: dict[str, object] = {
         "api": api,
         "error": error.code.name,
         "client_id": call.client_id,
         "client_host": call.client_host,
     }
-    for attribute in _REPORTED:
+    for attribute in _IDENTIFYING_FIELDS:
         value = getattr(request, attribute, None)
-        if value is not None and value != "" and attribute != _IDS[of]:
+        if value is not None and value != "" and attribute != _ID_FIELDS[kind]:
             facts[attribute] = value
     if error.facts is not None:
         facts.update(error.facts)
     text = error.explanation or error.code.message
     if "rule" not in facts or "refused" not in text:
         text = f"{api} refused: {text} ({error.code.name})"
-    is_fenced = of is SubjectKind.TRANSACTIONAL_ID and error.code in _FENCINGS
-    kind = FENCED if is_fenced else REFUSED
+    is_fenced = kind is SubjectKind.TRANSACTIONAL_ID and error.code in _FENCING_ERRORS
+    event_kind = FENCED if is_fenced else REFUSED
     node = call.node
-    node.history.add(Event(name, kind, text, facts, of), node.clock.now_ms())
+    node.history.add(Event(entity_id, event_kind, text, facts, kind), node.clock.now_ms())
 
 
-JOURNALED: tuple[RefusalObserver, ...] = (journal_refusal,)
+DEFAULT_REFUSAL_OBSERVERS: tuple[RefusalObserver, ...] = (record_refusal,)
 """The observers of a call that does not come through a gateway."""

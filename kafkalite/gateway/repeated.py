@@ -6,7 +6,7 @@ are equal, the handler gets the decoded request from the cache. If the handler r
 object as before, the bytes of the cached answer are sent.
 
 `Gateway.serve` does the comparison itself: a call would cost several percent of a heartbeat. The
-`repeated_head` of a route with an installed step is empty, so that no request matches.
+`repeated_prefix` of a route with an installed step is empty, so that no request matches.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from kafkalite.gateway.route import Route
 
 MAX_REPEATED_BYTES = 1024
-"""A longer request is always decoded."""
+"""The maximum size of a cached request; longer requests are always decoded."""
 
 _NO_ANSWER = object()
 
 
-class Repeated:
+class RepeatedRequest:
     """The last request of a connection and its answer, decoded and as bytes.
 
     The bytes do not include the correlation id, nor the API key and version; see `Route`.
     """
 
-    __slots__ = ("answer", "answer_head", "answer_tail", "request", "route", "tail")
+    __slots__ = ("answer", "answer_prefix", "answer_suffix", "request", "route", "suffix")
 
     def __init__(self, route: Route, request: object, frame: bytes) -> None:
         self.route = route
         self.request = request
-        self.tail = frame[CORRELATION_END:]
+        self.suffix = frame[CORRELATION_END:]
         self.answer: object = _NO_ANSWER
-        self.answer_head = b""
-        self.answer_tail = b""
+        self.answer_prefix = b""
+        self.answer_suffix = b""
 
-    def keep(self, answer: object, frame: bytes) -> None:
+    def cache_answer(self, answer: object, frame: bytes) -> None:
         """Cache the last answer and its bytes."""
         self.answer = answer
-        self.answer_head = frame[:CORRELATION_START]
-        self.answer_tail = frame[CORRELATION_END:]
+        self.answer_prefix = frame[:CORRELATION_START]
+        self.answer_suffix = frame[CORRELATION_END:]

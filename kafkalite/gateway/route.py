@@ -7,12 +7,12 @@ from struct import error as StructError  # noqa: N812 - struct names its excepti
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.gateway.steps import compose
+from kafkalite.gateway.steps import wrap_handler
 from kafkalite.ports import turns
 from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.protocol.long_messages import JoinedPieces, bounded, pausing
+from kafkalite.protocol.long_messages import JoinedPieces, bounded_variant, pausing_variant
 from kafkalite.wire.headers import (
     API_VERSIONS_FLEXIBLE_FROM,
     CORRELATION_START,
@@ -35,8 +35,8 @@ MALFORMED = (StructError, IndexError, UnicodeDecodeError, ProtocolViolation)
 
 _NO_TAGGED_FIELDS = 0
 
-_EXPLAINED_BYTES = 16 * 1024
-"""The error in a longer malformed body is not explained, because the search takes long."""
+_MAX_EXPLAINED_BYTES = 16 * 1024
+"""The error in a longer malformed body is not explained: finding its position takes long."""
 
 
 @dataclass(slots=True, eq=False, repr=False)  # slots: attributes are read for every request
@@ -47,7 +47,7 @@ class Route:
     handler: Handler
     """The handler of the API inside the installed steps."""
     build: Callable[[Any, Pieces], None]
-    head: Callable[[int, int], bytes]
+    pack_header: Callable[[int, int], bytes]
     is_flexible: bool
     version: int
     era: Any
@@ -55,57 +55,59 @@ class Route:
     lower: Callable[[Any, int], Any] | None
     is_batched: bool
     inline_bytes: int
-    is_bounded: bool
+    is_inline_with_short_lists: bool
     may_take_long: Callable[[Call, Any], bool] | None
     api: Api
-    repeated_head: bytes = b""
+    repeated_prefix: bytes = b""
     """The first bytes of requests that may be served without decoding; see `gateway.repeated`.
 
     Empty while a step or a responder is installed, and for APIs whose requests are not repeated.
     """
-    pausing: Route | None = None
+    long_message_route: Route | None = None
     """The same route with a codec that pauses; created when first needed."""
-    bounded: Route | None = None
+    short_list_route: Route | None = None
     """The same route with a parser for short lists only; created when first needed."""
 
     def compose(self, steps: Sequence[Step], *, may_repeat: bool = True) -> None:
-        """Serve requests by these steps from now on; the first of them is the outermost.
+        """Use these steps around the handler from now on; the first step is the outermost.
 
         Without `may_repeat`, or with a step for this version, every request is decoded. The route
         is changed in place, because connections and requests that are being read refer to it.
         """
-        handler = compose(self.api, self.version, steps)
-        head = b""
+        handler = wrap_handler(self.api, self.version, steps)
+        prefix = b""
         if may_repeat and self.api.is_repeated and handler is self.api.handler:
             key_and_version = (self.api.key & 0xFFFF) << 16 | self.version & 0xFFFF
-            head = key_and_version.to_bytes(CORRELATION_START)
+            prefix = key_and_version.to_bytes(CORRELATION_START)
         # A step may pause or wait, which a batched request must not do.
         is_batched = self.api.is_batched and handler is self.api.handler
-        for route in (self, self.pausing, self.bounded):
+        for route in (self, self.long_message_route, self.short_list_route):
             if route is not None:
                 route.handler = handler
                 route.is_batched = is_batched
-                route.repeated_head = head
+                route.repeated_prefix = prefix
 
     def for_short_lists(self) -> Route:
         """Return the route that serves long requests with short lists immediately.
 
         Raises NeedsWorkerError if the API has none.
         """
-        if self.bounded is None:
-            if not self.is_bounded:
+        if self.short_list_route is None:
+            if not self.is_inline_with_short_lists:
                 raise turns.NeedsWorkerError
-            self.bounded = replace(self, parse=bounded(self.parse))
-        return self.bounded
+            self.short_list_route = replace(self, parse=bounded_variant(self.parse))
+        return self.short_list_route
 
-    def in_steps(self) -> Route:
+    def for_long_messages(self) -> Route:
         """Return the route that pauses while it parses and builds long messages."""
-        if self.pausing is None:
-            self.pausing = replace(
-                self, parse=pausing(self.parse), build=_joining(pausing(self.build))
+        if self.long_message_route is None:
+            self.long_message_route = replace(
+                self,
+                parse=pausing_variant(self.parse),
+                build=_joined_builder(pausing_variant(self.build)),
             )
-            self.pausing.pausing = self.pausing
-        return self.pausing
+            self.long_message_route.long_message_route = self.long_message_route
+        return self.long_message_route
 
     def read(
         self, call: Call, buffer: bytearray, start: int, end: int, client_id_length: int
@@ -118,7 +120,7 @@ class Route:
             name = buffer[position : position + client_id_length]
             position += client_id_length
         try:
-            if name != call.client_id_key:
+            if name != call.encoded_client_id:
                 _set_client_id(call, name, position, end)
             if self.is_flexible:
                 if buffer[position] == _NO_TAGGED_FIELDS:
@@ -138,7 +140,7 @@ class Route:
 
     def _explain(self, buffer: bytearray, position: int, end: int) -> str | None:
         """Return the position and the kind of an error in a body in one line, None if unknown."""
-        if end - position > _EXPLAINED_BYTES:
+        if end - position > _MAX_EXPLAINED_BYTES:
             return None
         from kafkalite.protocol.invalid_frames import describe_error  # noqa: PLC0415 - slow
 
@@ -154,7 +156,7 @@ class Route:
         return f"{self.api.name} v{self.version}"
 
 
-def route_of(api: Api, version: int) -> Route:
+def create_route(api: Api, version: int) -> Route:
     """Return the route of a version that the API serves; the caller must call `compose`."""
     key = api.key
     is_flexible = codec.is_flexible(key, version)
@@ -162,7 +164,7 @@ def route_of(api: Api, version: int) -> Route:
         parse=codec.request_parser(key, version),
         handler=api.handler,
         build=codec.response_builder(key, version),
-        head=response_header_packer(key, is_flexible=is_flexible),
+        pack_header=response_header_packer(key, is_flexible=is_flexible),
         is_flexible=is_flexible,
         version=version,
         era=None if api.eras is None else api.eras.at(version),
@@ -170,13 +172,13 @@ def route_of(api: Api, version: int) -> Route:
         lower=api.lower,
         is_batched=api.is_batched,
         inline_bytes=api.inline_bytes,
-        is_bounded=api.is_bounded,
+        is_inline_with_short_lists=api.is_inline_with_short_lists,
         may_take_long=api.may_take_long,
         api=api,
     )
 
 
-def unsupported_api_versions(api: Api, version: int) -> Route:
+def unsupported_version_route(api: Api, version: int) -> Route:
     """Return the route that reports the served versions to a client of a later Kafka (KIP-511).
 
     The body is not read, because its format is unknown; the answer has version 0. No step is
@@ -190,7 +192,7 @@ def unsupported_api_versions(api: Api, version: int) -> Route:
         parse=lambda _buffer, _position, end: (None, end),
         handler=refuse,
         build=codec.response_builder(api.key, 0),
-        head=pack_response_header_v0,
+        pack_header=pack_response_header_v0,
         is_flexible=version >= API_VERSIONS_FLEXIBLE_FROM,
         version=0,
         era=None,
@@ -198,13 +200,13 @@ def unsupported_api_versions(api: Api, version: int) -> Route:
         lower=None,
         is_batched=False,
         inline_bytes=1 << 31,
-        is_bounded=False,
+        is_inline_with_short_lists=False,
         may_take_long=None,
         api=api,
     )
 
 
-def _joining(build: Callable[[Any, JoinedPieces], None]) -> Callable[[Any, Pieces], None]:
+def _joined_builder(build: Callable[[Any, JoinedPieces], None]) -> Callable[[Any, Pieces], None]:
     """Return a function that builds a long message in few pieces."""
 
     def build_joined(message: object, out: Pieces) -> None:
@@ -225,5 +227,5 @@ def _set_client_id(call: Call, name: bytearray | int, position: int, end: int) -
     else:
         # Intern: many clients have the same id.
         call.client_id = intern(name.decode(errors="replace"))
-    call.client_id_key = name if isinstance(name, int) else bytes(name)
-    call.repeated = None  # it belongs to the previous client id
+    call.encoded_client_id = name if isinstance(name, int) else bytes(name)
+    call.repeated = None  # the cached request has another client id

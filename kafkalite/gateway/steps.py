@@ -1,4 +1,4 @@
-"""Steps: code around the handlers of requests, and its composition."""
+"""Steps: code around the handlers of requests, such as faults, and how handlers are wrapped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Raises KafkaError to refuse the request.
 
 
 class StepOrder(IntEnum):
-    """The position of a step among others: lower values are further outside."""
+    """The order of steps: a step with a lower value is called before, and calls, the others."""
 
     FAULTS = 0
     AUTHORIZE = 1
@@ -46,8 +46,8 @@ class DisconnectError(ProtocolViolation):
     """Raised by a step to close the connection without an answer to the request."""
 
 
-def compose(api: Api, version: int, steps: Iterable[Step]) -> Handler:
-    """Return the handler of an API inside the given steps, the first of which is outermost."""
+def wrap_handler(api: Api, version: int, steps: Iterable[Step]) -> Handler:
+    """Return the handler of an API inside the given steps; the first step is the outermost."""
     handler: Handler = api.handler
     for step in reversed(tuple(steps)):
         handler = step.wrap(api, version, handler)

@@ -1,4 +1,4 @@
-"""Changes: the entities that records changed since the last image."""
+"""Changes: the topics, brokers and settings that records changed since the last image."""
 
 from __future__ import annotations
 
@@ -9,21 +9,27 @@ if TYPE_CHECKING:
 
 
 class Changes:
-    """Collects changes during replay; read and cleared when an image is made."""
+    """Collects changes during replay; they are read and cleared when an image is made."""
 
-    __slots__ = ("brokers_changed", "changed", "configs", "created", "deleted")
+    __slots__ = (
+        "brokers_changed",
+        "changed_resources",
+        "changed_topic_ids",
+        "created_topic_ids",
+        "deleted_topics",
+    )
 
     def __init__(self) -> None:
-        self.created: set[bytes] = set()
-        self.changed: set[bytes] = set()
-        self.deleted: list[TopicImage] = []
-        self.configs: set[ConfigResource] = set()
+        self.created_topic_ids: set[bytes] = set()
+        self.changed_topic_ids: set[bytes] = set()
+        self.deleted_topics: list[TopicImage] = []
+        self.changed_resources: set[ConfigResource] = set()
         self.brokers_changed = False
 
     def clear(self) -> None:
         """Remove all changes, after an image was made."""
-        self.created.clear()
-        self.changed.clear()
-        self.deleted.clear()
-        self.configs.clear()
+        self.created_topic_ids.clear()
+        self.changed_topic_ids.clear()
+        self.deleted_topics.clear()
+        self.changed_resources.clear()
         self.brokers_changed = False

@@ -1,4 +1,4 @@
-"""Settings allowed for each type of resource, and the messages of refusals."""
+"""Validation of the settings of each type of resource, with Kafka's error messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_VALUE_BYTES = 32_767
 """The longest value that a ConfigRecord may contain."""
 
-_RESOURCES_WITH_LISTS: Mapping[ResourceType, Callable[[], Mapping[str, ConfigKey]]] = {
+_RESOURCES_WITH_LIST_KEYS: Mapping[ResourceType, Callable[[], Mapping[str, ConfigKey]]] = {
     ResourceType.TOPIC: topic_keys,
     ResourceType.BROKER: broker_keys,
 }
@@ -38,7 +38,7 @@ _RESOURCES_WITH_LISTS: Mapping[ResourceType, Callable[[], Mapping[str, ConfigKey
 
 def list_default(resource: ConfigResource, name: str) -> tuple[str, ...] | None:
     """Return the default of a list key; None if `name` is not a list."""
-    keys = _RESOURCES_WITH_LISTS.get(resource.type)
+    keys = _RESOURCES_WITH_LIST_KEYS.get(resource.type)
     key = keys().get(name) if keys is not None else None
     if key is None or key.type is not ConfigType.LIST:
         return None

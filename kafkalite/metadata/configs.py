@@ -84,8 +84,8 @@ class Configs:
         all_brokers = ConfigResource(ResourceType.BROKER, "")
         if MIN_INSYNC_REPLICAS in self._values(all_brokers):
             return []
-        min_in_sync = str(self._config.int(MIN_INSYNC_REPLICAS))
-        return [_config_record(all_brokers, MIN_INSYNC_REPLICAS, min_in_sync)]
+        min_insync_replicas = str(self._config.int(MIN_INSYNC_REPLICAS))
+        return [_config_record(all_brokers, MIN_INSYNC_REPLICAS, min_insync_replicas)]
 
     def new_topic_records(
         self, name: str, requested: Mapping[str, str | None]
@@ -107,12 +107,12 @@ class Configs:
         before = self._values(resource)
         after = dict(before)
         for change in changes:
-            self._apply(resource, change, after)
+            self._apply_change(resource, change, after)
         self._check_existence(resource)
         records = self._change_records(resource, after, before)
         for change in changes:
             # Deleting a key that is not set has no effect, but its rules are still checked.
-            _check_min_in_sync(resource, change.name, after)
+            _check_min_insync_replicas(resource, change.name, after)
         return records
 
     def replace(self, resource: ConfigResource, requested: Mapping[str, str]) -> list[ConfigRecord]:
@@ -121,10 +121,12 @@ class Configs:
         self._check_existence(resource)
         records = self._change_records(resource, requested, before)
         for name in before.keys() | requested.keys():
-            _check_min_in_sync(resource, name, requested)
+            _check_min_insync_replicas(resource, name, requested)
         return records
 
-    def _apply(self, resource: ConfigResource, change: ConfigChange, after: dict[str, str]) -> None:
+    def _apply_change(
+        self, resource: ConfigResource, change: ConfigChange, after: dict[str, str]
+    ) -> None:
         if change.operation is AlterOperation.DELETE:
             after.pop(change.name, None)
             return
@@ -190,7 +192,7 @@ class Configs:
             self.by_resource[resource] = MappingProxyType(values)
         else:
             self.by_resource.pop(resource, None)
-        self._changes.configs.add(resource)
+        self._changes.changed_resources.add(resource)
 
     def images(self) -> dict[ConfigResource, Mapping[str, str]]:
         """Return every resource's settings for an image."""
@@ -208,7 +210,9 @@ def _config_record(resource: ConfigResource, name: str, value: str | None) -> Co
     )
 
 
-def _check_min_in_sync(resource: ConfigResource, name: str, after: Mapping[str, str]) -> None:
+def _check_min_insync_replicas(
+    resource: ConfigResource, name: str, after: Mapping[str, str]
+) -> None:
     """Raise KafkaError if min.insync.replicas would differ between nodes (KIP-966)."""
     if resource.type is not ResourceType.BROKER or name != MIN_INSYNC_REPLICAS:
         return

@@ -1,9 +1,10 @@
 """MetadataController: the interface of the metadata state machine.
 
-`_write` makes every change: it decides, appends, replays, makes an image and calls the listeners.
-All this is synchronous: when a call returns, the change is in the log and all listeners have
-received it. Every call raises KafkaError KAFKA_STORAGE_ERROR when a disk fails. If the log could
-not be written, nothing was changed. If the disk fails in a listener, the change is in the log.
+`_write` makes every change: it takes a decision, appends and replays its records, makes an image
+and calls the listeners. All this is synchronous: when a call returns, the change is in the log and
+all listeners have received it. Every call raises KafkaError KAFKA_STORAGE_ERROR when a disk fails.
+If the log could not be written, nothing was changed. If the disk fails in a listener, the change is
+in the log.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class MetadataController:
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(image, delta)` after each change, in order of subscription.
 
-        An OSError of a listener is raised to the caller of the change, after all were called.
+        If a listener raises OSError, the remaining listeners are called, and then the caller of the
+        change gets the error.
         """
         self._listeners.append(listener)
 
@@ -92,8 +94,9 @@ class MetadataController:
     def start(self, racks: Mapping[int, str | None]) -> None:
         """Read the log, then set the nodes of the cluster, id → rack.
 
-        Every partition has a live leader afterwards, even if other nodes existed before. Listeners
-        are called once for all these changes. Raises OSError when the log cannot be read.
+        Afterwards every partition has a registered node as leader, even if the previous start had
+        other nodes. Listeners are called once for all these changes. Raises OSError when the log
+        cannot be read or written.
         """
         end_offset = replay_log(self._log, self._serde, self._shard)
         self._image = MetadataImage(version=end_offset)
@@ -188,7 +191,7 @@ class MetadataController:
 
     def _write(self, result: CoordinatorResult[R]) -> R:
         if isinstance(result.response, ParkedRequest | KafkaError):
-            raise TypeError("a metadata decision returned a parked or refused response")
+            raise TypeError("a metadata decision returned a parked request or an error")
         if result.records:
             try:
                 self._append(result)

@@ -28,11 +28,11 @@ BROKER_DEFAULT = -1
 """Number of partitions or replicas that means the broker's default."""
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Limit of Kafka's controller for the records of one request."""
+"""Limit of Kafka's controller; it also limits the records of one CreateTopics request."""
 
 
 class NewTopic(NamedTuple):
-    """A topic to create; `assignments` are (partition index, replicas), leaders first."""
+    """A topic to create; `assignments` are (partition index, replicas), with the leader first."""
 
     name: str
     partitions: int = BROKER_DEFAULT
@@ -79,38 +79,40 @@ class TopicPlanner:
         creations: list[TopicCreation] = []
         records: list[TopicRecord | PartitionRecord | ConfigRecord] = []
         used_names = set(self._topics.by_name)
-        for new in requested:
+        for new_topic in requested:
             try:
-                creation, new_records = self._plan_topic(new, used_names)
+                creation, new_records = self._plan_topic(new_topic, used_names)
             except KafkaError as error:
-                creations.append(TopicCreation(name=new.name, error=error.without_traceback()))
+                creations.append(
+                    TopicCreation(name=new_topic.name, error=error.without_traceback())
+                )
                 continue
             if len(records) + len(new_records) > MAX_PARTITIONS_PER_REQUEST:
                 raise KafkaError(
                     ErrorCode.POLICY_VIOLATION,
                     ErrorText.TOO_MANY_PARTITIONS.template,
                 )
-            used_names.add(new.name)
+            used_names.add(new_topic.name)
             creations.append(creation)
             records += new_records
         return creations, records
 
     def _plan_topic(
-        self, new: NewTopic, used_names: set[str]
+        self, new_topic: NewTopic, used_names: set[str]
     ) -> tuple[TopicCreation, list[TopicRecord | PartitionRecord | ConfigRecord]]:
-        self._check_name(new.name, used_names)
-        config_records = self._configs.new_topic_records(new.name, new.configs)
-        assignments = self._assignments(new)
+        self._check_name(new_topic.name, used_names)
+        config_records = self._configs.new_topic_records(new_topic.name, new_topic.configs)
+        assignments = self._assignments(new_topic)
         topic_id = self._entropy.uuid()
         creation = TopicCreation(
-            name=new.name,
+            name=new_topic.name,
             topic_id=topic_id,
             partitions=len(assignments),
             replication_factor=len(assignments[0]),
             configs={record.name: record.value or "" for record in config_records},
         )
-        created_records = topic_records(new.name, topic_id, assignments, self._brokers)
-        # The TopicRecord comes first, because its settings refer to it.
+        created_records = topic_records(new_topic.name, topic_id, assignments, self._brokers)
+        # The TopicRecord comes first, because the ConfigRecords refer to its topic.
         return creation, [created_records[0], *config_records, *created_records[1:]]
 
     def _check_name(self, name: str, used_names: set[str]) -> None:
@@ -127,20 +129,20 @@ class TopicPlanner:
                 ErrorCode.TOPIC_ALREADY_EXISTS, ErrorText.TOPIC_EXISTS.format(topic=name)
             )
 
-    def _assignments(self, new: NewTopic) -> Sequence[tuple[int, ...]]:
-        if new.assignments:
-            return self._manual_assignments(new)
-        if new.replication_factor < BROKER_DEFAULT or new.replication_factor == 0:
+    def _assignments(self, new_topic: NewTopic) -> Sequence[tuple[int, ...]]:
+        if new_topic.assignments:
+            return self._manual_assignments(new_topic)
+        if new_topic.replication_factor < BROKER_DEFAULT or new_topic.replication_factor == 0:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 ErrorText.INVALID_REPLICATION_FACTOR.template,
             )
-        if new.partitions < BROKER_DEFAULT or new.partitions == 0:
+        if new_topic.partitions < BROKER_DEFAULT or new_topic.partitions == 0:
             raise KafkaError(
                 ErrorCode.INVALID_PARTITIONS,
                 ErrorText.INVALID_PARTITION_COUNT.template,
             )
-        partitions, replication_factor = new.partitions, new.replication_factor
+        partitions, replication_factor = new_topic.partitions, new_topic.replication_factor
         if partitions == BROKER_DEFAULT:
             partitions = self._config.int("num.partitions")
         if replication_factor == BROKER_DEFAULT:
@@ -154,21 +156,21 @@ class TopicPlanner:
             start=self._entropy.integer(max(1, len(self._brokers.active))),
         )
 
-    def _manual_assignments(self, new: NewTopic) -> Sequence[tuple[int, ...]]:
-        if new.replication_factor != BROKER_DEFAULT:
+    def _manual_assignments(self, new_topic: NewTopic) -> Sequence[tuple[int, ...]]:
+        if new_topic.replication_factor != BROKER_DEFAULT:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 "A manual partition assignment was specified, but replication factor was not "
                 "set to -1.",
             )
-        if new.partitions != BROKER_DEFAULT:
+        if new_topic.partitions != BROKER_DEFAULT:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 "A manual partition assignment was specified, but numPartitions was not set to -1.",
             )
         by_index: dict[int, tuple[int, ...]] = {}
         replication_factor: int | None = None
-        for index, replicas in new.assignments:
+        for index, replicas in new_topic.assignments:
             if index in by_index:
                 raise KafkaError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -188,9 +190,9 @@ class TopicPlanner:
 def check_manual_assignment(
     replicas: tuple[int, ...], replication_factor: int | None, brokers: Brokers
 ) -> None:
-    """Raise INVALID_REPLICA_ASSIGNMENT unless these are distinct, known nodes of the right number.
+    """Raise INVALID_REPLICA_ASSIGNMENT unless `replicas` are distinct, known nodes.
 
-    `replication_factor` is that of the previous partitions; None for the first.
+    Their number must be `replication_factor`, which is None for the first partition.
     """
     if not replicas:
         raise _invalid_assignment("The manual partition assignment includes an empty replica list.")

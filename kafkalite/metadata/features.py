@@ -41,8 +41,8 @@ class Features:
     def start_records(self) -> list[FeatureLevelRecord]:
         """Return records for features that are not in the log or whose level changes.
 
-        A cluster keeps its levels, except those that are configured, until it starts as another
-        release. Then it gets all levels of that release, as if it had been formatted by it.
+        A cluster keeps its levels until it starts as another release. Then it gets all levels of
+        that release, as if that release had formatted it. Configured levels have precedence.
         """
         recorded, formatted = self._recorded, self._formatted
         emulated_version = formatted[METADATA_VERSION]

@@ -19,7 +19,7 @@ NO_LEADER = -1
 INTERNAL_TOPICS = frozenset(
     ("__consumer_offsets", "__transaction_state", "__share_group_state"),
 )
-"""Topics of the broker itself; clients may read them, and metadata marks them as internal."""
+"""Topics of the broker itself; clients may read them. Metadata responses mark them as internal."""
 
 
 class ResourceType(IntEnum):
@@ -138,8 +138,8 @@ class MetadataDelta(NamedTuple):
 
     `created` and `deleted` contain topics; a topic that was deleted and created again in one
     change is in both. `changed` contains the new state of topics with new partitions or with a
-    changed leader, epoch, replica set or ISR. `reconfigured` contains those whose own settings
-    changed.
+    changed leader, epoch, replica set or ISR. `reconfigured` contains the
+    topics whose own settings changed.
     """
 
     created: tuple[TopicImage, ...] = ()

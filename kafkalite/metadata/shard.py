@@ -1,4 +1,4 @@
-"""MetadataShard: the controller's state machine, with one component per subject.
+"""MetadataShard: the controller's state machine, with one component for each part of its state.
 
 Decisions read the state and return records; `replay` passes each record to the component that owns
 its type. A restart replays the log and reaches the same state.
@@ -101,7 +101,7 @@ class MetadataShard:
         return CoordinatorResult(response=None, records=to_coordinator_records(new))
 
     def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
-        """Raise: this machine sets no timers."""
+        """Raise AssertionError, because this machine sets no timers."""
         raise AssertionError(event, now_ms)
 
     def register(self, racks: Mapping[int, str | None]) -> CoordinatorResult[None]:
@@ -169,7 +169,7 @@ class MetadataShard:
     def delete_topics(
         self, topic_ids: Sequence[bytes]
     ) -> CoordinatorResult[dict[bytes, KafkaError | None]]:
-        """Delete topics by id; ids must be distinct."""
+        """Delete topics by id; the ids must be distinct."""
         outcome: dict[bytes, KafkaError | None] = {
             topic_id: None
             if topic_id in self.topics.by_id
@@ -220,7 +220,7 @@ class MetadataShard:
             resource: partial(self.configs.alter, resource, changes)
             for resource, changes in altered.items()
         }
-        return self._configure(deciders, validate_only=validate_only)
+        return self._decide_configs(deciders, validate_only=validate_only)
 
     def replace_configs(
         self, requested: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
@@ -230,10 +230,10 @@ class MetadataShard:
             resource: partial(self.configs.replace, resource, values)
             for resource, values in requested.items()
         }
-        return self._configure(deciders, validate_only=validate_only)
+        return self._decide_configs(deciders, validate_only=validate_only)
 
     @staticmethod
-    def _configure(
+    def _decide_configs(
         deciders: Mapping[ConfigResource, Callable[[], list[ConfigRecord]]], *, validate_only: bool
     ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
         records: list[ConfigRecord] = []
@@ -253,10 +253,10 @@ class MetadataShard:
     ) -> tuple[MetadataImage, MetadataDelta]:
         """Return the state as an image, and the changes since `previous`; clears the changes."""
         changes = self.changes
-        created = self.topics.images(changes.created)
-        changed = self.topics.images(changes.changed - changes.created)
+        created = self.topics.images(changes.created_topic_ids)
+        changed = self.topics.images(changes.changed_topic_ids - changes.created_topic_ids)
         topics, by_id = dict(previous.topics), dict(previous.topics_by_id)
-        for deleted_topic in changes.deleted:
+        for deleted_topic in changes.deleted_topics:
             topics.pop(deleted_topic.name, None)
             by_id.pop(deleted_topic.topic_id, None)
         for topic in (*created, *changed):
@@ -264,7 +264,7 @@ class MetadataShard:
             by_id[topic.topic_id] = topic
         reconfigured = tuple(
             topics[resource.name]
-            for resource in changes.configs
+            for resource in changes.changed_resources
             if resource.type is ResourceType.TOPIC and resource.name in topics
         )
         image = MetadataImage(
@@ -277,19 +277,20 @@ class MetadataShard:
         )
         delta = MetadataDelta(
             created=created,
-            deleted=tuple(changes.deleted),
+            deleted=tuple(changes.deleted_topics),
             changed=changed,
             reconfigured=reconfigured,
-            configs=frozenset(changes.configs),
+            configs=frozenset(changes.changed_resources),
             brokers_changed=changes.brokers_changed,
         )
         changes.clear()
         return image, delta
 
 
-def _catch_error(decide: Callable[[Any], object], subject: object) -> KafkaError | None:
+def _catch_error(decide: Callable[[Any], object], request: object) -> KafkaError | None:
+    """Call `decide(request)`; return the KafkaError that it raises, else None."""
     try:
-        decide(subject)
+        decide(request)
     except KafkaError as error:
         return error.without_traceback()
     return None

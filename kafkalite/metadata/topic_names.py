@@ -14,7 +14,7 @@ _VALID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 
 
 def invalid_name_reason(name: str) -> str | None:
-    """Return the reason, in Kafka's words, if `name` is no valid topic name; else None."""
+    """Return Kafka's error message if `name` is not a valid topic name, else None."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
@@ -33,12 +33,12 @@ def invalid_name_reason(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Return the name as metrics show it, where dots and underscores are the same."""
+    """Return the name as metrics show it; there, dots and underscores are the same."""
     return name.replace(".", "_")
 
 
 def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
-    """Return an existing topic whose metrics would have the same name, other than itself."""
+    """Return another existing topic whose metrics have the same name, or None."""
     if "." not in name and "_" not in name:
         return None
     key = collision_key(name)

@@ -87,7 +87,7 @@ class Topics:
         topic = TopicState(record.name, record.topic_id)
         self.by_id[topic.topic_id] = topic
         self.by_name[topic.name] = topic
-        self._changes.created.add(topic.topic_id)
+        self._changes.created_topic_ids.add(topic.topic_id)
 
     def replay_partition(self, record: PartitionRecord) -> None:
         """Apply one PartitionRecord."""
@@ -105,7 +105,7 @@ class Topics:
             removing=tuple(record.removing_replicas),
             is_recovering=record.leader_recovery_state == IS_RECOVERING,
         )
-        self._changes.changed.add(topic.topic_id)
+        self._changes.changed_topic_ids.add(topic.topic_id)
 
     def replay_partition_change(self, record: PartitionChangeRecord) -> None:
         """Apply one PartitionChangeRecord; a leader in it increases the leader epoch."""
@@ -132,17 +132,17 @@ class Topics:
         topic.partitions[record.partition_id] = old._replace(
             partition_epoch=old.partition_epoch + 1, **changed
         )
-        self._changes.changed.add(topic.topic_id)
+        self._changes.changed_topic_ids.add(topic.topic_id)
 
     def replay_remove_topic(self, record: RemoveTopicRecord) -> str:
         """Apply one RemoveTopicRecord; return the name of the removed topic."""
         topic = self.by_id.pop(record.topic_id)
         del self.by_name[topic.name]
-        self._changes.changed.discard(topic.topic_id)
-        if topic.topic_id in self._changes.created:
-            self._changes.created.discard(topic.topic_id)
+        self._changes.changed_topic_ids.discard(topic.topic_id)
+        if topic.topic_id in self._changes.created_topic_ids:
+            self._changes.created_topic_ids.discard(topic.topic_id)
         else:
-            self._changes.deleted.append(topic.image())
+            self._changes.deleted_topics.append(topic.image())
         return topic.name
 
     def images(self, topic_ids: Iterable[bytes]) -> tuple[TopicImage, ...]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kafkalite.storage.transaction_marker import TransactionMarker
 
 _FIRST_SEQUENCE = 0
-"""Sequence of every transactional batch: coordinators do not check sequences of these producers."""
+"""Sequence of every transactional batch; coordinator logs do not check sequences."""
 
 
 class PartitionCoordinatorLog:
@@ -58,9 +58,9 @@ class PartitionCoordinatorLog:
     def append(self, records: Sequence[KeyValue], now_ms: int) -> int:
         """Append one batch, all or nothing, and return the end offset; raises OSError on failure.
 
-        Raises KafkaError MESSAGE_TOO_LARGE for more than the topic's max.message.bytes, which
-        limits the size of a group. The limit also applies to tombstones: as in Kafka, a deletion
-        whose tombstones do not fit into one batch is refused.
+        Raises KafkaError MESSAGE_TOO_LARGE if the batch is larger than the topic's
+        max.message.bytes, which limits the size of a group. The limit also applies to tombstones:
+        as in Kafka, a deletion whose tombstones do not fit into one batch is refused.
         """
         partition = self._partition
         epoch = partition.leader_epoch
@@ -75,7 +75,7 @@ class PartitionCoordinatorLog:
 
         Raises KafkaError INVALID_PRODUCER_EPOCH for a stale epoch.
         """
-        self.is_in_transaction(producer)
+        self.is_in_transaction(producer)  # raises for a stale epoch
         batch = assemble(
             encode_key_values(records),
             base_offset=self._partition.end_offset,
@@ -104,10 +104,10 @@ class PartitionCoordinatorLog:
         partition = self._partition
         if len(batch) > partition.log.config.max_message_bytes:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
-        return partition.append_internal(BatchView(batch), now_ms, is_placed=True)
+        return partition.append_internal(BatchView(batch), now_ms, are_offsets_assigned=True)
 
     def read_all(self) -> Iterator[KeyValue]:
-        """Yield every valid key and value from the start of the log, without aborted ones.
+        """Yield all keys and values from the start of the log, except aborted ones.
 
         Records of a transaction are yielded when it commits, in the order in which they were
         written. Raises OSError when the disk fails, UnreadableLogError for a damaged batch or one
@@ -119,7 +119,7 @@ class PartitionCoordinatorLog:
     def read_latest(self) -> Iterator[KeyValue]:
         """Yield the same as `read_all`, without most records that a later record overwrites.
 
-        Between two transactional batches only the last value of each key is returned.
+        Between two transactional batches, only the last record of each key is yielded.
         """
         log = self._partition.log
         return self._read(log.read_latest_by_key(log.start_offset, log.end_offset))
@@ -131,9 +131,9 @@ class PartitionCoordinatorLog:
         `read_all`.
         """
         log, stable_offset = self._partition.log, self._partition.last_stable_offset
-        with self._reporting_read_result():
-            for folded in _committed_records(log, stable_offset):
-                yield folded.items()
+        with self._report_read_result():
+            for latest in _committed_records(log, stable_offset):
+                yield latest.items()
             for batch in log.batches(stable_offset, check_crc=True):
                 section = _section_of(batch)
                 if section is not None:
@@ -141,7 +141,7 @@ class PartitionCoordinatorLog:
 
     def _read(self, runs: Iterable[LatestByKey | BatchView]) -> Iterator[KeyValue]:
         open_records: dict[int, list[KeyValue]] = {}
-        with self._reporting_read_result():
+        with self._report_read_result():
             for run in runs:
                 if isinstance(run, dict):
                     yield from run.items()
@@ -157,8 +157,8 @@ class PartitionCoordinatorLog:
                     yield from run.key_values()
 
     @contextmanager
-    def _reporting_read_result(self) -> Iterator[None]:
-        """Report whether a read succeeds; raises UnreadableLogError if the log is damaged."""
+    def _report_read_result(self) -> Iterator[None]:
+        """Report success or failure of a read; raises UnreadableLogError if the log is damaged."""
         log = self._partition.log
         try:
             if log.damage_errors:

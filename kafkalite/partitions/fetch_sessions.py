@@ -3,9 +3,9 @@
 A consumer names its partitions once. Its later fetches contain only changes, and so do the
 responses: a partition is omitted if it has no records and its offsets did not change.
 
-Each node has one cache, which is scanned when it is full. Kafka keeps sorted trees instead and
-updates them at every fetch. The cache is full only with a thousand consumers, and a scan takes
-microseconds.
+Each node has one cache of sessions. When it is full, all sessions are scanned for one to evict.
+Kafka keeps sorted trees instead and updates them at every fetch. The cache is full only with a
+thousand consumers, and a scan takes microseconds.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class FetchSession:
     def update(
         self, requested: Sequence[RequestedPartition], forgotten: Sequence[PartitionKey]
     ) -> None:
-        """Add or change the partitions of a fetch, then remove those to forget."""
+        """Add or change the partitions in `requested`, then remove those in `forgotten`."""
         for partition in in_steps(requested):
             key = (partition.topic, partition.index)
             existing = self.requested.get(key)
@@ -181,7 +181,7 @@ class IncrementalFetch:
     __slots__ = ("_expected_epoch", "_session", "requested", "session_id")
 
     def __init__(self, session: FetchSession, epoch: int) -> None:
-        """`epoch` is the session's epoch as long as no other fetch uses it."""
+        """`epoch` is the session's epoch until another fetch uses the session."""
         self.requested = list(session.requested.values())
         self.session_id = session.id
         self._session = session
@@ -282,9 +282,10 @@ class FetchSessions:
         return IncrementalFetch(session, next_session_epoch)
 
     def create(self, requested: Sequence[RequestedPartition], *, uses_topic_ids: bool) -> int:
-        """Create a session for `requested` and return its id; 0 if there is no room."""
+        """Create a session for `requested` and return its id; 0 if the cache is full."""
         now_ms = self._clock.now_ms()
-        # Created first, because this may pause, and another session could take the room.
+        # Created before the check, because this may pause, and another session could fill the
+        # cache.
         session = FetchSession(NO_SESSION, requested, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
         if len(self._sessions) >= self._max_sessions and not self._make_room(
             len(requested), now_ms
@@ -296,18 +297,18 @@ class FetchSessions:
         return session.id
 
     def _make_room(self, size: int, now_ms: int) -> bool:
-        """Make room for a session of `size` partitions: evict a stale one or an old smaller one.
+        """Evict a stale session, or an old one with fewer than `size` partitions; return success.
 
-        A session that has existed for two minutes is evicted only for a larger one, because large
-        sessions save most.
+        A session that is older than two minutes and still in use is evicted only for a larger one,
+        because large sessions save most bytes.
         """
         if not self._sessions:
             return False
-        stalest = min(
+        least_recently_used = min(
             self._sessions.values(), key=lambda session: (session.last_used_ms, session.id)
         )
-        if now_ms - stalest.last_used_ms > MIN_EVICTION_AGE_MS:
-            del self._sessions[stalest.id]
+        if now_ms - least_recently_used.last_used_ms > MIN_EVICTION_AGE_MS:
+            del self._sessions[least_recently_used.id]
             return True
         old_sessions = (
             (len(session.requested), session.id)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Watcher(Protocol):
-    """Waits for a partition; called by the partition."""
+    """Receives notifications of a partition."""
 
     def on_append(self, size: int) -> None:
         """Handle `size` appended bytes."""
@@ -57,10 +57,10 @@ class Watch:
 
     def on_append(self, size: int) -> None:
         """Count `size` more bytes."""
-        self.count(self._readable_bytes + size)
+        self.set_readable_bytes(self._readable_bytes + size)
 
-    def count(self, readable: int) -> None:
-        """Report the number of bytes that can be read now."""
+    def set_readable_bytes(self, readable: int) -> None:
+        """Set the number of readable bytes, and report the new ones to the long poll."""
         self._readable_bytes = readable
         counted_bytes = min(readable, self._max_bytes)
         new_bytes, self._counted_bytes = counted_bytes - self._counted_bytes, counted_bytes
@@ -88,7 +88,7 @@ class CommittedWatch(Watch):
         self._limit_offset = partition.last_stable_offset
 
     def on_append(self, size: int) -> None:
-        """Count the readable bytes, unless an open transaction hides all that was appended."""
+        """Count the readable bytes, if the last stable offset has changed."""
         del size
         limit_offset = self.partition.last_stable_offset
         if limit_offset <= self._limit_offset:
@@ -99,10 +99,10 @@ class CommittedWatch(Watch):
         except OSError:
             readable = None
         if readable is None:
-            # One read cannot return all of it, or fails: more data would not help.
+            # One read cannot return all bytes, or it fails: waiting for more data is useless.
             self.on_change()
         else:
-            self.count(readable)
+            self.set_readable_bytes(readable)
 
 
 class LongPoll:
@@ -125,7 +125,7 @@ class LongPoll:
         max_bytes: int,
         committed: bool,
     ) -> None:
-        """Also wait for `partition`, which has `readable` bytes from `offset` on already."""
+        """Wait for `partition` too; it already has `readable` bytes from `offset` on."""
         watch = (
             CommittedWatch(self, partition, offset=offset, readable=readable, max_bytes=max_bytes)
             if committed

@@ -30,7 +30,7 @@ from kafkalite.storage.timestamps import (
     offset_for_timestamp,
     offset_of_max_timestamp,
 )
-from kafkalite.storage.validation import prepare
+from kafkalite.storage.validation import validate_and_convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class EpochEnd(NamedTuple):
 
 
 @lru_cache(maxsize=8)  # the markers of one transaction differ only in their offsets
-def _control_batch(marker: TransactionMarker, now_ms: int) -> bytes:
+def _build_control_batch(marker: TransactionMarker, now_ms: int) -> bytes:
     kind = ControlKind.COMMIT if marker.is_commit else ControlKind.ABORT
     return build_control_batch(
         ControlMarker(kind, marker.coordinator_epoch),
@@ -196,7 +196,10 @@ class Partition:
 
     @property
     def has_enough_replicas(self) -> bool:
-        """Whether enough replicas are in sync for acks=all; all replicas are always enough."""
+        """Whether enough replicas are in sync for acks=all.
+
+        As in Kafka, no more replicas are required than the partition has.
+        """
         count = len(self.isr)
         return count >= self.log.config.min_insync_replicas or count >= len(self.replicas)
 
@@ -212,15 +215,15 @@ class Partition:
     ) -> AppendResult:
         """Append the batch of a client, and return its offset.
 
-        If the log already has the batch, by its producer id and sequence, it is not appended again.
-        Its offset is returned, with its own timestamp as append time, as in Kafka. `is_verified`:
-        the transaction coordinator has confirmed that a transaction may begin with it. Decoding the
-        records may pause; `verifier` then verifies the batch again.
-        Raises KafkaError for an invalid batch or producer state, and OSError when the disk fails.
+        A duplicate, by producer id and sequence, is not appended again. Its offset is returned,
+        with its own timestamp as append time, as in Kafka. `is_verified` means that the transaction
+        coordinator has confirmed that a transaction may begin with the batch. Decoding the records
+        may pause; `verifier` then verifies the batch again. Raises KafkaError for an invalid batch
+        or producer state, and OSError when the disk fails.
         """
         log = self.log
         pauses = turns.pause_count
-        batches = prepare((batch,), log.config, now_ms=now_ms, partition=self.name)
+        batches = validate_and_convert((batch,), log.config, now_ms=now_ms, partition=self.name)
         if turns.pause_count != pauses and verifier is not None:
             is_verified = verifier.verify_again(self, batch)
         if batch.producer_id > NO_PRODUCER_ID:
@@ -235,14 +238,20 @@ class Partition:
             self._appended_partitions.append(self)
         return AppendResult(info.base_offset, info.append_time_ms, info.last_offset + 1)
 
-    def append_internal(self, batch: BatchView, now_ms: int, *, is_placed: bool = False) -> int:
+    def append_internal(
+        self, batch: BatchView, now_ms: int, *, are_offsets_assigned: bool = False
+    ) -> int:
         """Append a batch of the broker itself, wake waiting fetches, and return the end offset.
 
-        `is_placed`: it was built for the end of the log, in the current leader epoch.
+        `are_offsets_assigned` means that the batch was built for the end of the log, with the
+        current leader epoch.
         """
         log = self.log
         log.append(
-            (batch,), leader_epoch=self.leader_epoch, now_ms=now_ms, are_offsets_assigned=is_placed
+            (batch,),
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            are_offsets_assigned=are_offsets_assigned,
         )
         if self._watchers and self._replicated_end is None:
             self._unannounced_bytes += batch.size
@@ -262,7 +271,7 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         log = self.log
         log.producers.check_marker(marker)
-        batch = BatchView(_control_batch(marker, now_ms))
+        batch = BatchView(_build_control_batch(marker, now_ms))
         if log.config.message_timestamp_type == "LogAppendTime":
             batch = batch.with_log_append_time(now_ms)
         log.append((batch,), leader_epoch=self.leader_epoch, now_ms=now_ms)
@@ -292,8 +301,8 @@ class Partition:
     def read(self, offset: int, *, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
         """Return complete batches from `offset` on, below `limit_offset`.
 
-        Raises KafkaError OFFSET_OUT_OF_RANGE outside of the log, and UNKNOWN_SERVER_ERROR for a
-        negative size of existing data, which is an internal error in Kafka.
+        Raises KafkaError OFFSET_OUT_OF_RANGE if `offset` is outside of the log. Raises
+        UNKNOWN_SERVER_ERROR if `max_bytes` is negative and there is data, as Kafka does.
         """
         log = self.log
         if not log.start_offset <= offset <= log.end_offset:
@@ -309,10 +318,10 @@ class Partition:
             offset, max_bytes=max_bytes, limit_offset=limit_offset, at_least_one=at_least_one
         )
 
-    def read_failed(self, error: OSError, retry: Callable[[], object]) -> ErrorCode:
+    def report_read_failure(self, error: OSError, retry: Callable[[], object]) -> ErrorCode:
         """Report that the log could not be read, and return the error code for the client.
 
-        `retry` repeats the read: once it succeeds, the failure is over.
+        `retry` repeats the read; when it succeeds, the failure has ended.
         """
         self.log.health.report_failure(self.log.directory, error, FileUse.READING, retry)
         if isinstance(error, DamagedFileError):
@@ -327,7 +336,7 @@ class Partition:
         """Return the aborted transactions with records in the `size` bytes from `offset` on."""
         return aborted_in_read(self.log, offset, size) if size else []
 
-    def is_behind(self, offset: int) -> bool:
+    def is_before_active_segment(self, offset: int) -> bool:
         """Whether `offset` is before the active segment."""
         segments = self.log.segments
         return bool(segments) and offset < segments[-1].base_offset
@@ -366,7 +375,7 @@ class Partition:
         )
 
     def latest_offset(self, limit_offset: int) -> TimestampAndOffset:
-        """Return the offset after the last readable record."""
+        """Return `limit_offset`, which is after the last readable record, with the leader epoch."""
         return TimestampAndOffset(NO_TIMESTAMP, limit_offset, self.leader_epoch)
 
     def offset_for_timestamp(self, timestamp: int, limit_offset: int) -> TimestampAndOffset:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _ZSTD = CODEC_NUMBERS["zstd"]
 
-# First bytes of compressed records, by codec; raw snappy, as librdkafka writes it, has no magic.
+# Codec → first bytes of compressed records. Raw snappy, as librdkafka writes it, has no magic
+# bytes.
 _FIRST_BYTES = {
     CODEC_NUMBERS["none"]: b"",
     CODEC_NUMBERS["gzip"]: b"\x1f\x8b",
@@ -31,7 +32,7 @@ _FIRST_BYTES = {
 }
 
 
-def parse_only_batch(records: Buffer | None, *, allows_zstd: bool) -> BatchView:
+def parse_single_batch(records: Buffer | None, *, allows_zstd: bool) -> BatchView:
     """Return the one batch that a Produce request may contain for a partition.
 
     Raises KafkaError INVALID_RECORD for none or several, CORRUPT_MESSAGE for an impossible length
@@ -60,8 +61,8 @@ def is_first_batch_transactional(records: Buffer | None) -> bool:
 def check_codec(batch: BatchView) -> None:
     """Raise KafkaError unless the records begin as the batch's codec requires.
 
-    UNKNOWN_SERVER_ERROR, as in Kafka, where decompression fails with an unexpected exception. The
-    first bytes are enough to detect a wrong codec without decompressing the records.
+    The code is UNKNOWN_SERVER_ERROR, because decompression fails in Kafka with an unexpected
+    exception. The first bytes are enough to detect a wrong codec without decompression.
     """
     first_bytes = _FIRST_BYTES.get(batch.compression)
     if first_bytes is None:

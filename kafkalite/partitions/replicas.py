@@ -156,9 +156,9 @@ class ReplicaView:
             offset, max_bytes=max_bytes, limit_offset=limit_offset, at_least_one=at_least_one
         )
 
-    def read_failed(self, error: OSError, retry: Callable[[], object]) -> ErrorCode:
+    def report_read_failure(self, error: OSError, retry: Callable[[], object]) -> ErrorCode:
         """Report that the log could not be read, and return the error code for the client."""
-        return self.partition.read_failed(error, retry)
+        return self.partition.report_read_failure(error, retry)
 
     def readable_bytes(self, offset: int, limit_offset: int) -> int | None:
         """Return the number of bytes between two offsets; None if one read cannot cover them."""
@@ -168,9 +168,9 @@ class ReplicaView:
         """Return the aborted transactions with records in the `size` bytes from `offset` on."""
         return self.partition.aborted_in_read(offset, size)
 
-    def is_behind(self, offset: int) -> bool:
+    def is_before_active_segment(self, offset: int) -> bool:
         """Whether `offset` is before the active segment."""
-        return self.partition.is_behind(offset)
+        return self.partition.is_before_active_segment(offset)
 
     def divergence(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEnd | None:
         """Return the epoch end where a follower's log diverges from this replica, or None."""

@@ -1,7 +1,7 @@
 """PartitionTable: the partitions of a cluster, as in its metadata, with their logs.
 
-A topic that is deleted and created again has another topic id, so readers and logs of the old topic
-are not confused with the new one.
+A topic that is deleted and created again has another topic id. This separates readers and logs of
+the old topic from those of the new one.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ if TYPE_CHECKING:
 
 
 class ProducerIdBlocks:
-    """The blocks of producer ids in use, one per node, as in a real cluster.
+    """The blocks of producer ids in use, one for each node, as in Kafka.
 
-    After a restart the rest of a block is not used, because producer ids must not repeat.
+    A restart discards the remaining ids of a block, because producer ids must not repeat.
     """
 
     def __init__(self) -> None:
         self._blocks: dict[int, tuple[int, int]] = {}
 
-    def draw(self, node_id: int, allocate: Callable[[], tuple[int, int]]) -> int:
+    def next_id(self, node_id: int, allocate: Callable[[], tuple[int, int]]) -> int:
         """Return an id that was never returned before.
 
         `allocate` is called when the node's block is used up. It returns the first id of a new
         block and the size of the block, which it stores durably first.
         """
-        next_id, remaining = self._blocks.get(node_id, (0, 0))
+        producer_id, remaining = self._blocks.get(node_id, (0, 0))
         if remaining == 0:
-            next_id, remaining = allocate()
-        self._blocks[node_id] = (next_id + 1, remaining - 1)
-        return next_id
+            producer_id, remaining = allocate()
+        self._blocks[node_id] = (producer_id + 1, remaining - 1)
+        return producer_id
 
 
 class HostedTopic:
     """A topic with its open partitions, ordered by index.
 
-    Other partitions, up to `partition_count`, are offline: their log could not be opened.
+    The partitions from there up to `partition_count` are offline: their logs could not be opened.
     """
 
     __slots__ = ("config", "is_internal", "name", "partition_count", "partitions", "topic_id")
@@ -140,7 +140,7 @@ class PartitionTable:
         return None if topic is None else topic.partition(index)
 
     def logs(self) -> dict[TopicPartition, Log]:
-        """Return every log in the directory by topic name and index."""
+        """Return every log in the directory, by topic name and index."""
         logs = dict(self._other_logs)
         for topic in self._by_name.values():
             for partition in topic.partitions:
@@ -224,7 +224,7 @@ class PartitionTable:
         self._directory.checkpoint(self.logs())
 
     def checkpoint_steps(self) -> Steps:
-        """Do `checkpoint` in steps; yields a job to be run, or None for a pause."""
+        """Do the same as `checkpoint`, in steps; yields a job to run, or None for a pause."""
         return self._directory.checkpoint_steps(self.logs())
 
     def take_logs_to_flush(self) -> Sequence[Log]:
@@ -234,7 +234,7 @@ class PartitionTable:
         return logs
 
     def remove_deleted(self) -> Steps:
-        """Remove the files of deleted topics in steps; yields jobs to be run."""
+        """Remove the files of deleted topics in steps; yields jobs to run."""
         return self._directory.remove_deleted()
 
     def _add_topic(self, topic: TopicImage, image: MetadataImage) -> None:

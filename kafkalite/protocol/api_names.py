@@ -9,7 +9,7 @@ from kafkalite.protocol._generated.codecs.index import APIS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-WITHOUT_SPEC: Final[Mapping[int, str]] = {
+APIS_WITHOUT_SPEC: Final[Mapping[int, str]] = {
     4: "LeaderAndIsr",
     5: "StopReplica",
     6: "UpdateMetadata",
@@ -27,15 +27,15 @@ WITHOUT_SPEC: Final[Mapping[int, str]] = {
     73: "AssignReplicasToDirs",
     82: "UpdateRaftVoter",
 }
-"""APIs that are used only between brokers and controllers."""
+"""API key → name, of APIs that only brokers and controllers use."""
 
 
 def known_api_name(api_key: int) -> str | None:
     """Return Kafka's name of an API, such as "OffsetCommit"; None for an unknown key."""
-    return APIS[api_key][1] if api_key in APIS else WITHOUT_SPEC.get(api_key)
+    return APIS[api_key][1] if api_key in APIS else APIS_WITHOUT_SPEC.get(api_key)
 
 
-def not_served(api_key: int) -> str:
+def not_served_message(api_key: int) -> str:
     """Return a message about an API that is not served, with its name if it is known."""
     name = known_api_name(api_key)
     if name is None:

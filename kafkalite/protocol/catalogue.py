@@ -2,14 +2,14 @@
 
 A row has the entities that a request names and the fields that contain them, the node that answers,
 the changes that a request makes, its permissions and quota, the fields that are secret, the fields
-that the broker generates, and the fields with error codes. Permissions are those of Kafka's
+that brokers generate, and the fields with error codes. Permissions are those of Kafka's
 documentation ("Operations and Resources on Protocols"), or of KafkaApis and ControllerApis if they
 are not documented.
 
 A place is a path of attributes, such as "topics.partitions.partition_index"; all elements of lists
 on the path are visited. "key?key_type=1" applies only if the field `key_type` of the same struct
-has this value. Several places are separated by spaces. A field that a version lacks has its
-default, so one row fits all versions.
+has this value. Several places are separated by spaces. If a version does not have a
+field, the field has its default value, so one row is valid for all versions.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Fields(NamedTuple):
     """Names of the topics, brokers or groups whose settings are described or altered."""
     user: str = ""
     session: str = ""
-    """Epochs of fetch sessions: such a request depends on earlier ones."""
+    """Epochs of fetch sessions; a request in a session depends on earlier requests."""
     max_wait_ms: str = ""
     """Maximum time before the broker answers."""
     records: str = ""
@@ -86,14 +86,14 @@ class AnsweringNode(Enum):
     SHARE_COORDINATOR = "the share coordinator of the group's partitions"
 
 
-class Changes(Enum):
-    """The changes of a request; the value is a description."""
+class ChangedState(Enum):
+    """The state that a request changes; the value is a description."""
 
     NOTHING = "nothing: it reads"
     RECORDS = "records of partitions"
     OFFSETS = "committed offsets"
     MEMBERS = "members of groups and their assignments"
-    GROUPS = "whole groups"
+    GROUPS = "groups, which are deleted"
     TRANSACTIONS = "transactions"
     PRODUCERS = "producer ids and epochs"
     SHARE_STATE = "records that share groups acquired and acknowledged"
@@ -136,7 +136,7 @@ class Resource(IntEnum):
 
 
 class When(Enum):
-    """Requests of an API that need a permission."""
+    """The requests of an API that need a permission; the value is a description."""
 
     ALWAYS = "in all"
     FOLLOWER = "if a replica sends the request instead of a client"
@@ -154,7 +154,10 @@ class When(Enum):
 
 
 class Permission(NamedTuple):
-    """An operation on a resource; for topics, groups and so on, on each of them in the request."""
+    """An operation on a resource.
+
+    If the request names several resources of this type, the operation applies to each of them.
+    """
 
     operation: Operation
     resource: Resource
@@ -162,17 +165,17 @@ class Permission(NamedTuple):
 
 
 class Quota(Enum):
-    """The quota of a request, in addition to the one of request time."""
+    """The quota that a request counts against, in addition to the quota of request time."""
 
     REQUEST = "request"
     PRODUCE = "producer_byte_rate"
     FETCH = "consumer_byte_rate"
     CONTROLLER_MUTATION = "controller_mutation_rate"
-    EXEMPT = "none, not even that of request time"
+    EXEMPT = "none, and no quota of request time"
 
 
-class Invention(Enum):
-    """Values that a broker generates, and that clients send in later requests."""
+class GeneratedValue(Enum):
+    """Values that a broker generates. Clients send them in later requests."""
 
     MEMBER = "member id"
     GROUP_EPOCH = "generation or epoch of a group"
@@ -198,9 +201,9 @@ class Row(NamedTuple):
     """The properties of one API."""
 
     node: AnsweringNode
-    changes: Changes
+    changes: ChangedState
     access: tuple[tuple[Permission, ...], ...] = ()
-    """All elements are required; each is satisfied by any of its alternatives."""
+    """Every element is required. An element has alternatives, of which one is sufficient."""
     quota: Quota = Quota.REQUEST
     request: Fields = Fields()
     response: Fields = Fields()
@@ -208,22 +211,22 @@ class Row(NamedTuple):
     """Places of error codes in a response."""
     messages: str = ""
     """Places of error messages in a response."""
-    invents: Mapping[Invention, str] = {}
+    generates: Mapping[GeneratedValue, str] = {}
     """Places of values in a response that the broker generated."""
     endpoints: str = ""
-    """Places of hosts in a response, whose struct also has a `port` and the node's id."""
+    """Places of hosts in a response; the struct of a host also has a `port` and the node's id."""
     endpoints_since: int = 0
     """The first version whose responses contain `endpoints`."""
     is_polled: bool = False
-    """Whether clients send it periodically."""
+    """Whether clients send requests of this API periodically."""
     is_discovery: bool = False
-    """Whether clients send it on any connection to discover versions, nodes and topics."""
+    """Whether clients send requests on any connection to discover versions, nodes and topics."""
     is_authentication: bool = False
 
     @property
     def is_write(self) -> bool:
         """Whether a request changes anything."""
-        return self.changes is not Changes.NOTHING
+        return self.changes is not ChangedState.NOTHING
 
 
 _ALTER_CLUSTER = (Permission(Operation.ALTER, Resource.CLUSTER),)
@@ -300,7 +303,7 @@ _WRITE_TRANSACTIONAL_ID = (Permission(Operation.WRITE, Resource.TRANSACTIONAL_ID
 ROWS: Final[Mapping[int, Row]] = {
     ApiKey.PRODUCE: Row(
         AnsweringNode.PARTITION_LEADER,
-        Changes.RECORDS,
+        ChangedState.RECORDS,
         access=(_WRITE_TRANSACTIONAL_ID, _WRITE_TOPIC),
         quota=Quota.PRODUCE,
         request=Fields(
@@ -323,13 +326,13 @@ ROWS: Final[Mapping[int, Row]] = {
             "responses.partition_responses.record_errors.batch_index_error_message "
             "responses.partition_responses.error_message"
         ),
-        invents={Invention.OFFSET: "responses.partition_responses.base_offset"},
+        generates={GeneratedValue.OFFSET: "responses.partition_responses.base_offset"},
         endpoints="node_endpoints.host",
         endpoints_since=10,
     ),
     ApiKey.FETCH: Row(
         AnsweringNode.PARTITION_LEADER,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_READ_TOPIC + _CLUSTER_ACTION_CLUSTER_IF_FOLLOWER,),
         quota=Quota.FETCH,
         request=Fields(
@@ -353,14 +356,14 @@ ROWS: Final[Mapping[int, Row]] = {
             records="responses.partitions.records",
         ),
         errors="error_code responses.partitions.error_code",
-        invents={Invention.SESSION: "session_id"},
+        generates={GeneratedValue.SESSION: "session_id"},
         endpoints="node_endpoints.host",
         endpoints_since=16,
         is_polled=True,
     ),
     ApiKey.LIST_OFFSETS: Row(
         AnsweringNode.PARTITION_LEADER,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_TOPIC,),
         request=Fields(
             topic="topics.name", partition="topics.partitions.partition_index", broker="replica_id"
@@ -370,7 +373,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.METADATA: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_TOPIC, _CREATE_CLUSTER_IF_CREATES_TOPIC + _CREATE_TOPIC_IF_CREATES_TOPIC),
         request=Fields(topic="topics.name", topic_id="topics.topic_id"),
         response=Fields(
@@ -384,9 +387,9 @@ ROWS: Final[Mapping[int, Row]] = {
             ),
         ),
         errors="topics.error_code topics.partitions.error_code error_code",
-        invents={
-            Invention.TOPIC_ID: "topics.topic_id",
-            Invention.LEADER_EPOCH: "topics.partitions.leader_epoch",
+        generates={
+            GeneratedValue.TOPIC_ID: "topics.topic_id",
+            GeneratedValue.LEADER_EPOCH: "topics.partitions.leader_epoch",
         },
         endpoints="brokers.host",
         is_polled=True,
@@ -394,7 +397,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.OFFSET_COMMIT: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.OFFSETS,
+        ChangedState.OFFSETS,
         access=(_READ_GROUP, _READ_TOPIC),
         request=Fields(
             group="group_id",
@@ -413,7 +416,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.OFFSET_FETCH: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC),
         request=Fields(
             group="group_id groups.group_id",
@@ -437,7 +440,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.FIND_COORDINATOR: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_GROUP, _DESCRIBE_TRANSACTIONAL_ID, _CLUSTER_ACTION_CLUSTER_IF_SHARE_KEY),
         request=Fields(
             group="key?key_type=0 coordinator_keys?key_type=0",
@@ -451,18 +454,18 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.JOIN_GROUP: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.MEMBERS,
+        ChangedState.MEMBERS,
         access=(_READ_GROUP,),
         request=Fields(group="group_id", member="member_id", instance="group_instance_id"),
         response=Fields(
             member="leader member_id members.member_id", instance="members.group_instance_id"
         ),
         errors="error_code",
-        invents={Invention.MEMBER: "member_id", Invention.GROUP_EPOCH: "generation_id"},
+        generates={GeneratedValue.MEMBER: "member_id", GeneratedValue.GROUP_EPOCH: "generation_id"},
     ),
     ApiKey.HEARTBEAT: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_READ_GROUP,),
         request=Fields(group="group_id", member="member_id", instance="group_instance_id"),
         errors="error_code",
@@ -470,7 +473,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.LEAVE_GROUP: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.MEMBERS,
+        ChangedState.MEMBERS,
         access=(_READ_GROUP,),
         request=Fields(
             group="group_id",
@@ -482,7 +485,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.SYNC_GROUP: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.MEMBERS,
+        ChangedState.MEMBERS,
         access=(_READ_GROUP,),
         request=Fields(
             group="group_id", member="member_id assignments.member_id", instance="group_instance_id"
@@ -491,7 +494,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DESCRIBE_GROUPS: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_GROUP,),
         request=Fields(group="groups"),
         response=Fields(
@@ -504,27 +507,27 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.LIST_GROUPS: Row(
         AnsweringNode.EACH,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_CLUSTER + _DESCRIBE_GROUP_IF_LISTED,),
         response=Fields(group="groups.group_id"),
         errors="error_code",
     ),
     ApiKey.SASL_HANDSHAKE: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         quota=Quota.EXEMPT,
         errors="error_code",
         is_authentication=True,
     ),
     ApiKey.API_VERSIONS: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         errors="error_code",
         is_discovery=True,
     ),
     ApiKey.CREATE_TOPICS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.TOPICS,
+        ChangedState.TOPICS,
         access=(_CREATE_CLUSTER + _CREATE_TOPIC, _DESCRIBE_CONFIGS_TOPIC_IF_SHOWS_CONFIGS),
         quota=Quota.CONTROLLER_MUTATION,
         request=Fields(
@@ -536,11 +539,11 @@ ROWS: Final[Mapping[int, Row]] = {
         response=Fields(topic="topics.name", topic_id="topics.topic_id", setting="topics.configs"),
         errors="topics.error_code topics.topic_config_error_code",
         messages="topics.error_message",
-        invents={Invention.TOPIC_ID: "topics.topic_id"},
+        generates={GeneratedValue.TOPIC_ID: "topics.topic_id"},
     ),
     ApiKey.DELETE_TOPICS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.TOPICS,
+        ChangedState.TOPICS,
         access=(_DELETE_TOPIC, _DESCRIBE_TOPIC_IF_BY_TOPIC_ID),
         quota=Quota.CONTROLLER_MUTATION,
         request=Fields(topic="topics.name topic_names", topic_id="topics.topic_id"),
@@ -550,7 +553,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DELETE_RECORDS: Row(
         AnsweringNode.PARTITION_LEADER,
-        Changes.RECORDS,
+        ChangedState.RECORDS,
         access=(_DELETE_TOPIC,),
         request=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
         response=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
@@ -558,7 +561,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.INIT_PRODUCER_ID: Row(
         AnsweringNode.TRANSACTION_COORDINATOR,
-        Changes.PRODUCERS,
+        ChangedState.PRODUCERS,
         access=(
             _WRITE_TRANSACTIONAL_ID,
             _IDEMPOTENT_WRITE_CLUSTER_IF_IDEMPOTENT_ONLY + _WRITE_TOPIC_IF_IDEMPOTENT_ONLY,
@@ -567,11 +570,14 @@ ROWS: Final[Mapping[int, Row]] = {
         request=Fields(transactional_id="transactional_id", producer_id="producer_id"),
         response=Fields(producer_id="producer_id ongoing_txn_producer_id"),
         errors="error_code",
-        invents={Invention.PRODUCER_ID: "producer_id", Invention.PRODUCER_EPOCH: "producer_epoch"},
+        generates={
+            GeneratedValue.PRODUCER_ID: "producer_id",
+            GeneratedValue.PRODUCER_EPOCH: "producer_epoch",
+        },
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
         AnsweringNode.PARTITION_LEADER,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_TOPIC + _CLUSTER_ACTION_CLUSTER_IF_FOLLOWER,),
         request=Fields(
             topic="topics.topic", partition="topics.partitions.partition", broker="replica_id"
@@ -581,7 +587,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.ADD_PARTITIONS_TO_TXN: Row(
         AnsweringNode.TRANSACTION_COORDINATOR,
-        Changes.TRANSACTIONS,
+        ChangedState.TRANSACTIONS,
         access=(
             _WRITE_TRANSACTIONAL_ID + _CLUSTER_ACTION_CLUSTER_IF_BROKER,
             _WRITE_TOPIC + _CLUSTER_ACTION_CLUSTER_IF_BROKER,
@@ -608,7 +614,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.ADD_OFFSETS_TO_TXN: Row(
         AnsweringNode.TRANSACTION_COORDINATOR,
-        Changes.TRANSACTIONS,
+        ChangedState.TRANSACTIONS,
         access=(_WRITE_TRANSACTIONAL_ID, _READ_GROUP),
         request=Fields(
             group="group_id", transactional_id="transactional_id", producer_id="producer_id"
@@ -617,16 +623,19 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.END_TXN: Row(
         AnsweringNode.TRANSACTION_COORDINATOR,
-        Changes.TRANSACTIONS,
+        ChangedState.TRANSACTIONS,
         access=(_WRITE_TRANSACTIONAL_ID,),
         request=Fields(transactional_id="transactional_id", producer_id="producer_id"),
         response=Fields(producer_id="producer_id"),
         errors="error_code",
-        invents={Invention.PRODUCER_ID: "producer_id", Invention.PRODUCER_EPOCH: "producer_epoch"},
+        generates={
+            GeneratedValue.PRODUCER_ID: "producer_id",
+            GeneratedValue.PRODUCER_EPOCH: "producer_epoch",
+        },
     ),
     ApiKey.WRITE_TXN_MARKERS: Row(
         AnsweringNode.PARTITION_LEADER,
-        Changes.TRANSACTIONS,
+        ChangedState.TRANSACTIONS,
         access=(_CLUSTER_ACTION_CLUSTER + _ALTER_CLUSTER,),
         quota=Quota.EXEMPT,
         request=Fields(
@@ -643,7 +652,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.TXN_OFFSET_COMMIT: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.OFFSETS,
+        ChangedState.OFFSETS,
         access=(_WRITE_TRANSACTIONAL_ID, _READ_GROUP, _READ_TOPIC),
         request=Fields(
             group="group_id",
@@ -659,28 +668,28 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DESCRIBE_ACLS: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_CLUSTER,),
         errors="error_code",
         messages="error_message",
     ),
     ApiKey.CREATE_ACLS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.SECURITY,
+        ChangedState.SECURITY,
         access=(_ALTER_CLUSTER,),
         errors="results.error_code",
         messages="results.error_message",
     ),
     ApiKey.DELETE_ACLS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.SECURITY,
+        ChangedState.SECURITY,
         access=(_ALTER_CLUSTER,),
         errors="filter_results.error_code filter_results.matching_acls.error_code",
         messages=("filter_results.error_message filter_results.matching_acls.error_message"),
     ),
     ApiKey.DESCRIBE_CONFIGS: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(
             _DESCRIBE_CONFIGS_TOPIC,
             _DESCRIBE_CONFIGS_GROUP,
@@ -697,7 +706,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.ALTER_CONFIGS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.CONFIGS,
+        ChangedState.CONFIGS,
         access=(
             _ALTER_CONFIGS_TOPIC,
             _ALTER_CONFIGS_GROUP,
@@ -714,7 +723,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Row(
         AnsweringNode.EACH,
-        Changes.REPLICAS,
+        ChangedState.REPLICAS,
         access=(_ALTER_CLUSTER,),
         request=Fields(topic="dirs.topics.name", partition="dirs.topics.partitions"),
         response=Fields(topic="results.topic_name", partition="results.partitions.partition_index"),
@@ -722,7 +731,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DESCRIBE_LOG_DIRS: Row(
         AnsweringNode.EACH,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_CLUSTER,),
         request=Fields(topic="topics.topic", partition="topics.partitions"),
         response=Fields(
@@ -732,7 +741,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.SASL_AUTHENTICATE: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         quota=Quota.EXEMPT,
         request=Fields(credentials="auth_bytes"),
         response=Fields(credentials="auth_bytes"),
@@ -742,7 +751,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.CREATE_PARTITIONS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.TOPICS,
+        ChangedState.TOPICS,
         access=(_ALTER_TOPIC,),
         quota=Quota.CONTROLLER_MUTATION,
         request=Fields(topic="topics.name", broker="topics.assignments.broker_ids"),
@@ -752,7 +761,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.CREATE_DELEGATION_TOKEN: Row(
         AnsweringNode.CONTROLLER,
-        Changes.SECURITY,
+        ChangedState.SECURITY,
         access=(_CREATE_TOKENS_USER_IF_FOR_OTHER_USER,),
         request=Fields(user="owner_principal_name"),
         response=Fields(credentials="hmac"),
@@ -760,19 +769,19 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.RENEW_DELEGATION_TOKEN: Row(
         AnsweringNode.CONTROLLER,
-        Changes.SECURITY,
+        ChangedState.SECURITY,
         request=Fields(credentials="hmac"),
         errors="error_code",
     ),
     ApiKey.EXPIRE_DELEGATION_TOKEN: Row(
         AnsweringNode.CONTROLLER,
-        Changes.SECURITY,
+        ChangedState.SECURITY,
         request=Fields(credentials="hmac"),
         errors="error_code",
     ),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_DELEGATION_TOKEN_IF_LISTED + _DESCRIBE_TOKENS_USER_IF_LISTED,),
         request=Fields(user="owners.principal_name"),
         response=Fields(credentials="tokens.hmac"),
@@ -780,7 +789,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DELETE_GROUPS: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.GROUPS,
+        ChangedState.GROUPS,
         access=(_DELETE_GROUP,),
         request=Fields(group="groups_names"),
         response=Fields(group="results.group_id"),
@@ -788,7 +797,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.ELECT_LEADERS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.LEADERS,
+        ChangedState.LEADERS,
         access=(_ALTER_CLUSTER,),
         request=Fields(topic="topic_partitions.topic", partition="topic_partitions.partitions"),
         response=Fields(
@@ -800,7 +809,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.CONFIGS,
+        ChangedState.CONFIGS,
         access=(
             _ALTER_CONFIGS_TOPIC,
             _ALTER_CONFIGS_GROUP,
@@ -817,7 +826,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.REPLICAS,
+        ChangedState.REPLICAS,
         access=(_ALTER_CLUSTER,),
         request=Fields(
             topic="topics.name",
@@ -830,7 +839,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_CLUSTER,),
         request=Fields(topic="topics.name", partition="topics.partition_indexes"),
         response=Fields(
@@ -846,7 +855,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.OFFSET_DELETE: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.OFFSETS,
+        ChangedState.OFFSETS,
         access=(_DELETE_GROUP, _READ_TOPIC),
         request=Fields(
             group="group_id", topic="topics.name", partition="topics.partitions.partition_index"
@@ -856,21 +865,21 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_CONFIGS_CLUSTER,),
         errors="error_code",
         messages="error_message",
     ),
     ApiKey.ALTER_CLIENT_QUOTAS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.SECURITY,
+        ChangedState.SECURITY,
         access=(_ALTER_CONFIGS_CLUSTER,),
         errors="entries.error_code",
         messages="entries.error_message",
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_CLUSTER,),
         request=Fields(user="users.name"),
         errors="error_code results.error_code",
@@ -878,7 +887,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Row(
         AnsweringNode.CONTROLLER,
-        Changes.SECURITY,
+        ChangedState.SECURITY,
         access=(_ALTER_CLUSTER,),
         request=Fields(
             user="deletions.name upsertions.name",
@@ -889,7 +898,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DESCRIBE_QUORUM: Row(
         AnsweringNode.CONTROLLER,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_CLUSTER,),
         request=Fields(topic="topics.topic_name", partition="topics.partitions.partition_index"),
         response=Fields(
@@ -906,14 +915,14 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.UPDATE_FEATURES: Row(
         AnsweringNode.CONTROLLER,
-        Changes.FEATURES,
+        ChangedState.FEATURES,
         access=(_ALTER_CLUSTER,),
         errors="error_code results.error_code",
         messages="error_message results.error_message",
     ),
     ApiKey.DESCRIBE_CLUSTER: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_CLUSTER_IF_AUTHORIZED_OPERATIONS,),
         response=Fields(broker="controller_id brokers.broker_id"),
         errors="error_code",
@@ -923,7 +932,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DESCRIBE_PRODUCERS: Row(
         AnsweringNode.PARTITION_LEADER,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_READ_TOPIC,),
         request=Fields(topic="topics.name", partition="topics.partition_indexes"),
         response=Fields(
@@ -936,7 +945,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.UNREGISTER_BROKER: Row(
         AnsweringNode.CONTROLLER,
-        Changes.BROKERS,
+        ChangedState.BROKERS,
         access=(_ALTER_CLUSTER,),
         request=Fields(broker="broker_id"),
         errors="error_code",
@@ -944,7 +953,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DESCRIBE_TRANSACTIONS: Row(
         AnsweringNode.TRANSACTION_COORDINATOR,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_TRANSACTIONAL_ID,),
         request=Fields(transactional_id="transactional_ids"),
         response=Fields(
@@ -957,7 +966,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.LIST_TRANSACTIONS: Row(
         AnsweringNode.EACH,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_TRANSACTIONAL_ID_IF_LISTED,),
         request=Fields(producer_id="producer_id_filters"),
         response=Fields(
@@ -968,7 +977,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.MEMBERS,
+        ChangedState.MEMBERS,
         access=(_READ_GROUP, _DESCRIBE_TOPIC),
         request=Fields(
             group="group_id",
@@ -985,12 +994,12 @@ ROWS: Final[Mapping[int, Row]] = {
         ),
         errors="error_code",
         messages="error_message",
-        invents={Invention.MEMBER: "member_id", Invention.GROUP_EPOCH: "member_epoch"},
+        generates={GeneratedValue.MEMBER: "member_id", GeneratedValue.GROUP_EPOCH: "member_epoch"},
         is_polled=True,
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC_IF_LISTED),
         request=Fields(group="group_ids"),
         response=Fields(
@@ -1016,29 +1025,29 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         errors="error_code",
-        invents={
-            Invention.CLIENT_INSTANCE: "client_instance_id",
-            Invention.SUBSCRIPTION: "subscription_id",
+        generates={
+            GeneratedValue.CLIENT_INSTANCE: "client_instance_id",
+            GeneratedValue.SUBSCRIPTION: "subscription_id",
         },
         is_polled=True,
     ),
     ApiKey.PUSH_TELEMETRY: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         errors="error_code",
         is_polled=True,
     ),
     ApiKey.LIST_CONFIG_RESOURCES: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_CONFIGS_CLUSTER,),
         errors="error_code",
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Row(
         AnsweringNode.ANY,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_TOPIC,),
         request=Fields(topic="topics.name cursor.topic_name", partition="cursor.partition_index"),
         response=Fields(
@@ -1054,14 +1063,14 @@ ROWS: Final[Mapping[int, Row]] = {
             ),
         ),
         errors="topics.error_code topics.partitions.error_code",
-        invents={
-            Invention.TOPIC_ID: "topics.topic_id",
-            Invention.LEADER_EPOCH: "topics.partitions.leader_epoch",
+        generates={
+            GeneratedValue.TOPIC_ID: "topics.topic_id",
+            GeneratedValue.LEADER_EPOCH: "topics.partitions.leader_epoch",
         },
     ),
     ApiKey.SHARE_GROUP_HEARTBEAT: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.MEMBERS,
+        ChangedState.MEMBERS,
         access=(_READ_GROUP, _DESCRIBE_TOPIC),
         request=Fields(group="group_id", member="member_id", topic="subscribed_topic_names"),
         response=Fields(
@@ -1071,12 +1080,12 @@ ROWS: Final[Mapping[int, Row]] = {
         ),
         errors="error_code",
         messages="error_message",
-        invents={Invention.MEMBER: "member_id", Invention.GROUP_EPOCH: "member_epoch"},
+        generates={GeneratedValue.MEMBER: "member_id", GeneratedValue.GROUP_EPOCH: "member_epoch"},
         is_polled=True,
     ),
     ApiKey.SHARE_GROUP_DESCRIBE: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC_IF_LISTED),
         request=Fields(group="group_ids"),
         response=Fields(
@@ -1094,7 +1103,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.SHARE_FETCH: Row(
         AnsweringNode.PARTITION_LEADER,
-        Changes.SHARE_STATE,
+        ChangedState.SHARE_STATE,
         access=(_READ_GROUP, _READ_TOPIC),
         quota=Quota.FETCH,
         request=Fields(
@@ -1123,7 +1132,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.SHARE_ACKNOWLEDGE: Row(
         AnsweringNode.PARTITION_LEADER,
-        Changes.SHARE_STATE,
+        ChangedState.SHARE_STATE,
         access=(_READ_GROUP, _READ_TOPIC),
         request=Fields(
             group="group_id",
@@ -1143,7 +1152,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.ADD_RAFT_VOTER: Row(
         AnsweringNode.CONTROLLER,
-        Changes.BROKERS,
+        ChangedState.BROKERS,
         access=(_ALTER_CLUSTER,),
         request=Fields(broker="voter_id"),
         errors="error_code",
@@ -1151,7 +1160,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.REMOVE_RAFT_VOTER: Row(
         AnsweringNode.CONTROLLER,
-        Changes.BROKERS,
+        ChangedState.BROKERS,
         access=(_ALTER_CLUSTER,),
         request=Fields(broker="voter_id"),
         errors="error_code",
@@ -1159,7 +1168,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: Row(
         AnsweringNode.SHARE_COORDINATOR,
-        Changes.SHARE_STATE,
+        ChangedState.SHARE_STATE,
         access=(_CLUSTER_ACTION_CLUSTER,),
         request=Fields(
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
@@ -1170,7 +1179,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.READ_SHARE_GROUP_STATE: Row(
         AnsweringNode.SHARE_COORDINATOR,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_CLUSTER_ACTION_CLUSTER,),
         request=Fields(
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
@@ -1181,7 +1190,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.WRITE_SHARE_GROUP_STATE: Row(
         AnsweringNode.SHARE_COORDINATOR,
-        Changes.SHARE_STATE,
+        ChangedState.SHARE_STATE,
         access=(_CLUSTER_ACTION_CLUSTER,),
         request=Fields(
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
@@ -1192,7 +1201,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DELETE_SHARE_GROUP_STATE: Row(
         AnsweringNode.SHARE_COORDINATOR,
-        Changes.SHARE_STATE,
+        ChangedState.SHARE_STATE,
         access=(_CLUSTER_ACTION_CLUSTER,),
         request=Fields(
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
@@ -1203,7 +1212,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: Row(
         AnsweringNode.SHARE_COORDINATOR,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_CLUSTER_ACTION_CLUSTER,),
         request=Fields(
             group="group_id", topic_id="topics.topic_id", partition="topics.partitions.partition"
@@ -1214,7 +1223,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.MEMBERS,
+        ChangedState.MEMBERS,
         access=(
             _READ_GROUP,
             _DESCRIBE_TOPIC,
@@ -1244,12 +1253,12 @@ ROWS: Final[Mapping[int, Row]] = {
         ),
         errors="error_code",
         messages="error_message",
-        invents={Invention.MEMBER: "member_id", Invention.GROUP_EPOCH: "member_epoch"},
+        generates={GeneratedValue.MEMBER: "member_id", GeneratedValue.GROUP_EPOCH: "member_epoch"},
         is_polled=True,
     ),
     ApiKey.STREAMS_GROUP_DESCRIBE: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC_IF_LISTED),
         request=Fields(group="group_ids"),
         response=Fields(
@@ -1268,7 +1277,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.NOTHING,
+        ChangedState.NOTHING,
         access=(_DESCRIBE_GROUP, _DESCRIBE_TOPIC),
         request=Fields(
             group="groups.group_id",
@@ -1286,7 +1295,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.SHARE_STATE,
+        ChangedState.SHARE_STATE,
         access=(_READ_GROUP, _READ_TOPIC),
         request=Fields(
             group="group_id",
@@ -1303,7 +1312,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.SHARE_STATE,
+        ChangedState.SHARE_STATE,
         access=(_DELETE_GROUP, _READ_TOPIC),
         request=Fields(group="group_id", topic="topics.topic_name"),
         response=Fields(topic="responses.topic_name", topic_id="responses.topic_id"),
@@ -1319,12 +1328,12 @@ def row(key: int) -> Row:
     return ROWS[key]
 
 
-def keys_where(holds: Callable[[Row], object]) -> frozenset[int]:
+def keys_where(condition: Callable[[Row], object]) -> frozenset[int]:
     """Return the keys of the APIs whose rows satisfy a condition."""
-    return frozenset(int(key) for key, each in ROWS.items() if holds(each))
+    return frozenset(int(key) for key, each in ROWS.items() if condition(each))
 
 
-def named(key: int, entity: Entity, request: Message) -> Iterator[Any]:
+def entities_in_request(key: int, entity: Entity, request: Message) -> Iterator[Any]:
     """Yield the entities in a decoded request, in order and with repetitions.
 
     Partitions are `TopicPartition`, topic ids are bytes, brokers and producer ids are numbers.
@@ -1333,8 +1342,8 @@ def named(key: int, entity: Entity, request: Message) -> Iterator[Any]:
         yield from read(request)
 
 
-def named_in_response(key: int, entity: Entity, response: Message) -> Iterator[Any]:
-    """Yield the entities in a decoded response, as `named` does for a request."""
+def entities_in_response(key: int, entity: Entity, response: Message) -> Iterator[Any]:
+    """Yield the entities in a decoded response, as `entities_in_request` does for a request."""
     for read in _readers(ROWS[key].response, entity):
         yield from read(response)
 
@@ -1346,9 +1355,9 @@ def error_codes(key: int, response: Message) -> Iterator[int]:
 
 
 def endpoints(entry: Row) -> tuple[tuple[str, str], ...]:
-    """Return the places of structs with host and port, and their field with the node's id.
+    """Return (place of a struct with host and port, its field with the node's id).
 
-    The place of the message itself is "".
+    The place is "" if the message itself has these fields.
     """
     owners = (each.rpartition(".")[0] for each in entry.endpoints.split())
     ids = {
@@ -1360,7 +1369,7 @@ def endpoints(entry: Row) -> tuple[tuple[str, str], ...]:
 def structs_at(message: Any, place: str) -> Iterator[Any]:  # noqa: ANN401 - any message or struct
     """Yield the structs that contain the last field of a place."""
     owner, _, _ = place.rpartition(".")
-    return _below(message, tuple(owner.split(".")) if owner else ())
+    return _structs_below(message, tuple(owner.split(".")) if owner else ())
 
 
 def values_at(message: Any, place: str) -> Iterator[Any]:  # noqa: ANN401 - any message or struct
@@ -1378,7 +1387,7 @@ def values_at(message: Any, place: str) -> Iterator[Any]:  # noqa: ANN401 - any 
             yield value
 
 
-def _below(message: Any, steps: tuple[str, ...]) -> Iterator[Any]:  # noqa: ANN401
+def _structs_below(message: Any, steps: tuple[str, ...]) -> Iterator[Any]:  # noqa: ANN401
     if not steps:
         yield message
         return
@@ -1386,7 +1395,7 @@ def _below(message: Any, steps: tuple[str, ...]) -> Iterator[Any]:  # noqa: ANN4
     if inner is None:
         return
     for each in inner if isinstance(inner, list | tuple) else (inner,):
-        yield from _below(each, steps[1:])
+        yield from _structs_below(each, steps[1:])
 
 
 @cache
@@ -1400,13 +1409,13 @@ def _readers(fields: Fields, entity: Entity) -> tuple[Reader, ...]:
 
 def _reader(place: str) -> Reader:
     def read(message: Any) -> Iterator[Any]:  # noqa: ANN401
-        return (value for value in values_at(message, place) if _is_named(value))
+        return (value for value in values_at(message, place) if _names_entity(value))
 
     return read
 
 
 def _partition_reader(fields: Fields, place: str) -> Reader:
-    """Return a reader of partitions; the nearest enclosing struct with a topic names it."""
+    """Return a reader of partitions, with the topic of the nearest enclosing struct."""
     topics = [each.rpartition(".") for each in (*fields.topic.split(), *fields.topic_id.split())]
     owner = max((each for each, _, _ in topics if place.startswith(f"{each}.")), key=len)
     names = [name for each, _, name in topics if each == owner]
@@ -1414,8 +1423,10 @@ def _partition_reader(fields: Fields, place: str) -> Reader:
     steps = tuple(owner.split("."))
 
     def read(message: Any) -> Iterator[TopicPartition]:  # noqa: ANN401
-        for struct in _below(message, steps):
-            topic = next((each for name in names if _is_named(each := getattr(struct, name))), "")
+        for struct in _structs_below(message, steps):
+            topic = next(
+                (each for name in names if _names_entity(each := getattr(struct, name))), ""
+            )
             for partition in values_at(struct, inner):
                 yield TopicPartition(topic, partition)
 
@@ -1425,8 +1436,8 @@ def _partition_reader(fields: Fields, place: str) -> Reader:
 _NO_ID: Final = bytes(16)
 
 
-def _is_named(value: object) -> bool:
-    """Whether a value names an entity: empty names, zero ids and negative numbers do not."""
+def _names_entity(value: object) -> bool:
+    """Whether a value names an entity; empty names, zero ids and negative numbers do not."""
     if isinstance(value, int):
         return value >= 0
     return value not in (None, "", _NO_ID)

@@ -6,7 +6,7 @@ message; the caller must check that nothing follows. Builders append to a list. 
 KeyError for an unknown API or version.
 """
 
-# ruff: noqa: ANN401 - the class depends on a number that is read
+# ruff: noqa: ANN401 - the message class depends on numbers in the bytes
 from __future__ import annotations
 
 import struct
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Builder = Callable[[Any, Out], None]
 
 RecordLog = Literal["group", "transaction", "share"]
-"""Logs whose records begin with a type number; each has its own numbers."""
+"""Logs whose records begin with a type number; each log has its own type numbers."""
 
 PARSE_ERRORS: Final = (ProtocolViolation, UnicodeDecodeError, IndexError, struct.error)
 """Exceptions of a parser for invalid bytes."""
@@ -38,7 +38,7 @@ _CODECS: Final = "kafkalite.protocol._generated.codecs"
 _INT16: Final = struct.Struct(">h")
 API_VERSIONS_KEY: Final = 18
 _METADATA_FRAME_VERSION: Final = 1
-_REMEMBERED_PARSERS: Final = 256  # limited, because the keys come from clients
+_MAX_CACHED_PARSERS: Final = 256  # limited, because clients choose the cache keys
 
 
 # -- requests and responses ---------------------------------------------------------------
@@ -62,8 +62,8 @@ def api_versions(api_key: int, *, unstable: bool = False) -> Versions:
 
 def is_flexible(api_key: int, version: int) -> bool:
     """Whether a version has compact lengths and tagged fields."""
-    first = APIS[api_key][5]
-    return 0 <= first <= version
+    first_flexible = APIS[api_key][5]
+    return 0 <= first_flexible <= version
 
 
 def request_header_version(api_key: int, version: int) -> int:
@@ -147,14 +147,14 @@ def _api_class(api_key: int, suffix: str) -> type[Any]:
 
 @cache
 def parser(name: str, version: int) -> Parser:
-    """Return the parser of a header or record by its `CODEC`, such as "request_header"."""
+    """Return the parser of a header or record; `name` is its `CODEC`, such as "request_header"."""
     parse: Parser = _record_function(name, f"parse_v{version}")
     return parse
 
 
 @cache
 def builder(name: str, version: int) -> Builder:
-    """Return the builder of a header or record by its `CODEC`."""
+    """Return the builder of a header or record; `name` is its `CODEC`."""
     build: Builder = _record_function(name, f"build_v{version}")
     return build
 
@@ -169,39 +169,39 @@ def _record_function(name: str, function: str) -> Any:
 
 def encode_key(key: Any) -> bytes:
     """Encode a coordinator record's key: its type number, then the body in its only version."""
-    head, build = _key_writer(key.__class__)
-    out: Out = [head]
+    prefix, build = _key_encoder(key.__class__)
+    out: Out = [prefix]
     build(key, out)
     return b"".join(out)
 
 
 @cache
-def _key_writer(kind: type[Any]) -> tuple[bytes, Builder]:
+def _key_encoder(kind: type[Any]) -> tuple[bytes, Builder]:
     return _INT16.pack(kind.RECORD_TYPE), builder(kind.CODEC, kind.versions.highest)
 
 
 def encode_value(value: Any, version: int) -> bytes:
-    """Encode a coordinator record's value, or a message in the same form: version, then body."""
-    head, build = _value_writer(value.CODEC, version)
-    out: Out = [head]
+    """Encode a coordinator record's value, or another message that begins with its version."""
+    prefix, build = _value_encoder(value.CODEC, version)
+    out: Out = [prefix]
     build(value, out)
     return b"".join(out)
 
 
 @cache
-def _value_writer(name: str, version: int) -> tuple[bytes, Builder]:
+def _value_encoder(name: str, version: int) -> tuple[bytes, Builder]:
     return _INT16.pack(version), builder(name, version)
 
 
 def decode_key(data: bytes, log: RecordLog = "group") -> Any | None:
     """Decode a coordinator record's key; None if its type is unknown."""
     parse = _key_parser(log, data[:2])
-    return None if parse is None else _whole(parse, data, _INT16.size)
+    return None if parse is None else _parse_message(parse, data, _INT16.size)
 
 
-@lru_cache(_REMEMBERED_PARSERS)
-def _key_parser(log: RecordLog, head: bytes) -> Parser | None:
-    (record_type,) = _INT16.unpack(head)
+@lru_cache(_MAX_CACHED_PARSERS)
+def _key_parser(log: RecordLog, prefix: bytes) -> Parser | None:
+    (record_type,) = _INT16.unpack(prefix)
     known = RECORD_TYPES[log].get(record_type)
     return None if known is None else parser(known[1], known[3])
 
@@ -212,17 +212,17 @@ def decode_value(key_type: int, data: bytes, log: RecordLog = "group") -> Any:
 
 
 def decode_message(name: str, data: bytes) -> Any:
-    """Decode a message that begins with its own version, by its class's `CODEC`.
+    """Decode a message that begins with its version; `name` is the `CODEC` of its class.
 
     Examples are record values, and a classic consumer's subscription and assignment. Raises
     `ProtocolViolation` if the version is unknown.
     """
-    return _whole(_message_parser(name, data[:2]), data, _INT16.size)
+    return _parse_message(_message_parser(name, data[:2]), data, _INT16.size)
 
 
-@lru_cache(_REMEMBERED_PARSERS)
-def _message_parser(name: str, head: bytes) -> Parser:
-    (version,) = _INT16.unpack(head)
+@lru_cache(_MAX_CACHED_PARSERS)
+def _message_parser(name: str, prefix: bytes) -> Parser:
+    (version,) = _INT16.unpack(prefix)
     try:
         return parser(name, version)
     except KeyError:
@@ -249,7 +249,7 @@ def decode_metadata_record(data: bytes) -> Any:
         parse = parser(name, version)
     except KeyError:
         raise ProtocolViolation(f"{name} of version {version}") from None
-    return _whole(parse, data, pos)
+    return _parse_message(parse, data, pos)
 
 
 def _varint(data: bytes, pos: int) -> tuple[int, int]:
@@ -257,7 +257,7 @@ def _varint(data: bytes, pos: int) -> tuple[int, int]:
     return (first, pos + 1) if first < 0x80 else rest_of_varint(data, pos + 1, first)  # noqa: PLR2004
 
 
-def _whole(parse: Parser, data: bytes, pos: int) -> Message:
+def _parse_message(parse: Parser, data: bytes, pos: int) -> Message:
     message: Message
     message, _ = parse(data, pos, len(data))
     return message

@@ -1,6 +1,6 @@
 """Helpers of generated codecs, for long, rare and invalid values.
 
-Generated code handles short strings, short arrays and structs without tags itself.
+Generated code handles short strings, short arrays and structs without tags without these helpers.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.message import Message
 
-LONGEST_STRING: Final = 0x7FFF
+MAX_STRING_BYTES: Final = 0x7FFF
 """Maximum UTF-8 bytes of a string in Kafka's protocol."""
 
 _LAST_SHIFT: Final = 28
-_LAST_BITS: Final = 15
+_MAX_LAST_BYTE: Final = 15
 
 
 def encode_varint(value: int) -> bytes:
@@ -34,7 +34,7 @@ def encode_varint(value: int) -> bytes:
 
 
 SHORT: Final = 1024
-"""Lengths below this are in the table VARINTS."""
+"""Number of entries of VARINTS: numbers below this are encoded by a table lookup."""
 
 VARINTS: Final = tuple(encode_varint(value) for value in range(SHORT))
 """Encoded varints by value."""
@@ -48,31 +48,33 @@ def rest_of_varint(buf: bytes | bytearray, pos: int, first: int) -> tuple[int, i
         pos += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:  # noqa: PLR2004 - the continuation bit
-            if shift == _LAST_SHIFT and byte > _LAST_BITS:
+            if shift == _LAST_SHIFT and byte > _MAX_LAST_BYTE:
                 break
             return value, pos
     raise ProtocolViolation("a varint of more than 32 bits")
 
 
 def rest_of_string_length(buf: bytes | bytearray, pos: int, first: int) -> tuple[int, int]:
-    """Do the same as `rest_of_varint`; refuse the length of a string too long for Kafka."""
+    """Do the same as `rest_of_varint`, and refuse a string that is too long for Kafka."""
     length, pos = rest_of_varint(buf, pos, first)
-    if length > LONGEST_STRING + 1:
+    if length > MAX_STRING_BYTES + 1:
         raise ProtocolViolation(f"a string of {length - 1} bytes")
     return length, pos
 
 
-def string_length(length: int) -> bytes:
+def encode_string_length(length: int) -> bytes:
     """Encode a compact string's length plus one; refuses strings that are too long for Kafka."""
-    if length > LONGEST_STRING + 1:
+    if length > MAX_STRING_BYTES + 1:
         raise ProtocolViolation(f"a string of {length - 1} bytes")
     return encode_varint(length)
 
 
-def join_tags(sections: Sequence[tuple[int, bytes]], unknown: dict[int, bytes] | None) -> bytes:
+def encode_tag_section(
+    sections: Sequence[tuple[int, bytes]], unknown: dict[int, bytes] | None
+) -> bytes:
     """Encode a tag section: known and unknown tags in the order of their numbers."""
     if len(sections) == 1 and not unknown:
-        # The case of nearly every struct with tags.
+        # Nearly every struct with tags has one tag.
         ((tag, section),) = sections
         size = len(section)
         return b"".join(
@@ -83,7 +85,7 @@ def join_tags(sections: Sequence[tuple[int, bytes]], unknown: dict[int, bytes] |
                 section,
             )
         )
-    # A known tag is never among the unknown ones, so no two have the same number.
+    # Unknown tags have no number of a known tag, so all numbers are distinct.
     tags = sorted({**unknown, **dict(sections)}.items() if unknown else sections)
     count = len(tags)
     out = [VARINTS[count] if count < SHORT else encode_varint(count)]
@@ -97,15 +99,18 @@ def join_tags(sections: Sequence[tuple[int, bytes]], unknown: dict[int, bytes] |
     return b"".join(out)
 
 
-def unknown_tags(message: Message) -> bytes:
+def encode_unknown_tags(message: Message) -> bytes:
     """Encode the tag section of a struct that has only unknown tags."""
-    return join_tags((), message.unknown_tags)
+    return encode_tag_section((), message.unknown_tags)
 
 
 def read_unknown_tags(
     buf: bytes | bytearray, pos: int, end: int, count: int, message: Message
 ) -> int:
-    """Store the tags of a struct without known tags; `count` is the first byte of their number."""
+    """Read the tags of a struct without known tags, and return the position after them.
+
+    `count` is the first byte of the number of tags.
+    """
     if count > 0x7F:  # noqa: PLR2004 - the continuation bit
         count, pos = rest_of_varint(buf, pos, count)
     tags: dict[int, bytes] = {}
@@ -136,30 +141,31 @@ def refuse_length() -> NoReturn:
     raise ProtocolViolation("a length that runs past the end of the frame")
 
 
-def refuse_end() -> NoReturn:
-    """Refuse a frame that ends before its last field does."""
+def refuse_truncation() -> NoReturn:
+    """Refuse a frame that ends inside a field."""
     raise ProtocolViolation("the frame ends inside a field")
 
 
-def refuse_tag(tag: int) -> NoReturn:
+def refuse_tag_size(tag: int) -> NoReturn:
     """Refuse a tagged field whose length differs from its declared size."""
     raise ProtocolViolation(f"tag {tag} is not of its declared size")
 
 
-_FEW: Final = 17
+_UNPACKER_COUNT: Final = 17
 _UNPACKERS: Final = {
-    code: tuple(Struct(f">{count}{code}").unpack_from for count in range(_FEW)) for code in "hiq"
+    code: tuple(Struct(f">{count}{code}").unpack_from for count in range(_UNPACKER_COUNT))
+    for code in "hiq"
 }
 
 
-def numbers(code: str, buf: bytes | bytearray, pos: int, count: int) -> list[int]:
+def read_numbers(code: str, buf: bytes | bytearray, pos: int, count: int) -> list[int]:
     """Read `count` numbers of one struct code."""
-    if count < _FEW and code in _UNPACKERS:
+    if count < _UNPACKER_COUNT and code in _UNPACKERS:
         return list(_UNPACKERS[code][count](buf, pos))
     return list(Struct(f">{count}{code}").unpack_from(buf, pos))
 
 
-def uuids(buf: bytes | bytearray, pos: int, count: int) -> list[bytes]:
+def read_uuids(buf: bytes | bytearray, pos: int, count: int) -> list[bytes]:
     """Read `count` uuids."""
     return [bytes(buf[at : at + 16]) for at in range(pos, pos + 16 * count, 16)]
 
@@ -171,5 +177,5 @@ def pack_numbers(code: str, values: list[int]) -> bytes:
 
 @lru_cache(maxsize=1024)
 def row_packer(template: str, *counts: int) -> Callable[..., bytes]:
-    """Return the packer of a row with this many numbers in each of its arrays."""
+    """Return the packer of a row; `counts` are the numbers of elements of its arrays."""
     return Struct(">" + template % counts).pack

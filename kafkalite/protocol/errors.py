@@ -1,6 +1,6 @@
 """Errors of requests: KafkaError and ProtocolViolation.
 
-`KafkaError` is answered in the fields of the request's API. `ProtocolViolation` closes the
+A `KafkaError` is returned to the client in a response. `ProtocolViolation` closes the
 connection. Any other exception is a bug: it is logged with its traceback and answered
 UNKNOWN_SERVER_ERROR.
 """
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class KafkaError(Exception):
     """A refusal with a Kafka error code, and a message if the API has a field for it.
 
-    `facts` are the reason in a form for programs: names, such as rule or member, and values that
-    JSON can represent. `explanation` is the full reason as text; by default it is the message.
+    `facts` are the reason as data: names, such as "rule" or "member", and values that JSON can
+    represent. `explanation` is the full reason as text; by default it is the message.
     Neither is sent to the client. Both are stored for `kafkalite explain`.
     """
 
@@ -37,9 +37,10 @@ class KafkaError(Exception):
         self.explanation = message if explanation is None else explanation
 
     def without_traceback(self) -> Self:
-        """Return the error without its traceback, to be stored.
+        """Return this error without its traceback, so that it can be stored.
 
-        A traceback refers to the frame that stores it. The cycle would keep its objects alive.
+        The traceback refers to the frame that stores the error. This cycle would keep objects
+        alive.
         """
         return self.with_traceback(None)
 

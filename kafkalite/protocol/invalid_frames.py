@@ -1,7 +1,7 @@
-"""Descriptions of invalid frames: the wrong byte, its field and the reason.
+"""Descriptions of invalid frames for the log: the invalid byte, its field and the reason.
 
-To stay fast, generated codecs report only that a frame is invalid. This module then reads the spec
-file of that one message and parses the frame again with its Construct tree, for the log.
+To be fast, generated codecs report only that a frame is invalid. This module then reads the spec
+file of that message and parses the frame again with its Construct tree.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def describe_error(direction: Direction, api_key: int, version: int, body: bytes
     """
     name = api_name(api_key)
     spec = load_spec("apis", f"{snake_case(name)}_{direction}")
-    found = _walk(message_tree(spec, version), body)
-    return f"{name} {direction} v{version}: {found}"
+    error_text = _find_error(message_tree(spec, version), body)
+    return f"{name} {direction} v{version}: {error_text}"
 
 
-def _walk(tree: KafkaStruct, body: bytes) -> str:
+def _find_error(tree: KafkaStruct, body: bytes) -> str:
     stream = BytesIO(body)
     trace = Trace()
     try:
@@ -39,12 +39,14 @@ def _walk(tree: KafkaStruct, body: bytes) -> str:
     except ProtocolViolation as violation:
         reason = violation.reason
     except StreamError:
-        reason = f"the frame ends, {len(body) - trace.offset} bytes into it"
+        reason = f"the frame ends after {len(body) - trace.offset} bytes of this field"
     except UnicodeDecodeError as error:
         reason = f"not UTF-8: {error.reason}"
     except ConstructError as error:  # pragma: no cover - the constructs raise no others
         reason = str(error).partition("\n")[0]
     else:
-        left = len(body) - stream.tell()
-        return f"extra bytes at byte {stream.tell()}: {left}" if left else "no error found"
+        remaining = len(body) - stream.tell()
+        return (
+            f"extra bytes at byte {stream.tell()}: {remaining}" if remaining else "no error found"
+        )
     return f"{trace.path.removeprefix('.') or 'message'} at byte {trace.offset}: {reason}"

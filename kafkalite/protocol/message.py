@@ -1,7 +1,7 @@
 """Message, the base class of all messages: equality by value, and a readable repr.
 
-Message classes are plain slotted classes, because a codec fills the slots of a bare instance one by
-one: that is three times as fast as any `__init__`.
+Message classes are plain slotted classes, because a codec creates an instance without `__init__`
+and fills its slots one by one: this is three times as fast as any `__init__`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 NEW: Final[Any] = object()
-"""Default of parameters whose default is created for each message: `[]` or a struct."""
+"""Default of parameters whose real default is created for each message: `[]` or a struct."""
 
 
 class Message:

@@ -1,7 +1,8 @@
 """Construct subclasses for the types of Kafka's protocol.
 
-They are slow and simple when interpreted. Their trees define the format: generated code is compiled
-from them and tested against them, and they explain refused frames.
+Trees of these constructs define the wire format. Generated code is compiled from the trees and
+tested against them. Interpreting a tree is simple and slow, so that is done only to describe
+invalid frames.
 """
 
 # ruff: noqa: ANN401, SLF001 - construct's protocol is `_parse` and `_build`, of values of any type
@@ -27,7 +28,7 @@ from construct import (
     stream_write,
 )
 
-from kafkalite.protocol.codec_helpers import LONGEST_STRING, encode_varint
+from kafkalite.protocol.codec_helpers import MAX_STRING_BYTES, encode_varint
 from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
@@ -46,19 +47,19 @@ FIXED: Final[dict[str, Construct]] = {
 """Types of fixed size, by Kafka's names."""
 
 _LAST_SHIFT: Final = 28
-_LAST_BITS: Final = 15
+_MAX_LAST_BYTE: Final = 15
 
 
 @dataclass(slots=True)
 class Trace:
-    """Context for parsing a tree; records the position of the parser."""
+    """Context for parsing a tree; it has the field and the offset that the parser has reached."""
 
     path: str = ""
     offset: int = 0
 
 
-def _step(subcon: Construct, stream: BinaryIO, context: Any, path: str) -> Any:
-    """Parse one element that has its own position in the message."""
+def _parse_traced(subcon: Construct, stream: BinaryIO, context: Any, path: str) -> Any:
+    """Parse one element, and record its position in the context if that is a `Trace`."""
     if isinstance(context, Trace):
         context.path = path
         context.offset = stream.tell()
@@ -66,10 +67,10 @@ def _step(subcon: Construct, stream: BinaryIO, context: Any, path: str) -> Any:
 
 
 def _remaining(stream: BinaryIO) -> int:
-    here = stream.tell()
+    position = stream.tell()
     end = stream.seek(0, 2)
-    stream.seek(here)
-    return end - here
+    stream.seek(position)
+    return end - position
 
 
 class UnsignedVarint(Construct):  # type: ignore[misc]  # construct has no types
@@ -82,7 +83,7 @@ class UnsignedVarint(Construct):  # type: ignore[misc]  # construct has no types
             byte = stream_read(stream, 1, path)[0]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:  # noqa: PLR2004 - the continuation bit
-                if shift == _LAST_SHIFT and byte > _LAST_BITS:
+                if shift == _LAST_SHIFT and byte > _MAX_LAST_BYTE:
                     break
                 return value
         raise ProtocolViolation("a varint of more than 32 bits")
@@ -96,7 +97,7 @@ class UnsignedVarint(Construct):  # type: ignore[misc]  # construct has no types
 VARINT: Final = UnsignedVarint()
 
 
-class _Counted(Construct):  # type: ignore[misc]  # construct has no types
+class _LengthPrefixed(Construct):  # type: ignore[misc]  # construct has no types
     """A value that begins with its length: length + 1 as a varint, or a plain integer."""
 
     plain_length: Construct = Int32sb
@@ -126,7 +127,7 @@ class _Counted(Construct):  # type: ignore[misc]  # construct has no types
             self.plain_length._build(length, stream, context, path)
 
 
-class KafkaString(_Counted):
+class KafkaString(_LengthPrefixed):
     """UTF-8 text of at most 32767 bytes."""
 
     plain_length = Int16sb
@@ -135,7 +136,7 @@ class KafkaString(_Counted):
         length = self._parse_length(stream, context, path)
         if length is None:
             return None
-        if length > LONGEST_STRING:
+        if length > MAX_STRING_BYTES:
             raise ProtocolViolation(f"a string of {length} bytes")
         text: bytes = stream_read(stream, length, path)
         return text.decode()
@@ -145,14 +146,14 @@ class KafkaString(_Counted):
             self._build_length(-1, stream, context, path)
             return None
         text = obj.encode()
-        if len(text) > LONGEST_STRING:
+        if len(text) > MAX_STRING_BYTES:
             raise ProtocolViolation(f"a string of {len(text)} bytes")
         self._build_length(len(text), stream, context, path)
         stream_write(stream, text, len(text), path)
         return obj
 
 
-class KafkaBytes(_Counted):
+class KafkaBytes(_LengthPrefixed):
     """Opaque bytes; with `is_records` codecs return a view without a copy."""
 
     def __init__(self, *, compact: bool, nullable: bool, is_records: bool = False) -> None:
@@ -170,8 +171,8 @@ class KafkaBytes(_Counted):
         return obj
 
 
-class KafkaArray(_Counted):
-    """Rows of one type; a count larger than the remaining bytes is refused at once."""
+class KafkaArray(_LengthPrefixed):
+    """Elements of one type; a count larger than the number of remaining bytes is refused."""
 
     def __init__(self, subcon: Construct, *, compact: bool, nullable: bool) -> None:
         super().__init__(compact=compact, nullable=nullable)
@@ -183,7 +184,9 @@ class KafkaArray(_Counted):
             return None
         if count > _remaining(stream):
             raise ProtocolViolation(f"{count} rows, but fewer bytes remain")
-        return [_step(self.subcon, stream, context, f"{path}[{row}]") for row in range(count)]
+        return [
+            _parse_traced(self.subcon, stream, context, f"{path}[{row}]") for row in range(count)
+        ]
 
     def _build(self, obj: list[Any] | None, stream: BinaryIO, context: Any, path: str) -> Any:
         self._build_length(-1 if obj is None else len(obj), stream, context, path)
@@ -194,7 +197,7 @@ class KafkaArray(_Counted):
 
 @dataclass(frozen=True, slots=True)
 class MessageClass:
-    """Location of a struct's class; it is imported only when a tree is interpreted."""
+    """Module and name of a struct's class; it is imported only when a tree is interpreted."""
 
     module: str
     qualname: str
@@ -215,7 +218,7 @@ class Tagged:
     subcon: Construct
     default: object
 
-    def fresh_default(self) -> object:
+    def new_default(self) -> object:
         """Return the default; a new object if it is mutable."""
         if isinstance(self.default, MessageClass):
             return self.default.load()()
@@ -226,8 +229,9 @@ class Tagged:
 class StructShape:
     """The fields of a struct in one version.
 
-    Fields in `absent` only get their defaults; a class means a new instance. A nullable struct
-    begins with a byte: -1 for null, but 0 if it is `behind_tag`.
+    The version does not have the fields in `absent`: they get their defaults, where a class means
+    a new instance. A nullable struct begins with a byte, which is -1 for null; in a tagged field it
+    is 0 for null.
     """
 
     message: MessageClass
@@ -236,7 +240,7 @@ class StructShape:
     absent: dict[str, object] = field(default_factory=dict)
     flexible: bool = False
     nullable: bool = False
-    behind_tag: bool = False
+    is_tagged: bool = False
 
 
 class KafkaStruct(Construct):  # type: ignore[misc]  # construct has no types
@@ -249,9 +253,9 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct has no types
     def _parse(self, stream: BinaryIO, context: Any, path: str) -> Message | None:
         if self.shape.nullable and self._is_null(stream, context, path):
             return None
-        # Absent and tagged fields get their defaults from the class.
+        # Absent fields get their defaults from the class.
         values = {
-            field.name: _step(field.subcon, stream, context, f"{path}.{field.name}")
+            field.name: _parse_traced(field.subcon, stream, context, f"{path}.{field.name}")
             for field in self.shape.fields
         }
         if self.shape.flexible:
@@ -259,7 +263,7 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct has no types
         return self.shape.message.load()(**values)
 
     def _is_null(self, stream: BinaryIO, context: Any, path: str) -> bool:
-        if self.shape.behind_tag:
+        if self.shape.is_tagged:
             return bool(VARINT._parse(stream, context, path) == 0)
         return bool(Int8sb._parse(stream, context, path) < 0)
 
@@ -268,10 +272,10 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct has no types
     ) -> None:
         unknown: dict[int, bytes] = {}
         for absent in self.shape.tagged.values():
-            values[absent.attribute] = absent.fresh_default()
-        for _ in range(_step(VARINT, stream, context, f"{path}.tags")):
-            tag = _step(VARINT, stream, context, f"{path}.tags")
-            size = _step(VARINT, stream, context, f"{path}.tags[{tag}]")
+            values[absent.attribute] = absent.new_default()
+        for _ in range(_parse_traced(VARINT, stream, context, f"{path}.tags")):
+            tag = _parse_traced(VARINT, stream, context, f"{path}.tags")
+            size = _parse_traced(VARINT, stream, context, f"{path}.tags[{tag}]")
             if size > _remaining(stream):
                 raise ProtocolViolation(f"a tagged field of {size} bytes, but fewer remain")
             known = self.shape.tagged.get(tag)
@@ -279,8 +283,8 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct has no types
                 unknown[tag] = stream_read(stream, size, path)
                 continue
             end = stream_tell(stream, path) + size
-            where = f"{path}.{known.attribute}"
-            values[known.attribute] = _step(known.subcon, stream, context, where)
+            field_path = f"{path}.{known.attribute}"
+            values[known.attribute] = _parse_traced(known.subcon, stream, context, field_path)
             if stream_tell(stream, path) != end:
                 raise ProtocolViolation(f"a tagged field whose length is not {size} bytes")
         if unknown:
@@ -288,7 +292,7 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct has no types
 
     def _build(self, obj: Message | None, stream: BinaryIO, context: Any, path: str) -> Any:
         if self.shape.nullable:
-            null = 0 if self.shape.behind_tag else -1
+            null = 0 if self.shape.is_tagged else -1
             Int8sb._build(null if obj is None else 1, stream, context, path)
             if obj is None:
                 return obj
@@ -303,7 +307,7 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct has no types
         sections: dict[int, bytes] = dict(obj.unknown_tags or {})
         for tag, known in self.shape.tagged.items():
             value = getattr(obj, known.attribute)
-            if value != known.fresh_default():
+            if value != known.new_default():
                 sections[tag] = known.subcon.build(value)
         VARINT._build(len(sections), stream, context, path)
         for tag, section in sorted(sections.items()):

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from kafkalite.protocol.spec import FieldSpec, MessageSpec
     from kafkalite.protocol.versions import Versions
 
-FRESH: Final = object()
-"""Marks a default that is a new empty struct of the field's own type."""
+NEW_STRUCT: Final = object()
+"""Stands for a default that is a new struct of the field's own type."""
 
 
 def module_of(spec: MessageSpec) -> str:
     """Return the name of the module with a message's classes."""
     if spec.kind == "header":
         return "kafkalite.protocol._generated.messages.headers"
-    shelf = "messages" if spec.kind in ("request", "response") else "records"
-    return f"kafkalite.protocol._generated.{shelf}.{spec.stem}"
+    folder = "messages" if spec.kind in ("request", "response") else "records"
+    return f"kafkalite.protocol._generated.{folder}.{spec.stem}"
 
 
 def is_struct(field: FieldSpec) -> bool:
@@ -39,24 +39,24 @@ def is_struct(field: FieldSpec) -> bool:
     return not field.is_array and field.type[0].isupper()
 
 
-def nullable_somewhere(field: FieldSpec, versions: Versions) -> bool:
-    """Whether the field may be None in messages: in some version, or as a default."""
+def may_be_none(field: FieldSpec, versions: Versions) -> bool:
+    """Whether the field may be None in messages, in any of `versions` or as its default."""
     if field.default == "null" or (is_struct(field) and field.tag is not None):
         return True
     return field.nullable is not None and field.nullable.overlap(versions) is not None
 
 
 def default_of(field: FieldSpec) -> object:
-    """Return a field's default value; FRESH and [] are created for each message."""
+    """Return a field's default value; NEW_STRUCT and [] are created for each message."""
     if field.default == "null":
         return None
     if field.is_array:
         return []
     if is_struct(field):
-        # A tagged struct is either present or None. Kafka compares it with an empty one
-        # instead, which would cost more than the rest of the message. If null is a separate
-        # value, that cannot be avoided.
-        return None if field.tag is not None and field.nullable is None else FRESH
+        # The default of a tagged struct is None here. In Kafka it is an empty struct, and each
+        # struct is compared with it, which would take longer than the rest of the message. A
+        # nullable struct cannot use None, because null is one of its values.
+        return None if field.tag is not None and field.nullable is None else NEW_STRUCT
     return _scalar_default(field)
 
 
@@ -108,7 +108,7 @@ class SchemaBuilder:
                 assert field.tag is not None
                 subcon = self._field(field)
                 if isinstance(subcon, KafkaStruct):
-                    subcon.shape.behind_tag = True
+                    subcon.shape.is_tagged = True
                 shape.tagged[field.tag] = Tagged(field.attribute, subcon, self._default(field))
             else:
                 shape.fields.append(field.attribute / self._field(field))
@@ -116,7 +116,7 @@ class SchemaBuilder:
 
     def _default(self, field: FieldSpec) -> object:
         default = default_of(field)
-        return self._class(field.type) if default is FRESH else default
+        return self._class(field.type) if default is NEW_STRUCT else default
 
     def _class(self, struct: str) -> MessageClass:
         return MessageClass(module_of(self._spec), f"{self._spec.name}.{struct}")

@@ -1,7 +1,7 @@
 """Specs of messages: the notation of the spec files, and their parser.
 
-There is one file per message. It begins with a comment and the kind of the message. Then follows
-one line per field, with children indented by two spaces:
+There is one file for each message. It begins with a comment and the kind of the message, followed
+by one line for each field. Fields of a struct are indented by two spaces:
 
     # Hands a batch of records to the leader of each partition.
     request ProduceRequest
@@ -13,11 +13,10 @@ one line per field, with children indented by two spaces:
     TopicData: []TopicProduceData 0+  # Each topic to produce to.
       Name: string(topicName) 0-12 ignorable  # The topic name.
 
-A field has a name, a type and versions. Then follow, in this order and each only if it applies,
-`nullable V`, `tag N V`, `flexible V`, `ignorable`, `= default`. A word in brackets after a type
-names the kind of entity in the value. Text after two spaces and `# ` describes the field, in
-kafkalite's own words: a test compares it with Kafka's definitions. `struct Name V` begins a struct
-that several fields use.
+A field has a name, a type and versions, and then, in this order, the optional parts `nullable V`,
+`tag N V`, `flexible V`, `ignorable` and `= default`. A word in brackets after a type is the kind of
+entity in the value. Text after two spaces and `# ` describes the field; a test checks that it is
+not copied from Kafka's definitions. `struct Name V` begins a struct that several fields use.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 
 KINDS: Final = ("request", "response", "header", "key", "value", "metadata", "data")
 _HEADER_WORDS: Final = ("api-key", "record-type", "versions", "unstable", "flexible")
-_PACKED: Final = Path(__file__).parent / "specs"
-_CHECKOUT: Final = Path(__file__).parents[2] / "protocol-specs"
+_PACKAGED_SPECS: Final = Path(__file__).parent / "specs"
+_CHECKOUT_SPECS: Final = Path(__file__).parents[2] / "protocol-specs"
 
 _FIELD: Final = re.compile(
     r"(?P<indent> *)(?P<name>\w+): (?P<array>\[\])?(?P<type>\w+)(?:\((?P<entity>\w+)\))?"
@@ -67,7 +66,7 @@ class FieldSpec:
 
     @property
     def attribute(self) -> str:
-        """The field's name in messages: Kafka's in snake case, one more "_" after a keyword."""
+        """The field's name in messages: Kafka's name in snake case, with "_" after a keyword."""
         name = snake_case(self.name)
         return f"{name}_" if iskeyword(name) else name
 
@@ -97,14 +96,14 @@ class MessageSpec:
 
     @property
     def stable(self) -> Versions:
-        """The versions without the one that Kafka calls unstable."""
+        """The versions without those that Kafka calls unstable."""
         if self.unstable is None:
             return self.versions
         return Versions(self.versions.lowest, self.unstable.lowest - 1)
 
     @property
     def stem(self) -> str:
-        """The message's name in module names: without its kind."""
+        """The message's name without its kind, in snake case, as in module names."""
         for suffix in ("Request", "Response", "Key", "Value", "Record", "Message"):
             if self.name.endswith(suffix):
                 return snake_case(self.name.removesuffix(suffix))
@@ -122,7 +121,7 @@ def snake_case(name: str) -> str:
 
 @dataclass(slots=True)
 class _Reader:
-    """Parses the lines of one file; the stack has the fields of each open struct."""
+    """Parses the lines of one file."""
 
     lines: Sequence[str]
     header: dict[str, str] = field(default_factory=dict)
@@ -212,19 +211,19 @@ def parse_spec(text: str) -> MessageSpec:
 
 def spec_directory() -> Path:
     """Return the directory of all specs: in the wheel or in the checkout."""
-    return _PACKED if _PACKED.is_dir() else _CHECKOUT
+    return _PACKAGED_SPECS if _PACKAGED_SPECS.is_dir() else _CHECKOUT_SPECS
 
 
-def load_spec(shelf: str, name: str) -> MessageSpec:
+def load_spec(folder: str, name: str) -> MessageSpec:
     """Parse one spec file, such as `produce_request` in `apis`."""
     directory = spec_directory()
     if directory.is_dir():
-        return parse_spec((directory / shelf / f"{name}.ksp").read_text(encoding="utf-8"))
-    # In a zip, as with Spark's executors, there are no directories.
-    packed = pkgutil.get_data("kafkalite.protocol", f"specs/{shelf}/{name}.ksp")
-    if packed is None:
-        raise FileNotFoundError(f"{shelf}/{name}.ksp")
-    return parse_spec(packed.decode("utf-8"))
+        return parse_spec((directory / folder / f"{name}.ksp").read_text(encoding="utf-8"))
+    # In a zip file there are no directories; Spark's executors import this package from one.
+    packaged = pkgutil.get_data("kafkalite.protocol", f"specs/{folder}/{name}.ksp")
+    if packaged is None:
+        raise FileNotFoundError(f"{folder}/{name}.ksp")
+    return parse_spec(packaged.decode("utf-8"))
 
 
 def load_specs(directory: Path | None = None) -> Iterator[MessageSpec]:

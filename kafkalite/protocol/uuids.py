@@ -7,7 +7,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final, TypeAlias
 
 Uuid: TypeAlias = bytes
-"""Sixteen bytes. An alias, so that plain bytes are accepted wherever an ID is expected."""
+"""Sixteen bytes. It is an alias, so bytes are accepted wherever a uuid is expected."""
 
 ZERO_UUID: Final[Uuid] = bytes(16)
 """Means "no id"; no entity has this id."""

@@ -1,7 +1,7 @@
 """Addresses as text, `[NAME://]HOST:PORT`, and the listeners of each node.
 
-With several nodes, each node uses the port after its predecessor's, both to listen and to
-advertise.
+With several nodes, each node listens on the port after that of the previous node. Advertised ports
+increase in the same way.
 """
 
 from __future__ import annotations
@@ -66,15 +66,22 @@ class ListenerSpec(NamedTuple):
     """
 
     name: str
-    listen: Address
+    listen_address: Address
     advertised: Address | None = None
 
-    def advertised_address(self, bound_port: int, node: int) -> Address:
-        """Return the address that the node of this index advertises, bound to `bound_port`."""
+    def advertised_address(self, bound_port: int, node_index: int) -> Address:
+        """Return the address that a node advertises for this listener.
+
+        `bound_port` is the port on which the node listens.
+        """
         if self.advertised is None:
-            host = "localhost" if self.listen.host in _WILDCARD_HOSTS else self.listen.host
+            host = (
+                "localhost"
+                if self.listen_address.host in _WILDCARD_HOSTS
+                else self.listen_address.host
+            )
             return Address(host, bound_port)
-        advertised = self.advertised.with_port_offset(node)
+        advertised = self.advertised.with_port_offset(node_index)
         return Address(advertised.host, advertised.port or bound_port)
 
 
@@ -87,7 +94,7 @@ def parse_listeners(listen: Sequence[str], advertise: Sequence[str]) -> tuple[Li
     An advertised address belongs to the listener it names, otherwise to the first one without an
     advertised address.
     """
-    addresses = [Address.parse(text) for text in listen] or [DEFAULT_LISTENERS[0].listen]
+    addresses = [Address.parse(text) for text in listen] or [DEFAULT_LISTENERS[0].listen_address]
     names: list[str] = []
     for address in addresses:
         name = address.listener or _unused_name(names)
@@ -107,19 +114,19 @@ def parse_listeners(listen: Sequence[str], advertise: Sequence[str]) -> tuple[Li
     )
 
 
-def check_ports(specs: Sequence[ListenerSpec], brokers: int) -> None:
-    """Raise AddressError if two listeners of a cluster with `brokers` nodes need the same port."""
+def check_ports(specs: Sequence[ListenerSpec], node_count: int) -> None:
+    """Raise AddressError if two listeners of a cluster of `node_count` nodes need the same port."""
     for position, spec in enumerate(specs):
         for other in specs[:position]:
-            (host, port, _), (other_host, other_port, _) = spec.listen, other.listen
+            (host, port, _), (other_host, other_port, _) = spec.listen_address, other.listen_address
             same_host = host == other_host or bool({host, other_host} & _WILDCARD_HOSTS)
-            if port and other_port and same_host and abs(port - other_port) < brokers:
+            if port and other_port and same_host and abs(port - other_port) < node_count:
                 required_ports = (
-                    "another port" if brokers == 1 else f"ports {brokers} apart, one per node"
+                    "another port" if node_count == 1 else f"ports {node_count} apart, one per node"
                 )
                 raise AddressError(
-                    f"listeners {other.listen} and {spec.listen} would use the same port: "
-                    f"give them {required_ports}"
+                    f"listeners {other.listen_address} and {spec.listen_address} would use the "
+                    f"same port: give them {required_ports}"
                 )
 
 

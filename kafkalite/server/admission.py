@@ -30,8 +30,9 @@ _TICKS_PER_IDLE_TIME = 8
 class Admission:
     """The connections of one node.
 
-    Idle time is measured in ticks, eight per `connections.max.idle.ms`. Noting the tick costs an
-    active connection nothing, and an idle one is closed at most an eighth of the time too late.
+    Idle time is measured in ticks, eight per `connections.max.idle.ms`. Storing the current tick
+    costs an active connection almost nothing, and an idle connection is closed at most one tick
+    too late.
     """
 
     __slots__ = (
@@ -82,9 +83,9 @@ class Admission:
         self.is_empty.clear()
         self._counts_by_host[connection.host] += 1
         connection.last_active_tick = self.tick
-        per_host = self._max_connections_of(connection.host)
-        if self._counts_by_host[connection.host] > per_host:
-            connection.close(f"more than max.connections.per.ip={per_host} from one address")
+        max_connections = self._max_connections_of(connection.host)
+        if self._counts_by_host[connection.host] > max_connections:
+            connection.close(f"more than max.connections.per.ip={max_connections} from one address")
         elif self._has_capacity:
             self._admit(connection)
         elif len(self._queue) < MAX_QUEUED_CONNECTIONS:
@@ -111,7 +112,7 @@ class Admission:
             self.is_empty.set()
 
     def _max_connections_of(self, host: str) -> int:
-        """Return the maximum number of connections of an address; overrides have IP addresses."""
+        """Return the maximum number of connections of an address; an override has an IP address."""
         for override in self._config.str("max.connections.per.ip.overrides").split(","):
             address, _, count = override.strip().rpartition(":")
             # A client that reset its connection before we accepted it has no address.
@@ -128,7 +129,7 @@ class Admission:
         connection.admit()
 
     def _start_tick(self) -> None:
-        """Close the connections that were idle for too long, and schedule the next tick."""
+        """Begin a tick: close the connections idle for too long, and schedule the next tick."""
         self.tick += 1
         for connection in self:
             if connection.is_idle(self.tick - _TICKS_PER_IDLE_TIME):

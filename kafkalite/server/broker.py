@@ -11,7 +11,7 @@ import asyncio
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.apis.releases import find_in
+from kafkalite.apis.releases import api_finder
 from kafkalite.cluster.cluster import Cluster
 from kafkalite.cluster.node import NodeState
 from kafkalite.config.broker import BrokerConfig
@@ -36,13 +36,13 @@ from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryEr
 from kafkalite.server.client_warnings import ClientWarnings
 from kafkalite.server.connection import Connection
 from kafkalite.server.listener import Listener, ListenerContext
-from kafkalite.server.logging import DiskLog, Level, Log
+from kafkalite.server.logging import DiskFailureLog, Level, Log
 from kafkalite.server.maintenance import Maintenance
 from kafkalite.server.memory_queue import MemoryQueue
 from kafkalite.server.recording import Recording
 from kafkalite.server.scheduler import Scheduler
 from kafkalite.storage.data_directory import CLEAN_SHUTDOWN_FILE, RECOVERY_POINTS_FILE
-from kafkalite.wire.frames import SHARED_BYTES, ReceiveBuffers
+from kafkalite.wire.frames import SHARED_BUFFER_BYTES, ReceiveBuffers
 from kafkalite.wire.session import SessionSettings
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
 _METADATA_LOG_ADVICE = (
     f"restore the file from a copy, or delete {CLEAN_SHUTDOWN_FILE} and {RECOVERY_POINTS_FILE} "
-    "in the data directory: the next start then cuts off this batch and all metadata after it, "
-    "and sets the directories of the lost topics aside"
+    "in the data directory: the next start then truncates the metadata from this batch on, "
+    "and renames the directories of the lost topics"
 )
 """Advice for the operator about a damaged metadata log."""
 
@@ -73,10 +73,10 @@ _REPLICATION_FACTOR_KEYS = {
     TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
     SHARE_STATE_TOPIC: "share.coordinator.state.topic.replication.factor",
 }
-"""Internal topic → the setting with its replication factor, the number of nodes that it needs."""
+"""Internal topic → key of its replication factor; the topic needs at least that many nodes."""
 
 _DEFAULT_QUEUED_BYTES = 1024 * 1024 * 1024
-"""Limit of the memory for large requests if `queued.max.request.bytes` is not set."""
+"""Limit of the memory for large requests if `queued.max.request.bytes` is not positive."""
 
 
 class ServedNode(NamedTuple):
@@ -145,7 +145,7 @@ class Broker:
         self._maintenance: Maintenance | None = None
         self._scheduler: Scheduler | None = None
         self._context_of: Callable[[ServedNode, Listener], ListenerContext]
-        self._memory: MemoryQueue | None = None
+        self._memory_queue: MemoryQueue | None = None
         self._endpoints: dict[str, list[Endpoint]] = {}
         self._gateway: Gateway | None = None
         self._faults: Faults | None = None
@@ -173,7 +173,7 @@ class Broker:
             settings.config, as_version=settings.as_version, defaults=settings.defaults
         )
         self._report_unused_settings()
-        config.log_levels.begin(self._log.level.kafka_name)
+        config.log_levels.set_initial_level(self._log.level.kafka_name)
         config.log_levels.subscribe(self._set_log_level)
         for index, node_id in enumerate(node_ids):
             listeners = self._listeners[node_id] = []
@@ -201,10 +201,10 @@ class Broker:
             failed_path = error.filename or self._directory.path
             raise BrokerDirectoryError(f"cannot use {failed_path}: {error.strerror}") from error
         # Subscribed late: if the disk prevents the start, the exception is the only report.
-        self._directory.directory.health.subscribe(DiskLog(self._log))
-        self._report_losses(self._directory, self.cluster)
+        self._directory.directory.health.subscribe(DiskFailureLog(self._log))
+        self._report_lost_data(self._directory, self.cluster)
         self._warn_of_missing_nodes(config, self.cluster)
-        self._announce_addresses(config)
+        self._set_advertised_addresses(config)
 
     def _report_unused_settings(self) -> None:
         """Log the settings that have no effect."""
@@ -232,7 +232,7 @@ class Broker:
                     value=factor,
                 )
 
-    def _report_losses(self, directory: BrokerDirectory, cluster: Cluster) -> None:
+    def _report_lost_data(self, directory: BrokerDirectory, cluster: Cluster) -> None:
         """Log the data that could not be loaded."""
         for name, stray in directory.directory.renamed_directories:
             self._log.warning(
@@ -248,16 +248,16 @@ class Broker:
                     cut_bytes=log.truncated_bytes,
                     end_offset=log.end_offset,
                 )
-        for topic, subject, unreadable in (
+        for topic, entities, unreadable in (
             (OFFSETS_TOPIC, "groups", cluster.groups.unreadable),
             (SHARE_STATE_TOPIC, "share states", cluster.shares.unreadable),
             (TRANSACTION_STATE_TOPIC, "transactional ids", cluster.transactions.unreadable),
         ):
             for index, error in unreadable.items():
-                self._report_unreadable(f"{topic}-{index}", subject, error)
+                self._report_unreadable(f"{topic}-{index}", entities, error)
 
-    def _report_unreadable(self, partition: str, subject: str, error: Exception) -> None:
-        line = f"{subject} of this partition have no coordinator: its log is unreadable"
+    def _report_unreadable(self, partition: str, entities: str, error: Exception) -> None:
+        line = f"{entities} of this partition have no coordinator: its log is unreadable"
         if isinstance(error, UnreadableLogError):
             self._log.error(
                 line,
@@ -265,7 +265,7 @@ class Broker:
                 path=error.filename,
                 reason=error.strerror,
                 action="stop the broker and restore the file from a copy, or remove the directory "
-                f"{partition} to start without these {subject}",
+                f"{partition} to start without these {entities}",
             )
         else:
             self._log.error(line, exception=error, partition=partition)
@@ -273,12 +273,12 @@ class Broker:
     def _make_gateway(self) -> None:
         cluster, _ = self._require_running()
         for node in cluster.nodes.values():
-            node.warn_of_client = self._warnings.warn
+            node.warn_about_client = self._warnings.warn
         config = cluster.config
         is_unstable = config.bool("unstable.api.versions.enable")
         self._gateway = Gateway(
-            find_in(config.release, unstable=is_unstable),
-            self._report_fault,
+            api_finder(config.release, unstable=is_unstable),
+            self._report_bug,
             cluster.groups.window,
         )
         cluster.open(InterBrokerCalls(self._gateway))
@@ -290,7 +290,7 @@ class Broker:
         cluster, _ = self._require_running()
         config = cluster.config
         loop = asyncio.get_running_loop()
-        scheduler, memory, session_settings = self._client_services(loop, cluster)
+        scheduler, memory_queue, session_settings = self._client_services(loop, cluster)
 
         def context_of(served: ServedNode, listener: Listener) -> ListenerContext:
             return ListenerContext(
@@ -299,9 +299,9 @@ class Broker:
                 admission=served.admission,
                 session_settings=session_settings,
                 scheduler=scheduler,
-                memory=memory,
+                memory_queue=memory_queue,
                 log=self._log,
-                warn_of_client=self._warnings.warn,
+                warn_about_client=self._warnings.warn,
                 recording=self._recording,
                 refusal_observers=self.gateway.refusal_observers,
             )
@@ -359,20 +359,20 @@ class Broker:
         queued_bytes = config.int("queued.max.request.bytes")
         buffers = ReceiveBuffers(queued_bytes if queued_bytes > 0 else _DEFAULT_QUEUED_BYTES)
         self._scheduler = Scheduler(loop, buffers)
-        self._memory = MemoryQueue(
+        self._memory_queue = MemoryQueue(
             loop, buffers, lambda: chain.from_iterable(served.admission for served in self._nodes)
         )
         session_settings = SessionSettings(
             buffers=buffers,
             serve=gateway.serve,
-            serve_in_steps=gateway.serve_in_steps,
+            serve_in_worker=gateway.serve_in_worker,
             wake=Connection.wake,
             max_request_bytes=config.int("socket.request.max.bytes"),
-            max_buffered_bytes=SHARED_BYTES // 2,
+            max_buffered_bytes=SHARED_BUFFER_BYTES // 2,
             is_turn_over=self._scheduler.is_turn_over,
             flush=gateway.flush,
         )
-        return self._scheduler, self._memory, session_settings
+        return self._scheduler, self._memory_queue, session_settings
 
     def _remove_abandoned(self, executor: Executor, removal: Iterator[str | None]) -> None:
         """Remove the data of one broker that was killed, then continue with the next."""
@@ -433,8 +433,8 @@ class Broker:
         self._warnings.stop()
         if self._scheduler is not None:
             self._scheduler.stop()
-        if self._memory is not None:
-            self._memory.stop()
+        if self._memory_queue is not None:
+            self._memory_queue.stop()
         faults, self._faults = self._faults, None
         if faults is not None:
             faults.close()
@@ -533,22 +533,24 @@ class Broker:
             raise RuntimeError("the broker is not running")
         return self.cluster, self._directory
 
-    def _announce_addresses(self, config: BrokerConfig) -> None:
+    def _set_advertised_addresses(self, config: BrokerConfig) -> None:
         """Set the addresses of each node in the metadata of its clients and in its settings."""
         cluster, directory = self._require_running()
         for node_id, listeners in self._listeners.items():
             node = cluster.nodes[node_id]
             self._nodes.append(ServedNode(node, listeners, Admission(config, self._clock)))
             for listener in listeners:
-                advertised = listener.address
+                advertised = listener.advertised_address
                 endpoint = node.set_endpoint(listener.name, advertised.host, advertised.port)
                 self._endpoints.setdefault(listener.name, []).append(endpoint)
             config.set_node_text(
                 node_id,
                 {
-                    "listeners": ",".join(f"{each.name}://{each.bound}" for each in listeners),
+                    "listeners": ",".join(
+                        f"{each.name}://{each.bound_address}" for each in listeners
+                    ),
                     "advertised.listeners": ",".join(
-                        f"{each.name}://{each.address}" for each in listeners
+                        f"{each.name}://{each.advertised_address}" for each in listeners
                     ),
                     "log.dirs": directory.path,
                 },
@@ -560,5 +562,5 @@ class Broker:
     def _report_fault_rule(self, event: str, fault: str, rule: str) -> None:
         self._log.info(event, fault=fault, rule=printable(rule))
 
-    def _report_fault(self, api: Api, error: Exception) -> None:
+    def _report_bug(self, api: Api, error: Exception) -> None:
         self._log.error("a request failed because of a bug", exception=error, api=api.name)

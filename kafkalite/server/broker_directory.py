@@ -55,7 +55,7 @@ class BrokerDirectory:
                 self._create_cluster(node_id, entropy) if is_new else self._read_cluster_id()
             )
         except BrokerDirectoryError:
-            self.directory.abandon()
+            self.directory.release_lock()
             raise
 
     @property
@@ -70,12 +70,12 @@ class BrokerDirectory:
         marker or new checkpoints would hide from the next start that it must recover logs.
         """
         if self._temporary is not None:
-            self.directory.abandon()
+            self.directory.release_lock()
             for log in (logs or {}).values():
-                log.abandon()
+                log.close_files()
             self._temporary.remove()
         elif logs is None:
-            self.directory.abandon()
+            self.directory.release_lock()
         else:
             self.directory.close(logs)
 

@@ -27,7 +27,7 @@ _KIND_LENGTH: Final = 80
 
 
 def kind_of(reason: str) -> str:
-    """Return the kind of a warning without another name: its reason without the numbers."""
+    """Return the kind of a warning: the start of its reason, with # in place of each number."""
     return _NUMBER.sub("#", reason[:_KIND_LENGTH])
 
 
@@ -44,7 +44,7 @@ class _Repetition:
 
 
 class ClientWarnings:
-    """Writes warnings by `write(event, **fields)`; time is that of `clock`."""
+    """Writes warnings by `write(event, **fields)`; intervals are measured by `clock`."""
 
     __slots__ = ("_clock", "_repetitions", "_write")
 
@@ -60,7 +60,7 @@ class ClientWarnings:
         kind = _key_within_limit(kinds, kind, MAX_KINDS)
         repetition = kinds.get(kind)
         if repetition is None:
-            kinds[kind] = _Repetition(self._timer(host, kind))
+            kinds[kind] = _Repetition(self._start_timer(host, kind))
             self._write(event, **fields)
             return
         repetition.count += 1
@@ -75,7 +75,7 @@ class ClientWarnings:
                 repetition.timer.cancel()
                 self._summarize(repetition)
 
-    def _timer(self, host: str, kind: str) -> Timer:
+    def _start_timer(self, host: str, kind: str) -> Timer:
         deadline_ms = self._clock.now_ms() + INTERVAL_MS
         return self._clock.call_at(deadline_ms, partial(self._end_interval, host, kind))
 
@@ -85,7 +85,7 @@ class ClientWarnings:
         if repetition.count:
             self._summarize(repetition)
             repetition.count = 0
-            repetition.timer = self._timer(host, kind)
+            repetition.timer = self._start_timer(host, kind)
             return
         del kinds[kind]
         if not kinds:

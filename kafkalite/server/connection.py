@@ -102,11 +102,11 @@ class Connection(asyncio.BufferedProtocol):
         settings = context.session_settings
         # Checked once per connection: without logging, a request must cost nothing extra.
         if context.log.level <= Level.DEBUG:
-            serve, in_steps = (
+            serve, serve_in_worker = (
                 log_requests(context.log, settings.serve),
-                log_requests(context.log, settings.serve_in_steps),
+                log_requests(context.log, settings.serve_in_worker),
             )
-            settings = settings._replace(serve=serve, serve_in_steps=in_steps)
+            settings = settings._replace(serve=serve, serve_in_worker=serve_in_worker)
         self.session = Session(settings, call, self)
         self.session.is_paused = True
         context.admission.add(self)
@@ -135,17 +135,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - this class chooses the size
         """Return the buffer for received bytes."""
-        return self.session.space()
+        return self.session.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Serve received bytes, or queue the connection if it has sent much before."""
+        """Serve received bytes; queue the connection if it has sent much and others wait."""
         scheduler, session = self._context.scheduler, self.session
         try:
-            session.received(nbytes)
+            session.buffer_updated(nbytes)
             must_wait = (self._is_busy or self._was_last_read_large) and scheduler.is_busy
             self._was_last_read_large = nbytes >= LARGE_READ_BYTES
             if must_wait:
-                session.keep()
+                session.store_received()
                 self._enqueue()
             else:
                 scheduler.deadline = 0.0
@@ -155,7 +155,10 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(error)
 
     def eof_received(self) -> None:
-        """Close: in Kafka, too, a client that stops sending has disconnected."""
+        """Return None, so that asyncio closes the transport.
+
+        In Kafka, too, a client that stops sending has disconnected.
+        """
 
     def pause_writing(self) -> None:
         """Serve no further requests while the client does not read."""
@@ -181,14 +184,14 @@ class Connection(asyncio.BufferedProtocol):
         if worker is not None:
             self._context.scheduler.end(worker)
         if self._is_waiting_for_memory:
-            self._context.memory.leave(self)
+            self._context.memory_queue.remove(self)
         self.session.close()
         self._context.admission.remove(self)
         for close in self._call.on_close.values():
             close()
 
     def close(self, reason: str | None = None, level: Level = Level.WARNING) -> None:
-        """Close when the answers made so far are sent; a `reason` is logged."""
+        """Close after the answers written before are sent; a `reason` is logged."""
         transport = self.transport
         if transport.is_closing():
             return
@@ -196,7 +199,7 @@ class Connection(asyncio.BufferedProtocol):
             context = self._context
             fields = {"peer": self.peer, "listener": context.listener, "reason": reason}
             if level >= Level.WARNING:
-                context.warn_of_client(self.host, kind_of(reason), "connection closed", **fields)
+                context.warn_about_client(self.host, kind_of(reason), "connection closed", **fields)
             else:
                 context.log.info("connection closed", **fields)
         transport.close()
@@ -235,7 +238,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._worker is None:
             self._take_turn()
         elif not self.transport.is_closing():
-            self._run(self._worker)
+            self._run_worker(self._worker)
 
     def _take_turn(self) -> None:
         """Serve the next requests, unless a queued or running turn will serve them anyway."""
@@ -248,16 +251,16 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - an exception must end this connection only
             self._fail(error)
 
-    def _run(self, worker: Worker | None) -> None:
-        """Let a worker serve: a new one, or the paused one."""
+    def _run_worker(self, worker: Worker | None) -> None:
+        """Let a worker serve for one turn: the paused `worker`, or a new one."""
         scheduler = self._context.scheduler
         if worker is None:
-            worker = scheduler.run(self._serve_in_steps, self)
+            worker = scheduler.run(self._serve_in_worker, self)
         else:
             worker = scheduler.resume(worker, self)
         self._worker = worker
         if worker is not None:
-            # Answers made so far are sent later: the worker may be building one of them.
+            # The existing answers are sent later: the worker may be building one of them.
             self.session.pin()
             self._is_queued = self._is_busy = True
             self._update_reading()
@@ -266,14 +269,14 @@ class Connection(asyncio.BufferedProtocol):
         if error is None:
             try:
                 self._deliver()
-            except Exception as delivery_error:  # noqa: BLE001 - as below
+            except Exception as delivery_error:  # noqa: BLE001 - it must end this connection only
                 error = delivery_error
         if error is not None:
             self._fail(error)
 
-    def _serve_in_steps(self) -> None:
+    def _serve_in_worker(self) -> None:
         try:
-            self.session.serve_in_steps()
+            self.session.serve_in_worker()
         except Exception as error:  # noqa: BLE001 - an exception must end this connection only
             self._error = error
 
@@ -290,7 +293,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_tick = self._context.admission.tick
         if session.out:
             is_small = session.out_bytes <= MAX_JOINED_BYTES
-            pieces = session.take()
+            pieces = session.take_answers()
             if is_small:
                 transport.write(b"".join(pieces))
             else:
@@ -299,33 +302,33 @@ class Connection(asyncio.BufferedProtocol):
             self.close(session.violation)
             return
         if session.needs_worker and self._worker is None and not self._is_queued:
-            self._run(None)
+            self._run_worker(None)
             return
         if not self._is_queued:
             self._is_busy = session.is_interrupted
             if session.is_interrupted and not session.is_paused:
                 self._enqueue()
-        wants_pause = self._is_queued or session.wants_pause
+        should_pause_reading = self._is_queued or session.should_pause_reading
         if (
             self._context.session_settings.buffers.in_use_bytes
-            and not wants_pause
+            and not should_pause_reading
             and not session.reserve()
         ):
             self._wait_for_memory()
-        wants_pause = wants_pause or self._is_waiting_for_memory
-        if wants_pause is self._is_reading:
+        should_pause_reading = should_pause_reading or self._is_waiting_for_memory
+        if should_pause_reading is self._is_reading:
             self._update_reading()
 
     def _wait_for_memory(self) -> None:
         if not self._is_waiting_for_memory:
             self._is_waiting_for_memory = True
-            self._context.memory.wait(self)
+            self._context.memory_queue.enqueue(self)
 
     @property
     def incomplete_request_bytes(self) -> int:
         """The bytes received of an incomplete request; 0 while a request is served."""
         is_served = self._is_queued or self._worker is not None or self.session.has_pending_answer
-        return 0 if is_served else self.session.buffered
+        return 0 if is_served else self.session.stored_bytes
 
     def reserve(self) -> bool:
         """Take the memory that the next read needs; return False if there is not enough."""
@@ -339,8 +342,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _update_reading(self) -> None:
         """Read from the socket unless a turn is queued, or enough bytes are buffered already."""
-        wants_pause = self._is_queued or self._is_waiting_for_memory or self.session.wants_pause
-        if wants_pause is self._is_reading:
+        should_pause_reading = (
+            self._is_queued or self._is_waiting_for_memory or self.session.should_pause_reading
+        )
+        if should_pause_reading is self._is_reading:
             self._is_reading = not self._is_reading
             if self._is_reading:
                 self.transport.resume_reading()

@@ -6,7 +6,7 @@ import errno
 import socket
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.gateway.refusals import JOURNALED
+from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS
 from kafkalite.server.addresses import Address, AddressError
 from kafkalite.server.connection import Connection
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
-    from kafkalite.cluster.node import Node, WarnOfClient
+    from kafkalite.cluster.node import Node, WarnAboutClient
     from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafkalite.wire.session import SessionSettings
 
 BACKLOG = 4096
-"""The maximum length of the kernel's queue: a burst of clients must not cause dropped SYNs."""
+"""The maximum length of the kernel's queue, so large that it drops no SYN in a burst of clients."""
 
 _LOOPBACKS = ("127.0.0.1", "::1")
 _MAX_PORT_ATTEMPTS = 16
@@ -40,11 +40,11 @@ class ListenerContext(NamedTuple):
     admission: Admission
     session_settings: SessionSettings
     scheduler: Scheduler
-    memory: MemoryQueue
+    memory_queue: MemoryQueue
     log: Log
-    warn_of_client: WarnOfClient
+    warn_about_client: WarnAboutClient
     recording: Recording
-    refusal_observers: Sequence[RefusalObserver] = JOURNALED
+    refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
 
 
 class Listener:
@@ -53,17 +53,16 @@ class Listener:
     A stopped listener can be bound to its port again by `bind_again`.
     """
 
-    __slots__ = ("_servers", "_sockets", "address", "bound", "name", "port")
+    __slots__ = ("_servers", "_sockets", "advertised_address", "bound_address", "name", "port")
 
-    def __init__(self, spec: ListenerSpec, node: int) -> None:
+    def __init__(self, spec: ListenerSpec, node_index: int) -> None:
         """Bind the address; raises AddressError if that is impossible."""
         self.name = spec.name
-        self._sockets = bind(spec.listen.with_port_offset(node))
+        self._sockets = bind(spec.listen_address.with_port_offset(node_index))
         self._servers: list[asyncio.Server] = []
         self.port: int = self._sockets[0].getsockname()[1]
-        self.bound = Address(spec.listen.host, self.port)
-        self.address = spec.advertised_address(self.port, node)
-        """The advertised address."""
+        self.bound_address = Address(spec.listen_address.host, self.port)
+        self.advertised_address = spec.advertised_address(self.port, node_index)
 
     async def start(self, loop: asyncio.AbstractEventLoop, context: ListenerContext) -> None:
         """Accept clients; `context` is given to their connections."""
@@ -72,20 +71,20 @@ class Listener:
             return context.recording.protocol_of(Connection(context))
 
         while self._sockets:
-            bound = self._sockets.pop()
-            server = await loop.create_server(new_protocol, sock=bound, backlog=BACKLOG)
+            bound_socket = self._sockets.pop()
+            server = await loop.create_server(new_protocol, sock=bound_socket, backlog=BACKLOG)
             self._servers.append(server)
 
     def bind_again(self) -> None:
         """Bind the port of a stopped listener; raises AddressError if it was taken meanwhile."""
-        self._sockets = bind(self.bound)
+        self._sockets = bind(self.bound_address)
 
     def stop(self) -> None:
         """Accept no further clients; connected ones remain."""
         for server in self._servers:
             server.close()
-        for bound in self._sockets:
-            bound.close()
+        for bound_socket in self._sockets:
+            bound_socket.close()
         self._servers.clear()
         self._sockets.clear()
 
@@ -107,7 +106,7 @@ def bind(address: Address) -> list[socket.socket]:
 
 def _bind_all(address: Address) -> list[socket.socket]:
     hosts = _LOOPBACKS if address.host == "localhost" else (address.host,)
-    bound: list[socket.socket] = []
+    bound_sockets: list[socket.socket] = []
     port = address.port
     try:
         for host in hosts:
@@ -117,13 +116,13 @@ def _bind_all(address: Address) -> list[socket.socket]:
                 if error.errno in _UNAVAILABLE_FAMILY and host != hosts[0]:
                     continue
                 raise
-            bound.append(bound_socket)
+            bound_sockets.append(bound_socket)
             port = bound_socket.getsockname()[1]
     except OSError:
-        for bound_socket in bound:
+        for bound_socket in bound_sockets:
             bound_socket.close()
         raise
-    return bound
+    return bound_sockets
 
 
 def _bind_socket(host: str, port: int) -> socket.socket:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
     from kafkalite.storage.disk_health import DiskFailure
-    from kafkalite.wire.session import Outcome, Pieces, Serve
+    from kafkalite.wire.session import Pieces, Serve, ServeResult
 
 
 class Level(IntEnum):
@@ -46,7 +46,7 @@ class Level(IntEnum):
 
 
 _ALL_LEVELS = 0
-"""The level for structlog, which filters nothing: `Log` filters, so that its level can change."""
+"""structlog writes all lines: `Log` filters them, because its level can change."""
 
 STYLES = ("console", "json")
 
@@ -130,9 +130,11 @@ def log_requests(log: Log, serve: Serve) -> Serve:
 
     A request that is not answered immediately has a second line when it is answered.
     """
-    from kafkalite.server.answers import error_names  # noqa: PLC0415 - rarely used
+    from kafkalite.server.answer_errors import error_names  # noqa: PLC0415 - rarely used
 
-    def serve_and_log(call: Call, buffer: bytearray, start: int, end: int, out: Pieces) -> Outcome:
+    def serve_and_log(
+        call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+    ) -> ServeResult:
         answer = serve(call, buffer, start, end, out)
         if log.level > Level.DEBUG:  # the level was raised after the client connected
             return answer
@@ -153,7 +155,7 @@ def log_requests(log: Log, serve: Serve) -> Serve:
         log.debug("request", **fields, request_bytes=end - start, answer_bytes=size, error=error)
         if isinstance(answer, int):
             return answer
-        finish = answer.finish
+        finish = answer.encode
 
         def finish_and_log(value: object, out: Pieces) -> int:
             size = finish(value, out)
@@ -161,26 +163,26 @@ def log_requests(log: Log, serve: Serve) -> Serve:
             log.debug("answer", **fields, answer_bytes=size, error=error)
             return size
 
-        answer.finish = finish_and_log
+        answer.encode = finish_and_log
         return answer
 
     return serve_and_log
 
 
-_FAILURE_BEGAN = {
+_FAILURE_BEGAN_TEXTS = {
     DiskProblem.REFUSED: "the disk refuses to read or write",
     DiskProblem.DAMAGED: "a file is damaged",
     DiskProblem.MISSING: "a file in use is missing, and its log accepts no more records",
 }
-_FAILURE_ENDED = {
+_FAILURE_ENDED_TEXTS = {
     DiskProblem.REFUSED: "the disk reads and writes again",
     DiskProblem.DAMAGED: "a file is not damaged any more",
     DiskProblem.MISSING: "a missing file is back",
 }
 
 
-class DiskLog:
-    """Writes problems that DiskHealth reports to the log of the broker."""
+class DiskFailureLog:
+    """Logs when disk failures begin and end."""
 
     __slots__ = ("_log",)
 
@@ -188,9 +190,13 @@ class DiskLog:
         self._log = log
 
     def failure_began(self, failure: DiskFailure) -> None:
-        """Log the beginning of a problem, with its path and reason."""
-        self._log.warning(_FAILURE_BEGAN[failure.problem], path=failure.path, reason=failure.reason)
+        """Log the beginning of a failure, with its path and reason."""
+        self._log.warning(
+            _FAILURE_BEGAN_TEXTS[failure.problem], path=failure.path, reason=failure.reason
+        )
 
     def failure_ended(self, failure: DiskFailure) -> None:
-        """Log the end of a problem, at the same level as its beginning."""
-        self._log.warning(_FAILURE_ENDED[failure.problem], path=failure.path, reason=failure.reason)
+        """Log the end of a failure, at the same level as its beginning."""
+        self._log.warning(
+            _FAILURE_ENDED_TEXTS[failure.problem], path=failure.path, reason=failure.reason
+        )

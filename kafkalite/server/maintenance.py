@@ -59,7 +59,7 @@ class Maintenance:
         self._tasks: dict[str, BackgroundTask] = {}
         self._flushed_ms: dict[Partition, int] = {}
         self._failed_compactions: set[Partition] = set()
-        """Partitions whose last compaction failed; others are compacted before them."""
+        """Partitions whose last compaction failed; all other partitions are compacted first."""
         self._checked_end_offsets: dict[TopicPartition, int] = {}
         """The end offset of each log when its files were last checked."""
         self._work: dict[str, tuple[str | int, Callable[[], Steps]]] = {
@@ -68,12 +68,15 @@ class Maintenance:
                 cluster.partitions.checkpoint_steps,
             ),
             "flush": ("log.flush.scheduler.interval.ms", self._flush),
-            "rolls": (_ROLL_FLUSH_INTERVAL_MS, self._flush_rolled),
+            "flush of rolled segments": (_ROLL_FLUSH_INTERVAL_MS, self._flush_rolled_logs),
             "retention": ("log.retention.check.interval.ms", self._enforce_retention),
             "compaction": ("log.cleaner.backoff.ms", self._compact),
-            "producers": ("producer.id.expiration.check.interval.ms", self._expire_producers),
-            "deletion": (_DELETION_INTERVAL_MS, cluster.partitions.remove_deleted),
-            "disk": (_DISK_CHECK_INTERVAL_MS, self._check_disk),
+            "expiration of producers": (
+                "producer.id.expiration.check.interval.ms",
+                self._expire_producers,
+            ),
+            "removal of deleted logs": (_DELETION_INTERVAL_MS, cluster.partitions.remove_deleted),
+            "disk check": (_DISK_CHECK_INTERVAL_MS, self._check_disk),
         }
 
     def start(self) -> None:
@@ -90,13 +93,13 @@ class Maintenance:
         self._timers.clear()
         self._tasks.clear()
 
-    def _schedule_next(self, name: str, begun_ms: int) -> None:
-        """Schedule the next round, one interval after the start of the last one at `begun_ms`."""
+    def _schedule_next(self, name: str, started_ms: int) -> None:
+        """Schedule the next round, one interval after the start of the last one at `started_ms`."""
         key, _ = self._work[name]
         interval_ms = key if isinstance(key, int) else self._config.int(key)
         if interval_ms < _NEVER_MS:
             next_ms = max(
-                begun_ms + max(_MIN_INTERVAL_MS, interval_ms),
+                started_ms + max(_MIN_INTERVAL_MS, interval_ms),
                 self._clock.now_ms() + _MIN_INTERVAL_MS,
             )
             deadline_ms = self._clock.tick_ms(next_ms)
@@ -104,7 +107,7 @@ class Maintenance:
 
     def _run(self, name: str) -> None:
         """Begin a round; its end schedules the next one."""
-        begun_ms = self._clock.now_ms()
+        started_ms = self._clock.now_ms()
 
         def on_end(error: Exception | None) -> None:
             # The next round may succeed.
@@ -113,7 +116,7 @@ class Maintenance:
                 self._log.debug(f"{name} failed", reason=str(error))
             elif error is not None:
                 self._log.error(f"{name} failed", exception=error)
-            self._schedule_next(name, begun_ms)
+            self._schedule_next(name, started_ms)
 
         _, work = self._work[name]
         task = BackgroundTask(work(), clock=self._clock, executor=self._executor, on_end=on_end)
@@ -131,7 +134,7 @@ class Maintenance:
         self._cluster.partitions.disk_health.retry_all()
 
     def _partitions(self) -> Iterator[Partition]:
-        # Copies, because topics are created and deleted between two steps.
+        # Iterate over copies, because topics are created and deleted between two steps.
         for topic in tuple(self._cluster.partitions.topics()):
             yield from tuple(topic.partitions)
 
@@ -155,7 +158,7 @@ class Maintenance:
             yield None
         self._flushed_ms = flushed_ms
 
-    def _flush_rolled(self) -> Steps:
+    def _flush_rolled_logs(self) -> Steps:
         """Flush the logs that rolled a segment."""
         for log in self._cluster.partitions.take_logs_to_flush():
             try:
@@ -188,7 +191,7 @@ class Maintenance:
             yield None
 
     def _compact(self) -> Steps:
-        """Compact the logs that are due, the dirtiest first, until none is due or one fails."""
+        """Compact the logs that are due, the dirtiest first, while that makes progress."""
         makes_progress = self._config.bool("log.cleaner.enable")
         while makes_progress:
             due: list[tuple[float, Partition, CompactionPlan]] = []
@@ -208,7 +211,7 @@ class Maintenance:
                 due, key=lambda each: (each[1] not in self._failed_compactions, each[0])
             )
             yield from self._compact_one(partition, plan)
-            # As Kafka's cleaner: continue while a log is due, unless compaction made no progress.
+            # As in Kafka, continue while a log is due, unless compaction made no progress.
             makes_progress = partition.log.first_dirty_offset > plan.first_dirty_offset
 
     def _compact_one(self, partition: Partition, plan: CompactionPlan) -> Steps:

@@ -3,7 +3,7 @@
 Kafka stops reading from its sockets while `queued.max.request.bytes` are in use. Here a connection
 waits if it needs more memory than is available; a connection whose requests fit in the shared
 buffer never waits. A client that does not send the rest of a large request must not block others:
-after STALL_TIMEOUT_S the largest of such connections are closed, until the needed memory is free.
+after STALL_TIMEOUT_S the largest of these connections are closed, until the needed memory is free.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Receiver(Protocol):
 class MemoryQueue:
     """The connections that wait for memory, in the order in which they began to wait."""
 
-    __slots__ = ("_buffers", "_bytes_at_start", "_loop", "_receivers", "_timer", "_waiting")
+    __slots__ = ("_buffers", "_bytes_at_timer_start", "_loop", "_receivers", "_timer", "_waiting")
 
     def __init__(
         self,
@@ -57,18 +57,18 @@ class MemoryQueue:
         self._buffers = buffers
         self._receivers = receivers
         self._waiting: deque[Receiver] = deque()
-        self._bytes_at_start: dict[Receiver, int] = {}
+        self._bytes_at_timer_start: dict[Receiver, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         buffers.on_release = self._on_release
 
-    def wait(self, receiver: Receiver) -> None:
-        """Queue a connection, to let it read again when there is memory for it."""
+    def enqueue(self, receiver: Receiver) -> None:
+        """Queue a connection until there is memory for its next read."""
         self._waiting.append(receiver)
         if self._timer is None:
             self._start_timer()
 
-    def leave(self, receiver: Receiver) -> None:
-        """Remove a closed connection."""
+    def remove(self, receiver: Receiver) -> None:
+        """Remove a connection that was closed."""
         if receiver in self._waiting:
             self._waiting.remove(receiver)
 
@@ -90,7 +90,7 @@ class MemoryQueue:
             self._waiting.popleft().continue_reading()
 
     def _start_timer(self) -> None:
-        self._bytes_at_start = {
+        self._bytes_at_timer_start = {
             receiver: receiver.incomplete_request_bytes for receiver in self._receivers()
         }
         self._timer = self._loop.call_later(STALL_TIMEOUT_S, self._close_stalled)
@@ -107,15 +107,15 @@ class MemoryQueue:
         stalled = [
             receiver
             for receiver in self._receivers()
-            if receiver in self._bytes_at_start
+            if receiver in self._bytes_at_timer_start
             and 0
             < receiver.incomplete_request_bytes
-            < self._bytes_at_start[receiver] + _PROGRESS_BYTES
+            < self._bytes_at_timer_start[receiver] + _PROGRESS_BYTES
         ]
         waiting = set(self._waiting)
-        idle = [receiver for receiver in stalled if receiver not in waiting]
-        if idle:
-            self._close_largest(idle)
+        not_waiting = [receiver for receiver in stalled if receiver not in waiting]
+        if not_waiting:
+            self._close_largest(not_waiting)
         elif len(stalled) > 1:
             self._close(
                 next(receiver for receiver in reversed(self._waiting) if receiver in stalled)
@@ -123,20 +123,21 @@ class MemoryQueue:
         self._start_timer()
 
     def _close_largest(self, stalled: list[Receiver]) -> None:
-        """Close as many as needed to free the memory for the first connection in the queue."""
-        needed = self._waiting[0].incomplete_request_bytes  # a buffer that is full doubles
+        """Close enough connections to free the memory that the first one in the queue needs."""
+        # A full buffer doubles, so the first connection needs as many bytes as it has.
+        needed_bytes = self._waiting[0].incomplete_request_bytes
         stalled.sort(key=lambda receiver: receiver.incomplete_request_bytes)
-        chosen: list[Receiver] = []
-        while stalled and (not chosen or not self._buffers.can_allocate(needed)):
-            chosen.append(stalled.pop())
-            needed -= chosen[-1].incomplete_request_bytes
-        for receiver in chosen:
+        to_close: list[Receiver] = []
+        while stalled and (not to_close or not self._buffers.can_allocate(needed_bytes)):
+            to_close.append(stalled.pop())
+            needed_bytes -= to_close[-1].incomplete_request_bytes
+        for receiver in to_close:
             self._close(receiver)
 
     @staticmethod
     def _close(receiver: Receiver) -> None:
         receiver.close(
-            f"{receiver.incomplete_request_bytes} bytes of a request that made no progress for "
-            f"{STALL_TIMEOUT_S:g} s held memory that other connections wait for "
-            "(queued.max.request.bytes)"
+            f"an incomplete request made no progress for {STALL_TIMEOUT_S:g} s, and other "
+            "connections wait for the memory of its "
+            f"{receiver.incomplete_request_bytes} bytes (queued.max.request.bytes)"
         )

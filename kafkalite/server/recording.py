@@ -27,7 +27,7 @@ class Recording:
         self._recorded: set[RecordedConnection] = set()
 
     def protocol_of(self, connection: Connection) -> Connection | RecordedConnection:
-        """Return the protocol for a new transport: the connection, or its recording."""
+        """Return the protocol for a new transport: the connection, or a RecordedConnection."""
         if self.recorder is None:
             return connection
         return RecordedConnection(connection, self.recorder, self._recorded)
@@ -55,15 +55,15 @@ class Recording:
 class RecordedConnection(asyncio.BufferedProtocol):
     """A protocol between a transport and a connection that records their traffic."""
 
-    __slots__ = ("_active", "_connection", "_recorder", "_space", "_tap", "_transport")
+    __slots__ = ("_all_recorded", "_connection", "_recorder", "_space", "_tap", "_transport")
 
     def __init__(
-        self, connection: Connection, recorder: Recorder, recorded: set[RecordedConnection]
+        self, connection: Connection, recorder: Recorder, all_recorded: set[RecordedConnection]
     ) -> None:
-        """Create a recorded connection, which is in the set `recorded` while it is active."""
+        """Create a recorded connection, which is in `all_recorded` while it is recorded."""
         self._connection = connection
         self._recorder = recorder
-        self._active = recorded
+        self._all_recorded = all_recorded
         self._space: memoryview | None = None
         self._tap: Tap | None = None
         """None until the first request that starts while no other is being served."""
@@ -72,7 +72,7 @@ class RecordedConnection(asyncio.BufferedProtocol):
     def attach(self, transport: asyncio.Transport) -> None:
         """Begin to record a connection that is already being served."""
         self._transport = transport
-        self._active.add(self)
+        self._all_recorded.add(self)
         transport.set_protocol(self)
         self._connection.transport = cast("asyncio.Transport", _TappedTransport(transport, self))
 
@@ -80,12 +80,12 @@ class RecordedConnection(asyncio.BufferedProtocol):
         """Connect the transport and the connection directly, and end the recording."""
         self._connection.transport = self._transport
         self._transport.set_protocol(self._connection)
-        self._close()
+        self._end_recording()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Record a new connection from its first byte on."""
         self._transport = cast("asyncio.Transport", transport)
-        self._active.add(self)
+        self._all_recorded.add(self)
         self._tap = self._open()
         tapped = _TappedTransport(self._transport, self)
         self._connection.connection_made(cast("asyncio.BaseTransport", tapped))
@@ -109,13 +109,13 @@ class RecordedConnection(asyncio.BufferedProtocol):
         assert space is not None
         tap = self._tap
         if tap is None or tap.is_lost:
-            tap = self._begin()
+            tap = self._begin_recording()
         if tap is not None:
             tap.received(space[:nbytes])
         del space
         self._connection.buffer_updated(nbytes)
 
-    def _begin(self) -> Tap | None:
+    def _begin_recording(self) -> Tap | None:
         """Begin to record, or resume after lost data, if no request is being served."""
         if self._connection.session.is_idle:
             if self._tap is None:
@@ -124,7 +124,7 @@ class RecordedConnection(asyncio.BufferedProtocol):
                 self._tap.begin()
         return self._tap
 
-    def sent(self, pieces: Sequence[bytes | memoryview]) -> None:
+    def record_sent(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Record sent bytes."""
         if self._tap is not None:
             self._tap.sent(pieces)
@@ -144,10 +144,10 @@ class RecordedConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forward: the connection has ended. End its recording."""
         self._connection.connection_lost(exc)
-        self._close()
+        self._end_recording()
 
-    def _close(self) -> None:
-        self._active.discard(self)
+    def _end_recording(self) -> None:
+        self._all_recorded.discard(self)
         tap, self._tap = self._tap, None
         if tap is not None:
             tap.close()
@@ -167,12 +167,12 @@ class _TappedTransport:
 
     def write(self, data: bytes) -> None:
         """Send and record."""
-        self._recorded.sent((data,))
+        self._recorded.record_sent((data,))
         self._transport.write(data)
 
     def writelines(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Send and record."""
-        self._recorded.sent(pieces)
+        self._recorded.record_sent(pieces)
         self._transport.writelines(pieces)
 
 

@@ -19,7 +19,7 @@ from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.memory import return_freed_memory
 from kafkalite.ports.turns import AdmissionRequest, ThreadCall, Worker
 from kafkalite.server.work_limit import WorkLimit
-from kafkalite.wire.frames import SHARED_BYTES
+from kafkalite.wire.frames import SHARED_BUFFER_BYTES
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kafkalite.wire.frames import ReceiveBuffers
 
 TURN_S = 0.002
-"""The time for which one connection is served before others."""
+"""The maximum duration of a turn: others are served after it."""
 
 QUEUE_TURN_S = 0.004
 """The time for which queued connections are served before sockets are read and timers run."""
@@ -37,8 +37,9 @@ _GC_DISABLED_S = 30.0
 """The maximum time for which the garbage collector is disabled while tasks are paused."""
 
 _MEMORY_RETURN_DELAYS_S = (1.0, 3.0, 10.0)
-"""The times at which freed memory is returned to the system: after the last long request, and at
-further intervals, because a connection may hold its last answer until its next request."""
+"""Freed memory is returned to the system after these delays: the first counts from the last long
+request, the others from the previous return. A connection may hold the memory of its last answer
+until its next request, so one return is not enough."""
 
 
 class QueuedConnection(Protocol):
@@ -53,7 +54,7 @@ class Scheduler:
 
     __slots__ = (
         "_buffers",
-        "_enable_gc_at",
+        "_enable_gc_time",
         "_has_disabled_gc",
         "_idle_workers",
         "_is_scheduled",
@@ -76,7 +77,7 @@ class Scheduler:
         self._is_stopped = False
         self._paused_workers: set[Worker] = set()
         self._has_disabled_gc = False
-        self._enable_gc_at = 0.0
+        self._enable_gc_time = 0.0
         self.deadline = 0.0
         """The end of the current turn, by `time.perf_counter`; 0 before it is set."""
         self._thread: ThreadExecutor | None = None
@@ -100,17 +101,17 @@ class Scheduler:
             self.deadline = now + TURN_S
         return now >= self.deadline
 
-    def run(self, task: Callable[[], None], queued: QueuedConnection) -> Worker | None:
+    def run(self, task: Callable[[], None], connection: QueuedConnection) -> Worker | None:
         """Let a worker take a turn at `task`, which must not raise.
 
         Returns None if the task is done, otherwise the worker; `resume` takes its next turn.
-        `queued` is added to the queue when the worker can continue.
+        `connection` is queued when the worker can continue.
         """
         worker = self._idle_workers.pop() if self._idle_workers else Worker()
         worker.task = task
-        return self.resume(worker, queued)
+        return self.resume(worker, connection)
 
-    def resume(self, worker: Worker, queued: QueuedConnection) -> Worker | None:
+    def resume(self, worker: Worker, connection: QueuedConnection) -> Worker | None:
         """Let a paused worker take its next turn; see `run`."""
         self.deadline = deadline = perf_counter() + TURN_S
         outcome = worker.take_turn(deadline)
@@ -122,14 +123,14 @@ class Scheduler:
             return None
         self._add_paused(worker)
         if isinstance(outcome, ThreadCall):
-            self._run_in_thread(outcome, queued)
+            self._run_in_thread(outcome, connection)
         elif isinstance(outcome, AdmissionRequest):
-            self._leave_limits(worker)
-            self._limits[outcome.size_bytes > SHARED_BYTES].enter(
-                worker, outcome.size_bytes, queued
+            self._release_limits(worker)
+            self._limits[outcome.size_bytes > SHARED_BUFFER_BYTES].acquire(
+                worker, outcome.size_bytes, connection
             )
         else:
-            self.enqueue(queued)
+            self.enqueue(connection)
         return worker
 
     def end(self, worker: Worker) -> None:
@@ -147,14 +148,14 @@ class Scheduler:
             if gc.isenabled():
                 gc.disable()
                 self._has_disabled_gc = True
-                self._enable_gc_at = perf_counter() + _GC_DISABLED_S
-        elif self._has_disabled_gc and perf_counter() >= self._enable_gc_at:
+                self._enable_gc_time = perf_counter() + _GC_DISABLED_S
+        elif self._has_disabled_gc and perf_counter() >= self._enable_gc_time:
             self._enable_gc()
         self._paused_workers.add(worker)
 
     def _remove_paused(self, worker: Worker) -> None:
         self._paused_workers.discard(worker)
-        self._leave_limits(worker)
+        self._release_limits(worker)
         if not self._paused_workers:
             self._schedule_memory_return()
             self._enable_gc()
@@ -164,13 +165,13 @@ class Scheduler:
             self._has_disabled_gc = False
             gc.enable()
 
-    def _leave_limits(self, worker: Worker) -> None:
+    def _release_limits(self, worker: Worker) -> None:
         for limit in self._limits:
-            limit.leave(worker)
+            limit.release(worker)
 
-    def enqueue(self, queued: QueuedConnection) -> None:
+    def enqueue(self, connection: QueuedConnection) -> None:
         """Queue a connection for another turn."""
-        self._queue.append(queued)
+        self._queue.append(connection)
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._run_queue)
@@ -178,24 +179,24 @@ class Scheduler:
     def _run_queue(self) -> None:
         """Let connections at the head of the queue take turns for QUEUE_TURN_S."""
         queue = self._queue
-        until = perf_counter() + QUEUE_TURN_S
+        end_time = perf_counter() + QUEUE_TURN_S
         while queue:
             queue.popleft().continue_turn()
-            if perf_counter() >= until:
+            if perf_counter() >= end_time:
                 break
         if queue and not self._is_stopped:
             self._loop.call_soon(self._run_queue)
         else:
             self._is_scheduled = False
 
-    def _run_in_thread(self, call: ThreadCall, queued: QueuedConnection) -> None:
+    def _run_in_thread(self, call: ThreadCall, connection: QueuedConnection) -> None:
         if self._thread is None:
             # One thread, so that only one decompression at a time uses memory.
             self._thread = ThreadExecutor(self._loop, "kafkalite-requests")
-        self._thread.submit(call.run, lambda _: self.enqueue(queued))
+        self._thread.submit(call.run, lambda _: self.enqueue(connection))
 
     def _schedule_memory_return(self) -> None:
-        """Schedule the return of memory to the system; each call postpones it."""
+        """Schedule the return of freed memory to the system; a repeated call postpones it."""
         if self._memory_timer is not None:
             self._memory_timer.cancel()
         if not self._is_stopped:
@@ -203,13 +204,14 @@ class Scheduler:
                 _MEMORY_RETURN_DELAYS_S[0], self._return_memory, 1
             )
 
-    def _return_memory(self, times: int) -> None:
+    def _return_memory(self, return_count: int) -> None:
+        """Return freed memory to the system, for the `return_count`th time in a row."""
         self._memory_timer = None
         self._buffers.drop_idle()
         return_freed_memory()
-        if times < len(_MEMORY_RETURN_DELAYS_S):
+        if return_count < len(_MEMORY_RETURN_DELAYS_S):
             self._memory_timer = self._loop.call_later(
-                _MEMORY_RETURN_DELAYS_S[times], self._return_memory, times + 1
+                _MEMORY_RETURN_DELAYS_S[return_count], self._return_memory, return_count + 1
             )
 
     def stop(self) -> None:

@@ -60,7 +60,7 @@ class Settings(NamedTuple):
         """The ids of the nodes; raises SettingsError if they are invalid."""
         text = self.config.get("node.id", self.config.get("broker.id", "1")).strip()
         if not text.isascii() or not text.isdigit():
-            raise SettingsError(f"node.id must be a number from 0, not {text!r}")
+            raise SettingsError(f"node.id must be an integer of at least 0, not {text!r}")
         if self.brokers < 1:
             raise SettingsError(f"a cluster needs at least one broker, not {self.brokers}")
         return range(int(text), int(text) + self.brokers)
@@ -69,7 +69,7 @@ class Settings(NamedTuple):
     def listeners(self) -> tuple[ListenerSpec, ...]:
         """The listeners of each node; raises AddressError or SettingsError."""
         if not self.listen:
-            self._check_names_of_listeners()
+            self._check_listener_names()
         listen = self.listen or self._client_listeners("listeners")
         advertise = self.advertise or self._client_listeners("advertised.listeners")
         specs = parse_listeners(listen, advertise)
@@ -120,11 +120,11 @@ class Settings(NamedTuple):
         """Return the names of the listeners under `key`, in upper case as in Kafka."""
         return [text.partition("://")[0].upper() for text in self._items(key)]
 
-    def _check_names_of_listeners(self) -> None:
+    def _check_listener_names(self) -> None:
         """Check that settings with listener names are consistent, as Kafka does.
 
-        There is no check if listeners are given by option: these replace those of a file and their
-        names.
+        Listeners that are given by option are not checked: they replace the listeners of a file and
+        their names.
         """
         controllers = [name.upper() for name in self._items("controller.listener.names")]
         names = self._listener_names("listeners") or [DEFAULT_LISTENERS[0].name]

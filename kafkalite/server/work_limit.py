@@ -19,7 +19,7 @@ MAX_CONCURRENT_BYTES: Final = 8 * 1024 * 1024
 
 
 class WorkLimit:
-    """The workers that process long requests, and the queue of waiting ones."""
+    """The workers that process long requests, and the queue of waiting workers."""
 
     __slots__ = ("_admitted", "_queue", "_resume", "_used_bytes")
 
@@ -30,19 +30,19 @@ class WorkLimit:
         self._queue: dict[Worker, tuple[int, QueuedConnection]] = {}
         self._used_bytes = 0
 
-    def enter(self, worker: Worker, count: int, queued: QueuedConnection) -> None:
-        """Let a worker continue when `count` bytes may be processed, in queue order.
+    def acquire(self, worker: Worker, request_bytes: int, connection: QueuedConnection) -> None:
+        """Let a worker continue, in queue order, when `request_bytes` more bytes may be processed.
 
         A request above the limit is processed alone.
         """
-        self._queue[worker] = count, queued
+        self._queue[worker] = request_bytes, connection
         self._admit()
 
-    def leave(self, worker: Worker) -> None:
+    def release(self, worker: Worker) -> None:
         """Remove a worker whose task has ended."""
-        count = self._admitted.pop(worker, None)
-        if count is not None:
-            self._used_bytes -= count
+        request_bytes = self._admitted.pop(worker, None)
+        if request_bytes is not None:
+            self._used_bytes -= request_bytes
         else:
             self._queue.pop(worker, None)
         self._admit()
@@ -54,10 +54,10 @@ class WorkLimit:
     def _admit(self) -> None:
         queue = self._queue
         while queue:
-            worker, (count, queued) = next(iter(queue.items()))
-            if self._admitted and self._used_bytes + count > MAX_CONCURRENT_BYTES:
+            worker, (request_bytes, connection) = next(iter(queue.items()))
+            if self._admitted and self._used_bytes + request_bytes > MAX_CONCURRENT_BYTES:
                 break
             del queue[worker]
-            self._admitted[worker] = count
-            self._used_bytes += count
-            self._resume(queued)
+            self._admitted[worker] = request_bytes
+            self._used_bytes += request_bytes
+            self._resume(connection)

@@ -1,8 +1,8 @@
 """Acknowledgement, release and lock expiry of acquired records.
 
-A decision changes nothing: it works on copies of the batches and returns them with the changes to
-store. The copies replace the batches only when the changes are in the log. So an acknowledgement
-that is refused or cannot be stored has no effect.
+A decision changes only copies of the batches, and returns the copies with the changes to store. The
+copies replace the batches when the changes are in the log. So an acknowledgement that is refused or
+cannot be stored has no effect.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AcknowledgementBatch(NamedTuple):
 
 
 class PendingChanges:
-    """The outcome of a decision: changed copies of batches, and the changes to store."""
+    """The result of a decision: changed copies of batches, and the changes to store."""
 
     __slots__ = (
         "_limits",
@@ -75,10 +75,10 @@ class PendingChanges:
         self.archived: list[Run] = []
         """Records that reached the limit of deliveries."""
         self.expired: list[Run] = []
-        """Records whose lock expired, as they were before."""
+        """Records whose lock expired, in their state before the expiry."""
 
     def copy_of(self, batch: InFlightBatch) -> InFlightBatch:
-        """Return the copy of a batch that this decision changes."""
+        """Return the copy of a batch, which this decision may change."""
         copy = self.copies.get(batch.first)
         if copy is None:
             copy = self.copies[batch.first] = batch.copy()
@@ -183,8 +183,8 @@ class _Acknowledgement:
     def decide(self, ack: AcknowledgementBatch, batch: InFlightBatch) -> None:
         copy = self._changes.copy_of(batch)
         start = self._window.start_offset
-        is_whole = ack.first <= copy.first and copy.last <= ack.last
-        if not is_whole or len(ack.types) > 1 or copy.first < start <= copy.last:
+        covers_batch = ack.first <= copy.first and copy.last <= ack.last
+        if not covers_batch or len(ack.types) > 1 or copy.first < start <= copy.last:
             if not copy.is_split:
                 self._check(copy.only_run)
             copy.is_split = True
@@ -263,7 +263,7 @@ def _release_run(changes: PendingChanges, window: Window, batch: InFlightBatch, 
 
 
 def next_deadline_ms(window: Window) -> int | None:
-    """Return when the first lock expires, or None if nothing is acquired."""
+    """Return the time at which the first lock expires, or None if nothing is acquired."""
     return min(
         (
             run.deadline_ms

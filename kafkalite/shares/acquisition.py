@@ -34,7 +34,7 @@ class ShareLimits(NamedTuple):
 
     @property
     def throttled_delivery_count(self) -> int:
-        """The delivery count from which on a fetch gets only a few records."""
+        """The delivery count from which a fetch gets only a few records."""
         return max(_MIN_THROTTLED_DELIVERIES, (self.max_deliveries + 1) // 2)
 
 
@@ -66,7 +66,7 @@ class AcquireRequest(NamedTuple):
     batch_size: int
     """The approximate number of records in a new batch."""
     is_exact: bool = False
-    """Whether `max_records` is never exceeded, even if that splits a batch of the log."""
+    """Whether `max_records` is a strict limit, even if that splits a batch of the log."""
 
 
 class Acquisition:
@@ -110,7 +110,7 @@ class Acquisition:
         window = self._window
         if self._last_offset < window.start_offset or self._max_count <= 0:
             return
-        self._limit_to_locks()
+        self._apply_in_flight_limit()
         if self._max_count <= 0:
             return
         first_offset = self._first_offset
@@ -133,10 +133,10 @@ class Acquisition:
         if self.acquired:
             window.advance_gap(self.acquired[-1].last + 1)
 
-    def _limit_to_locks(self) -> None:
-        """Reduce the number of records to the remainder of the group's limit.
+    def _apply_in_flight_limit(self) -> None:
+        """Reduce the number of records to acquire to the number that may still be put in flight.
 
-        If nothing is left, only records that are already in flight can be acquired.
+        If that is zero, only records that are already in flight can be acquired.
         """
         window = self._window
         remaining = self._limits.max_records_in_flight - window.record_count
@@ -150,7 +150,7 @@ class Acquisition:
         self._max_count = min(self._max_count, window.end_offset - offset + 1)
         self._last_offset = min(self._last_offset, window.end_offset)
 
-    # --- records in flight already -----------------------------------------------------------
+    # --- records already in flight -----------------------------------------------------------
 
     def _acquire_in_flight(self, existing: Sequence[InFlightBatch], first_offset: int) -> bool:
         """Acquire records of batches in flight and of gaps between them.
@@ -178,7 +178,7 @@ class Acquisition:
         """Acquire the available records of a batch, and return their number."""
         count = self.count
         is_available = not batch.is_split and batch.only_run.state is DeliveryState.AVAILABLE
-        if as_whole and not batch.is_split and self._fits(batch):
+        if as_whole and not batch.is_split and self._can_be_acquired_whole(batch):
             if is_available:
                 self._acquire_whole(batch)
         elif batch.is_split or is_available:
@@ -186,7 +186,7 @@ class Acquisition:
             self._acquire_part(batch)
         return self.count - count
 
-    def _fits(self, batch: InFlightBatch) -> bool:
+    def _can_be_acquired_whole(self, batch: InFlightBatch) -> bool:
         """Whether a batch may be acquired as a whole."""
         return (
             batch.first >= self._first_offset
@@ -224,7 +224,7 @@ class Acquisition:
             if allowed_count:
                 last = run.first + allowed_count - 1
                 batch.change(run.first, last, self._acquire_run)
-                _append_merging(acquired, AcquiredRecords(run.first, last, run.delivery_count + 1))
+                _append_or_merge(acquired, AcquiredRecords(run.first, last, run.delivery_count + 1))
             if limit.is_exhausted:
                 break
         self.acquired += acquired
@@ -240,10 +240,10 @@ class Acquisition:
             self._deadline_ms,
         )
 
-    # --- records that are new ----------------------------------------------------------------
+    # --- new records -------------------------------------------------------------------------
 
     def _acquire_new(self, first: int, last: int) -> None:
-        """Add new records to those in flight; they are acquired from the first on."""
+        """Put new records in flight, and acquire them in offset order up to the limit."""
         window = self._window
         max_records = self._max_count - self.count
         if not window.in_flight:
@@ -299,7 +299,7 @@ class Acquisition:
         )
 
     def _batch_end(self, offset: int) -> int:
-        """Return the last offset of the log's batch that contains `offset`, else `offset`."""
+        """Return the last offset of the fetched batch that contains `offset`, else `offset`."""
         for first_offset, last in self._fetched.batches:
             if first_offset <= offset <= last:
                 return last
@@ -309,13 +309,20 @@ class Acquisition:
 class _SplitBatchLimit:
     """Limits the number of records that a member gets from a split batch, run by run."""
 
-    __slots__ = ("_limits", "_max_records", "_size", "_throttled_max", "count", "is_exhausted")
+    __slots__ = (
+        "_limits",
+        "_max_records",
+        "_max_throttled_records",
+        "_size",
+        "count",
+        "is_exhausted",
+    )
 
     def __init__(self, batch: InFlightBatch, limits: ShareLimits, max_records: int | None) -> None:
         self._limits = limits
         self._max_records = max_records
         self._size = batch.size
-        self._throttled_max: int | None = None
+        self._max_throttled_records: int | None = None
         self.count = 0
         self.is_exhausted = False
 
@@ -333,10 +340,13 @@ class _SplitBatchLimit:
             if self.count:
                 return 0
             allowed_count = 1
-        if self._throttled_max is None and run.delivery_count >= limits.throttled_delivery_count:
+        if (
+            self._max_throttled_records is None
+            and run.delivery_count >= limits.throttled_delivery_count
+        ):
             halvings = run.delivery_count - limits.throttled_delivery_count + 1
-            self._throttled_max = max(1, self._size >> halvings)
-        for max_records in (self._max_records, self._throttled_max):
+            self._max_throttled_records = max(1, self._size >> halvings)
+        for max_records in (self._max_records, self._max_throttled_records):
             if max_records is not None and self.count < max_records <= self.count + allowed_count:
                 allowed_count = max_records - self.count
                 self.is_exhausted = True
@@ -344,8 +354,8 @@ class _SplitBatchLimit:
         return allowed_count
 
 
-def _append_merging(acquired: list[AcquiredRecords], records: AcquiredRecords) -> None:
-    """Add records to a list; joined with the last if adjacent and equally often delivered."""
+def _append_or_merge(acquired: list[AcquiredRecords], records: AcquiredRecords) -> None:
+    """Append records, or merge them with the last if adjacent and with the same delivery count."""
     if acquired:
         last = acquired[-1]
         if last.last + 1 == records.first and last.delivery_count == records.delivery_count:

@@ -64,10 +64,10 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
         config: BrokerConfig,
         metadata: MetadataController,
         open_log: Callable[[int], CoordinatorLog],
-        log_of: Callable[[int], PrunableLog],
+        prunable_log: Callable[[int], PrunableLog],
         history: EventHistory | None = None,
     ) -> None:
-        """Create a coordinator; `open_log` and `log_of` return a partition of its topic."""
+        """Create a coordinator; `open_log` and `prunable_log` return a partition of its topic."""
         super().__init__(
             clock=clock,
             serde=CoordinatorSerde(written_version, "share"),
@@ -75,21 +75,20 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
             open_log=open_log,
             make_machine=lambda: _new_shard(config, self._image),
             history=history,
-            # Updates are relative to the last snapshot, so the topic is not compacted.
+            # Each update must be replayed on the snapshot before it, so the topic is not compacted.
             replay_all=replay_log,
         )
         self._config = config
         self._metadata = metadata
         self._image = metadata.image
-        self._log_of = log_of
+        self._prunable_log = prunable_log
         self._prune_timer: Timer | None = None
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply a new metadata image: leaders of the shards, and deleted topics.
 
         Must be called after logs were opened or closed. The topic's first image loads the shards.
-        Raises OSError when a log could not be read; the loaded shards have the new image then,
-        too.
+        Raises OSError when a log could not be read; the loaded shards get the new image even then.
         """
         self._image = image
         topic = image.topics.get(SHARE_STATE_TOPIC)
@@ -103,8 +102,8 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
                 try:
                     shard.write(lambda machine, now_ms: machine.on_image(image, delta, now_ms))
                 except KafkaError:
-                    # If the log accepts no records now, states of deleted topics stay; nothing can
-                    # read them.
+                    # If the log accepts no records now, the states of deleted topics remain. They
+                    # cannot be read.
                     continue
 
     def ensure_topic(self) -> None:
@@ -136,7 +135,7 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
     def _prune(self) -> None:
         self._prune_timer = None
         for shard in self.shards():
-            # After a failure of the disk the next round tries again.
+            # If the disk fails, the next round tries again.
             with suppress(KafkaError, OSError):
                 self._prune_shard(shard)
         self._schedule_pruning()
@@ -144,10 +143,10 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
     def _prune_shard(self, shard: ActiveShard[ShareShard]) -> None:
         """Write snapshots of all states and delete older records, if there are enough of them.
 
-        Kafka deletes up to the oldest snapshot in use. This way no record positions must be
-        tracked, and one inactive partition does not prevent deletion.
+        Kafka deletes up to the oldest snapshot in use. Writing new snapshots avoids tracking the
+        offset of each one, and an inactive share partition does not prevent deletion.
         """
-        log = self._log_of(shard.partition)
+        log = self._prunable_log(shard.partition)
         states = shard.machine.states()
         superseded = log.end_offset - log.start_offset - len(states)
         if superseded < max(_MIN_SUPERSEDED_RECORDS, _MIN_SUPERSEDED_PER_STATE * len(states)):

@@ -1,4 +1,4 @@
-"""SharePartition: a partition as one share group reads it, connected to the store of its state.
+"""SharePartition: one partition of a share group at its leader, with the store of its state.
 
 Acknowledgements are stored before they are answered. Acquisitions are not stored: the next leader
 finds the records available, and delivers them again.
@@ -15,8 +15,8 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares import acknowledgement
 from kafkalite.shares.acquisition import Acquisition, ShareLimits
-from kafkalite.shares.batches import combine_batches
 from kafkalite.shares.state import DeliveryState, StateChange
+from kafkalite.shares.state_batches import combine_batches
 from kafkalite.shares.window import Window
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class SharePartitionContext(Protocol):
     def limits(self, group_id: str) -> ShareLimits:
         """Return the current limits of a group."""
 
-    def note(self, event: Event) -> None:
+    def add_event(self, event: Event) -> None:
         """Store an event of a group."""
 
 
@@ -218,7 +218,7 @@ class SharePartition:
             if self.is_closed:
                 return
             changes.apply()
-            self._note_outcome(changes)
+            self._add_outcome_events(changes)
             if self.window.advance_start() or changes.has_freed_records:
                 self.wake()
 
@@ -243,25 +243,25 @@ class SharePartition:
         return None if result is None else self._await_write(result)
 
     def _await_write(self, result: Waiting[None]) -> Waiting[None]:
-        """Block other changes until a write has been answered."""
-        write: Waiting[None] = Waiting()
-        self._pending_write = write
-        written: Waiting[None] = Waiting()
+        """Delay other changes until a write has been answered; return the member's answer."""
+        pending_write: Waiting[None] = Waiting()
+        self._pending_write = pending_write
+        answer: Waiting[None] = Waiting()
 
         def on_answer(outcome: object) -> None:
             self._pending_write = None
             if isinstance(outcome, KafkaError):
-                written.refuse(to_member_error(outcome))
+                answer.refuse(to_member_error(outcome))
             elif isinstance(outcome, Exception):
-                written.refuse(outcome)
+                answer.refuse(outcome)
             else:
-                written.resolve(None)
-            write.resolve(None)
+                answer.resolve(None)
+            pending_write.resolve(None)
             if self._pending_write is None:
                 self.wake()
 
         result.then(on_answer)
-        return written
+        return answer
 
     # --- locks ---------------------------------------------------------------------------------
 
@@ -271,9 +271,9 @@ class SharePartition:
             return
         deadline_ms = self._context.clock.now_ms() + self._limits().lock_duration_ms
         if self._lock_timer is None or deadline_ms < self._lock_deadline_ms:
-            self._call_at(deadline_ms)
+            self._set_lock_timer(deadline_ms)
 
-    def _call_at(self, deadline_ms: int) -> None:
+    def _set_lock_timer(self, deadline_ms: int) -> None:
         self._cancel_lock_timer()
         self._lock_deadline_ms = deadline_ms
         self._lock_timer = self._context.clock.call_at(deadline_ms, self._expire)
@@ -294,15 +294,15 @@ class SharePartition:
         changes = acknowledgement.expire(self.window, self._limits(), self._context.clock.now_ms())
         if changes.copies:
             changes.apply()
-            self._note_outcome(changes)
-            # The lock has expired even if this fails. Then only the next leader does not count
-            # this delivery.
+            self._add_outcome_events(changes)
+            # If this fails, the locks have still expired, but the next leader will not count this
+            # delivery.
             with suppress(KafkaError):
                 self._store_changes(changes)
             self.window.advance_start()
         deadline_ms = acknowledgement.next_deadline_ms(self.window)
         if deadline_ms is not None:
-            self._call_at(deadline_ms)
+            self._set_lock_timer(deadline_ms)
         if changes.copies:
             self.wake()
 
@@ -322,7 +322,7 @@ class SharePartition:
             waiter.retry()
 
     def close(self) -> None:
-        """Stop leading: locks are dropped, waiting fetches are woken."""
+        """End the use of this object: locks are dropped, waiting fetches are woken."""
         self.is_closed = True
         self._cancel_lock_timer()
         self.wake()
@@ -332,10 +332,10 @@ class SharePartition:
     def _limits(self) -> ShareLimits:
         return self._context.limits(self.key.group_id)
 
-    def _note_outcome(self, changes: PendingChanges) -> None:
+    def _add_outcome_events(self, changes: PendingChanges) -> None:
         if changes.expired:
             run = changes.expired[0]
-            self._note(
+            self._add_event(
                 "expired",
                 f"member {run.member_id} did not acknowledge {_format_offsets(changes.expired)} of "
                 f"{self.name} in time (rule acquisition-lock)",
@@ -348,7 +348,7 @@ class SharePartition:
             )
         if changes.archived:
             limit = self._limits().max_deliveries
-            self._note(
+            self._add_event(
                 "archived",
                 f"{_format_offsets(changes.archived)} of {self.name} archived after "
                 f"{changes.archived[0].delivery_count} deliveries (rule delivery-count-limit)",
@@ -356,12 +356,14 @@ class SharePartition:
                 changes.archived,
             )
 
-    def _note(self, kind: str, text: str, facts: dict[str, object], runs: Sequence[Run]) -> None:
+    def _add_event(
+        self, kind: str, text: str, facts: dict[str, object], runs: Sequence[Run]
+    ) -> None:
         facts["partition"] = self.name
         facts["first_offset"] = runs[0].first
         facts["last_offset"] = runs[-1].last
         facts["records"] = sum(run.size for run in runs)
-        self._context.note(Event(self.key.group_id, kind, text, facts))
+        self._context.add_event(Event(self.key.group_id, kind, text, facts))
 
 
 def _format_offsets(runs: Sequence[Run]) -> str:

@@ -39,10 +39,10 @@ class SessionKey(NamedTuple):
 class ShareSession:
     """The partitions that one member reads, and the epoch of its next request."""
 
-    __slots__ = ("connection", "epoch", "names", "unreported")
+    __slots__ = ("connection", "epoch", "topic_names", "unreported")
 
-    def __init__(self, names: dict[TopicPartition, str | None], connection: object) -> None:
-        self.names = names
+    def __init__(self, topic_names: dict[TopicPartition, str | None], connection: object) -> None:
+        self.topic_names = topic_names
         """Each partition with its topic's name; None if the topic was unknown when it was added."""
         self.unreported: set[TopicPartition] = set()
         """Partitions that the next response must contain in any case."""
@@ -53,20 +53,20 @@ class ShareSession:
     def update(
         self, added: Mapping[TopicPartition, str | None], forgotten: Iterable[TopicPartition]
     ) -> None:
-        """Add the new partitions of a request, then remove those to forget."""
+        """Add the new partitions of a request, then remove its forgotten partitions."""
         for partition, name in added.items():
-            if partition not in self.names:
-                self.names[partition] = name
+            if partition not in self.topic_names:
+                self.topic_names[partition] = name
                 self.unreported.add(partition)
         for partition in forgotten:
-            self.names.pop(partition, None)
+            self.topic_names.pop(partition, None)
             self.unreported.discard(partition)
 
 
 class ShareFetchContext(NamedTuple):
-    """The session as seen by one share fetch."""
+    """The partitions that one share fetch reads, and its session."""
 
-    names: Mapping[TopicPartition, str | None]
+    topic_names: Mapping[TopicPartition, str | None]
     """The partitions to read, each with its topic's name."""
     session: ShareSession | None = None
     epoch: int = INITIAL_EPOCH
@@ -87,14 +87,14 @@ class ShareFetchContext(NamedTuple):
         if has_error:
             # The end of an error must be reported as well.
             session.unreported.add(partition)
-        if has_records and partition in session.names:
+        if has_records and partition in session.topic_names:
             # A partition that was served goes to the end of the queue.
-            session.names[partition] = session.names.pop(partition)
+            session.topic_names[partition] = session.topic_names.pop(partition)
         return must_be_reported
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the next epoch: 1 after the largest, and the final one after itself."""
+    """Return the next epoch: 1 after the largest; the final epoch stays the final epoch."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == _MAX_INT32 else epoch + 1
@@ -107,7 +107,7 @@ class ShareSessions:
         self._max_sessions = max_sessions
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_group: dict[str, dict[SessionKey, ShareSession]] = {}
-        """The same by group; no group is empty."""
+        """The same sessions by group; each group has at least one."""
         self._partition_count = 0
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class ShareSessions:
     def topics_of(self, key: SessionKey) -> set[bytes]:
         """Return the ids of the topics in a session."""
         session = self._sessions.get(key)
-        return set() if session is None else {each.topic_id for each in session.names}
+        return set() if session is None else {each.topic_id for each in session.topic_names}
 
     def begin_fetch(
         self,
@@ -136,27 +136,27 @@ class ShareSessions:
         if epoch == FINAL_EPOCH:
             self._get(key)
             return ShareFetchContext({})
-        names = dict(requested)
+        topic_names = dict(requested)
         if epoch == INITIAL_EPOCH:
             if acknowledges:
                 raise KafkaError(ErrorCode.INVALID_REQUEST)
             self.end(key)
-            if len(names) < len(requested):
+            if len(topic_names) < len(requested):
                 # Kafka fails on a partition that is named twice.
                 raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
             if len(self._sessions) >= self._max_sessions():
                 raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-            self._check_partition_limit(len(names))
-            session = self._sessions[key] = ShareSession(dict(names), connection)
+            self._check_partition_limit(len(topic_names))
+            session = self._sessions[key] = ShareSession(dict(topic_names), connection)
             self._by_group.setdefault(key.group_id, {})[key] = session
-            self._partition_count += len(names)
-            return ShareFetchContext(names)
+            self._partition_count += len(topic_names)
+            return ShareFetchContext(topic_names)
         session = self._advance(key, epoch)
-        self._check_partition_limit(len(names))
-        before = len(session.names)
-        session.update(names, forgotten)
-        self._partition_count += len(session.names) - before
-        return ShareFetchContext(dict(session.names), session, session.epoch)
+        self._check_partition_limit(len(topic_names))
+        previous_count = len(session.topic_names)
+        session.update(topic_names, forgotten)
+        self._partition_count += len(session.topic_names) - previous_count
+        return ShareFetchContext(dict(session.topic_names), session, session.epoch)
 
     def begin_acknowledge(self, key: SessionKey, epoch: int) -> None:
         """Handle a ShareAcknowledge request.
@@ -175,17 +175,17 @@ class ShareSessions:
         session = self._sessions.pop(key, None)
         if session is None:
             return ()
-        self._partition_count -= len(session.names)
-        in_group = self._by_group[key.group_id]
-        del in_group[key]
-        if not in_group:
+        self._partition_count -= len(session.topic_names)
+        group_sessions = self._by_group[key.group_id]
+        del group_sessions[key]
+        if not group_sessions:
             del self._by_group[key.group_id]
-        return tuple(session.names)
+        return tuple(session.topic_names)
 
     def sessions_of_connection(self, connection: object, group_id: str) -> Sequence[SessionKey]:
         """Return the sessions of a connection in a group."""
-        in_group = self._by_group.get(group_id, {})
-        return [key for key, session in in_group.items() if session.connection is connection]
+        group_sessions = self._by_group.get(group_id, {})
+        return [key for key, session in group_sessions.items() if session.connection is connection]
 
     def has_group(self, group_id: str) -> bool:
         """Whether a group has a session."""

@@ -3,7 +3,7 @@
 The leader of a share partition reads its state first, and stores changes before it answers an
 acknowledgement. Leader epoch fencing refuses a previous leader. State epoch fencing refuses a
 leader that does not know that the start offset was reset. Most changes are written as updates.
-After a number of updates comes a snapshot, which supersedes all earlier records of its state.
+After a number of updates, a snapshot is written. It supersedes all earlier records of its state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from kafkalite.protocol._generated.records.share_snapshot import (
 from kafkalite.protocol._generated.records.share_update import ShareUpdateKey, ShareUpdateValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.shares.batches import combine_batches
 from kafkalite.shares.share_state_records import (
     batches_of_update,
     share_snapshot_record,
@@ -36,6 +35,7 @@ from kafkalite.shares.state import (
     ShareSummary,
     StateChange,
 )
+from kafkalite.shares.state_batches import combine_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ class SnapshotColdPartitions(NamedTuple):
     """Timer event: write snapshots of partitions that had none for the configured interval."""
 
     before_ms: int | None = None
-    """In a round, partitions without a snapshot since then get one; None begins a round."""
+    """Partitions without a snapshot since this time get one in this round; None begins a round."""
 
 
 class RemoveDeletedTopics(NamedTuple):
@@ -111,7 +111,7 @@ class ShareShard:
         states = self._states
         if not states:
             return CoordinatorResult(response=None)
-        # As in Kafka: nothing is done once each state has had a snapshot since it was created.
+        # As in Kafka, a round begins only if a state had no snapshot since it was created.
         if before_ms is None and any(
             state.create_timestamp == state.write_timestamp for state in states.values()
         ):
@@ -291,8 +291,8 @@ class ShareShard:
             self._state_epochs.pop(share_key, None)
             return
         self._states[share_key] = state_of_snapshot(value)
-        _raise_epoch(self._leader_epochs, share_key, value.leader_epoch)
-        _raise_epoch(self._state_epochs, share_key, value.state_epoch)
+        _increase_epoch(self._leader_epochs, share_key, value.leader_epoch)
+        _increase_epoch(self._state_epochs, share_key, value.state_epoch)
 
     def replay_share_update(self, key: ShareUpdateKey, value: ShareUpdateValue) -> None:
         """Apply one ShareUpdate record."""
@@ -313,7 +313,7 @@ class ShareShard:
             batches=combine_batches(state.batches, batches_of_update(value), start_offset),
         )
         self._update_counts[share_key] = self._update_counts.get(share_key, 0) + 1
-        _raise_epoch(self._leader_epochs, share_key, value.leader_epoch)
+        _increase_epoch(self._leader_epochs, share_key, value.leader_epoch)
 
     # Parts of decisions
 
@@ -401,5 +401,5 @@ def _check_batches(state: ShareState, change: StateChange) -> None:
         )
 
 
-def _raise_epoch(epochs: dict[ShareKey, int], key: ShareKey, epoch: int) -> None:
+def _increase_epoch(epochs: dict[ShareKey, int], key: ShareKey, epoch: int) -> None:
     epochs[key] = max(epochs.get(key, epoch), epoch)

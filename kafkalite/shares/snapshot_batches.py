@@ -1,4 +1,4 @@
-"""Groups the states of share partitions into batches of the log."""
+"""Groups of share partition states whose snapshots fit into one batch of the log."""
 
 from __future__ import annotations
 

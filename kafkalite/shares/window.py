@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Gap(NamedTuple):
-    """Records that were acquired but not acknowledged when the state was read; not in any batch.
+    """Records in no batch of the loaded state: acquired, but not acknowledged when it was stored.
 
-    Valid as long as the end of the window does not move.
+    Valid until the end of the window moves.
     """
 
     start: int
@@ -38,7 +38,7 @@ class Window:
         """Begin with a stored state; raises ValueError if it is inconsistent."""
         self.start_offset = start_offset
         self.end_offset = start_offset
-        """The last acquired offset; while nothing is in flight, the next one to acquire."""
+        """The last acquired offset; if nothing is in flight, the next offset to acquire."""
         self.in_flight = InFlightBatches()
         self.complete_count = 0
         """Number of records from the start on whose state is final."""
@@ -152,7 +152,7 @@ class Window:
         return run is not None and run.is_final
 
     def _final_prefix(self) -> tuple[int | None, int]:
-        """Return the last record before the first non-final one, and the number of final ones."""
+        """Return the last of the final records at the start, or None, and their number."""
         last, count = None, 0
         gap = self.active_gap
         for batch in self.in_flight.batches:
@@ -195,17 +195,19 @@ class Window:
                 fetch_offset, base_offset - 1, DeliveryState.AVAILABLE
             )
 
-    def archive(self, first: int, last: int, state: DeliveryState) -> int:
-        """Archive the records with a state between two offsets, and return their number."""
+    def archive(self, first: int, last: int, from_state: DeliveryState) -> int:
+        """Archive the records in `from_state` between two offsets, and return their number."""
         count = 0
         for batch in self.overlapping(first, last):
-            if batch.is_split or batch.only_run.state is state:
-                is_whole = first <= batch.first and batch.last <= last
-                batch.is_split = batch.is_split or not is_whole
+            if batch.is_split or batch.only_run.state is from_state:
+                covers_batch = first <= batch.first and batch.last <= last
+                batch.is_split = batch.is_split or not covers_batch
                 count += sum(
-                    run.size for run in batch.runs_between(first, last) if run.state is state
+                    run.size for run in batch.runs_between(first, last) if run.state is from_state
                 )
-                batch.change(first, last, lambda run: _archived(run) if run.state is state else run)
+                batch.change(
+                    first, last, lambda run: _archived(run) if run.state is from_state else run
+                )
         if count:
             self.may_have_available = True
         return count

@@ -51,12 +51,12 @@ LENGTH_END = 12
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_POSITION = 8
-_COVERED = struct.Struct(">hiqqqhii")  # the part of the header that the CRC covers
-_COVERED_START = 21
+_CRC_COVERED_HEADER = struct.Struct(">hiqqqhii")  # attributes to record count
+_CRC_COVERED_START = 21
 _MAGIC_POSITION = 16
 MAGIC_2 = 2
 _MIN_LENGTH = 14  # the smallest valid length in any format
-_OUTSIDE_CRC = struct.Struct(">qiiBI")  # the part of the header before the covered one
+_HEADER_UP_TO_CRC = struct.Struct(">qiiBI")  # base offset to CRC
 
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -88,7 +88,7 @@ class ControlMarker(NamedTuple):
 class BatchView:
     """A record batch in a buffer: the header is unpacked, the records are not decoded.
 
-    Valid as long as the buffer is. Only `has_valid_crc` checks the CRC.
+    Valid only while the buffer exists. Only `has_valid_crc` checks the CRC.
     """
 
     __slots__ = (
@@ -158,7 +158,7 @@ class BatchView:
 
     @property
     def compression(self) -> int:
-        """Number of the records' compression codec."""
+        """Number of the codec that compresses the records."""
         return self.attributes & COMPRESSION_MASK
 
     @property
@@ -188,24 +188,24 @@ class BatchView:
 
     def has_valid_crc(self) -> bool:
         """Whether the bytes match the CRC."""
-        return crc32c(memoryview(self.data)[_COVERED_START:], 0) == self.crc
+        return crc32c(memoryview(self.data)[_CRC_COVERED_START:], 0) == self.crc
 
     def body(self) -> bytes:
         """Return the decompressed records; raises MalformedRecordsError if that fails.
 
         Raises OversizedDataError if there are too many to iterate over.
         """
-        self._check_count()
+        self._check_record_count()
         return compression.decompress(self.compression, memoryview(self.data)[HEADER_SIZE:])
 
     def decompressed_body(self) -> AbstractContextManager[DecompressedBuffer]:
         """Return a context manager of the decompressed records; raises the errors of `body`."""
-        self._check_count()
+        self._check_record_count()
         return compression.decompressed_buffer(
             self.compression, memoryview(self.data)[HEADER_SIZE:]
         )
 
-    def _check_count(self) -> None:
+    def _check_record_count(self) -> None:
         if self.record_count > MAX_DECOMPRESSED_RECORDS:
             raise compression.OversizedDataError(f"{self.record_count} records in one batch")
 
@@ -220,7 +220,7 @@ class BatchView:
                 base_timestamp + record.timestamp_delta if append_time is None else append_time,
                 record.key,
                 record.value,
-                decode_headers(body, record.headers, record.end),
+                decode_headers(body, record.headers_position, record.end_position),
             )
             for record in scan_records(body, self.record_count)
         ]
@@ -307,7 +307,7 @@ def assemble(
     record_count: int,
 ) -> bytes:
     """Return a batch: a header with the CRC, then `payload`, which is compressed already."""
-    covered = _COVERED.pack(
+    crc_covered_header = _CRC_COVERED_HEADER.pack(
         attributes,
         last_offset_delta,
         base_timestamp,
@@ -317,14 +317,16 @@ def assemble(
         producer.base_sequence,
         record_count,
     )
-    return _add_header(base_offset, leader_epoch, covered, payload)
+    return _add_header(base_offset, leader_epoch, crc_covered_header, payload)
 
 
-def _add_header(base_offset: int, leader_epoch: int, covered: bytes, payload: Buffer) -> bytes:
-    crc = crc32c(payload, crc32c(covered, 0))
+def _add_header(
+    base_offset: int, leader_epoch: int, crc_covered_header: bytes, payload: Buffer
+) -> bytes:
+    crc = crc32c(payload, crc32c(crc_covered_header, 0))
     length = HEADER_SIZE - LENGTH_END + len(payload)
-    header = _OUTSIDE_CRC.pack(base_offset, length, leader_epoch, MAGIC_2, crc)
-    return b"".join((header, covered, payload))
+    header = _HEADER_UP_TO_CRC.pack(base_offset, length, leader_epoch, MAGIC_2, crc)
+    return b"".join((header, crc_covered_header, payload))
 
 
 def build_batch(
@@ -360,8 +362,8 @@ def build_key_value_batch(
 ) -> bytes:
     """Return a batch of the broker's own keys and values, at least one, written at `now_ms`."""
     count = len(pairs)
-    covered = _COVERED.pack(0, count - 1, now_ms, now_ms, *NO_PRODUCER, count)
-    return _add_header(base_offset, leader_epoch, covered, encode_key_values(pairs))
+    crc_covered_header = _CRC_COVERED_HEADER.pack(0, count - 1, now_ms, now_ms, *NO_PRODUCER, count)
+    return _add_header(base_offset, leader_epoch, crc_covered_header, encode_key_values(pairs))
 
 
 def build_control_batch(

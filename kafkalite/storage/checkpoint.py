@@ -44,13 +44,16 @@ def replace_file(files: Files, path: str, content: bytes) -> None:
 
 
 def encode_rows(rows: Iterable[Iterable[object]]) -> bytes:
-    """Return the content of a checkpoint: a version, a count, and rows of words."""
+    """Return the content of a checkpoint: a version, a count, and rows of values."""
     lines = [" ".join(map(str, row)) for row in rows]
     return "\n".join((_VERSION, str(len(lines)), *lines, "")).encode()
 
 
 def read_rows(files: Files, path: str) -> list[list[str]]:
-    """Return the rows of a checkpoint, none if it is absent; raises CheckpointError if damaged."""
+    """Return the rows of a checkpoint; no rows if the file does not exist.
+
+    Raises CheckpointError if the file is damaged.
+    """
     try:
         content = files.read(path)
     except FileNotFoundError:
@@ -82,13 +85,13 @@ def read_offsets(files: Files, path: str) -> dict[tuple[str, int], int]:
 
 
 def write_properties(files: Files, path: str, properties: Mapping[str, str]) -> None:
-    """Write `key=value` lines; keys and values need no escapes."""
+    """Write `key=value` lines without escaping, which our keys and values do not need."""
     text = "".join(f"{key}={value}\n" for key, value in properties.items())
     write_atomically(files, path, text.encode())
 
 
 def read_properties(files: Files, path: str) -> dict[str, str]:
-    """Return the `key=value` lines of a file, none if it is absent.
+    """Return the `key=value` lines of a file; none if the file does not exist.
 
     Raises CheckpointError if the file is not text.
     """
@@ -120,7 +123,7 @@ def write_partition_metadata(files: Files, path: str, topic_id: str) -> None:
 
 
 def read_partition_metadata(files: Files, path: str) -> str | None:
-    """Return the topic id's text in partition.metadata, or None if there is none.
+    """Return the topic id in partition.metadata as text, or None if there is none.
 
     Returns None for an id that a loss of power truncated. Raises CheckpointError if the file is
     not text.

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 def readable_bytes(log: Log, offset: int, limit_offset: int) -> int | None:
     """Return the number of bytes between two offsets; None if one read cannot cover them."""
-    location = _locate(log, offset)
+    location = _locate_batch(log, offset)
     if location is None:
         return 0
-    slot, position = location
-    if limit_offset > _segment_end_offset(log, slot):
+    segment_index, position = location
+    if limit_offset > _segment_end_offset(log, segment_index):
         return None
-    return log.segments[slot].locate(limit_offset) - position
+    return log.segments[segment_index].locate(limit_offset) - position
 
 
 def aborted_in_read(log: Log, offset: int, size: int) -> list[AbortedTransaction]:
@@ -25,27 +25,27 @@ def aborted_in_read(log: Log, offset: int, size: int) -> list[AbortedTransaction
 
     As in Kafka, the range is extended to the next entry of the index.
     """
-    location = _locate(log, offset)
+    location = _locate_batch(log, offset)
     if location is None:
         return []
-    slot, position = location
-    end_offset = log.segments[slot].offset_at_or_after(position + size)
+    segment_index, position = location
+    end_offset = log.segments[segment_index].offset_at_or_after(position + size)
     if end_offset is None:
-        end_offset = _segment_end_offset(log, slot)
+        end_offset = _segment_end_offset(log, segment_index)
     return log.aborted_transactions(offset, end_offset)
 
 
-def _locate(log: Log, offset: int) -> tuple[int, int] | None:
-    """Return the segment and the position of the batch at which a read of `offset` begins."""
-    for slot in range(log.segment_index(offset), len(log.segments)):
-        segment = log.segments[slot]
+def _locate_batch(log: Log, offset: int) -> tuple[int, int] | None:
+    """Return where a read of `offset` begins: the index of a segment, and a position in it."""
+    for segment_index in range(log.segment_index(offset), len(log.segments)):
+        segment = log.segments[segment_index]
         position = segment.locate(offset)
         if position < segment.size:
-            return slot, position
+            return segment_index, position
     return None
 
 
-def _segment_end_offset(log: Log, slot: int) -> int:
+def _segment_end_offset(log: Log, segment_index: int) -> int:
     """Return the base offset of the next segment, or the end of the log."""
-    is_last = slot + 1 == len(log.segments)
-    return log.end_offset if is_last else log.segments[slot + 1].base_offset
+    is_last = segment_index + 1 == len(log.segments)
+    return log.end_offset if is_last else log.segments[segment_index + 1].base_offset

@@ -1,4 +1,4 @@
-"""Plans of compactions: the part of a log to compact, and whether it is due.
+"""Compaction plans: the part of a log to compact, and whether its compaction is due.
 
 A compacted log keeps the last value of every key, and all offsets stay valid. The part before the
 first dirty offset was compacted already. The part from there to the active segment was not.
@@ -25,7 +25,10 @@ _MAX_KEYS = 4_000_000  # some hundreds of megabytes; further keys wait for the n
 
 
 class CompactionPlan(NamedTuple):
-    """The dirty part of a log that can be cleaned now, its share, and whether it is due."""
+    """The dirty part of a log that can be cleaned now.
+
+    `dirty_ratio` is its share of the size of the clean and dirty parts together.
+    """
 
     first_dirty_offset: int
     end_offset: int
@@ -45,8 +48,8 @@ def plan_compaction(
     """Return the part of a log that can be cleaned, or None.
 
     The part never contains the last segment, offsets from the last stable offset on, or segments
-    younger than min.compaction.lag.ms. It is due when its share is above
-    min.cleanable.dirty.ratio or it is older than max.compaction.lag.ms.
+    younger than min.compaction.lag.ms. Compaction is due if the dirty ratio is above
+    min.cleanable.dirty.ratio, or if the oldest dirty segment is older than max.compaction.lag.ms.
     """
     if "compact" not in config.cleanup_policy or len(segments) < 2:  # noqa: PLR2004
         return None
@@ -91,7 +94,7 @@ def plan_log_compaction(log: Log, *, last_stable_offset: int, now_ms: int) -> Co
 
 
 class LatestOffsets:
-    """Key → the offset of its latest record, for the records from `start` up to `end`."""
+    """Key → the offset of its latest record before the offset `end`."""
 
     __slots__ = ("_offsets", "end")
 
@@ -119,18 +122,17 @@ class LatestOffsets:
         self._offsets.update(offsets)
 
     def is_latest(self, key: bytes, offset: int) -> bool:
-        """Whether no later record of the key is known."""
+        """Whether the record at `offset` is the latest known record of the key."""
         return offset >= self.end or offset >= self._offsets.get(key, -1)
 
 
 class AbortedRanges:
-    """The batches that belong to aborted transactions."""
+    """The offset ranges of aborted transactions, by producer id."""
 
     __slots__ = ("_first_offsets", "_last_offsets")
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
-        # Those of one producer do not overlap, because a producer has only one transaction at a
-        # time.
+        # The ranges of one producer do not overlap: it has only one transaction at a time.
         self._first_offsets: dict[int, list[int]] = {}
         self._last_offsets: dict[int, list[int]] = {}
         for transaction in aborted:
@@ -152,9 +154,9 @@ class AbortedRanges:
 def collect_latest_offsets(
     log: Log, plan: CompactionPlan, aborted: AbortedRanges, max_keys: int = _MAX_KEYS
 ) -> Iterator[LatestOffsets]:
-    """Read the dirty part and yield the offsets gathered so far after every batch.
+    """Read the dirty part, and yield the collected offsets after every batch.
 
-    Stops at `max_keys`; the `end` of the last yielded object is the offset that was reached.
+    Every yield is the same object, whose `end` is the offset reached. Stops at `max_keys`.
     """
     latest = LatestOffsets(plan.first_dirty_offset)
     for batch in log.batches(plan.first_dirty_offset):

@@ -78,7 +78,7 @@ def _gzip_compress(data: Buffer) -> bytes:
 def _gzip_decompress(data: Buffer) -> DecompressedBuffer:
     from cramjam import gzip  # noqa: PLC0415 - first use
 
-    return _decompress_by_trial(gzip.decompress_into, data, 1032)
+    return _decompress_by_trial(gzip.decompress_into, data, max_ratio=1032)
 
 
 def _zstd_compress(data: Buffer) -> bytes:
@@ -90,7 +90,7 @@ def _zstd_compress(data: Buffer) -> bytes:
 def _zstd_decompress(data: Buffer) -> DecompressedBuffer:
     from cramjam import zstd  # noqa: PLC0415 - first use
 
-    return _decompress_by_trial(zstd.decompress_into, data, 32 * 1024)
+    return _decompress_by_trial(zstd.decompress_into, data, max_ratio=32 * 1024)
 
 
 def _snappy_compress(data: Buffer) -> bytes:
@@ -121,9 +121,9 @@ def _snappy_decompress(data: Buffer) -> DecompressedBuffer:
     def decompress_all() -> mmap:
         buffer = mmap(-1, total)
         position = 0
-        with memoryview(buffer) as whole:
+        with memoryview(buffer) as target:
             for block, size in zip(blocks, sizes, strict=True):
-                with whole[position : position + size] as part:
+                with target[position : position + size] as part:
                     snappy.decompress_raw_into(block, part)
                 position += size
         return buffer
@@ -161,16 +161,16 @@ def _lz4_compress(data: Buffer) -> bytes:
 def _lz4_decompress(data: Buffer) -> DecompressedBuffer:
     from cramjam import lz4  # noqa: PLC0415 - first use
 
-    return _decompress_by_trial(lz4.decompress_into, data, 256)
+    return _decompress_by_trial(lz4.decompress_into, data, max_ratio=256)
 
 
 def _decompress_by_trial(
     decompress_into: Callable[[Buffer, WritableBuffer], int], data: Buffer, max_ratio: int
 ) -> DecompressedBuffer:
-    """Decompress into a buffer whose size is found by trial, because the data does not contain it.
+    """Decompress into a buffer that grows until the output fits.
 
-    The output is at most `max_ratio` times as large as the input. Large data is
-    decompressed in a thread.
+    The compressed data does not contain the size of the output, which is at most `max_ratio` times
+    as large as the input. Large data is decompressed in a thread.
     """
     max_size = min(MAX_DECOMPRESSED_BYTES, _INITIAL_SIZE + max_ratio * len(data))
     size = min(max_size, max(_INITIAL_SIZE, _SIZE_GROWTH * len(data)))
@@ -178,7 +178,7 @@ def _decompress_by_trial(
         try:
             if size <= _INLINE_BYTES:
                 return _decompress_inline(decompress_into, data, size)
-            return run_in_thread(partial(_decompress_to_map, decompress_into, data, size))
+            return run_in_thread(partial(_decompress_to_memory_map, decompress_into, data, size))
         except Exception as error:
             # The buffer is too small or the data is damaged: both raise the same class.
             if size == MAX_DECOMPRESSED_BYTES:
@@ -196,7 +196,7 @@ def _decompress_inline(
     return bytes(memoryview(buffer)[:count])
 
 
-def _decompress_to_map(
+def _decompress_to_memory_map(
     decompress_into: Callable[[Buffer, WritableBuffer], int], data: Buffer, size: int
 ) -> mmap:
     # A map is zeroed page by page when it is written to; zeroing all at once takes long.
@@ -222,26 +222,26 @@ CODEC_NUMBERS = {codec.name: number for number, codec in CODECS.items()} | {
 }
 
 
-def compress(number: int, data: Buffer) -> bytes:
-    """Return `data` compressed with the codec of that number."""
-    return CODECS[number].compress(data)
+def compress(codec_number: int, data: Buffer) -> bytes:
+    """Return `data`, compressed with the codec of that number."""
+    return CODECS[codec_number].compress(data)
 
 
-def decompress(number: int, data: Buffer) -> bytes:
-    """Return `data` decompressed; raises CompressedDataError if that fails."""
-    with decompressed_buffer(number, data) as body:
+def decompress(codec_number: int, data: Buffer) -> bytes:
+    """Return the decompressed `data`; raises CompressedDataError if that fails."""
+    with decompressed_buffer(codec_number, data) as body:
         return body if isinstance(body, bytes) else body[:]
 
 
 @contextmanager
-def decompressed_buffer(number: int, data: Buffer) -> Iterator[DecompressedBuffer]:
-    """Return a context manager that gives `data` decompressed.
+def decompressed_buffer(codec_number: int, data: Buffer) -> Iterator[DecompressedBuffer]:
+    """Return a context manager for a buffer with the decompressed `data`.
 
     Raises CompressedDataError if that fails.
     """
-    codec = CODECS.get(number)
+    codec = CODECS.get(codec_number)
     if codec is None:
-        raise CompressedDataError(f"no compression has the number {number}")
+        raise CompressedDataError(f"no compression has the number {codec_number}")
     try:
         body = codec.decompress(data)
     except CompressedDataError:

@@ -29,7 +29,7 @@ from kafkalite.storage.file_names import (
     is_deleted_directory,
     parse_partition_directory,
     partition_directory,
-    remove_tree,
+    remove_directory_and_files,
     stray_directory,
 )
 from kafkalite.storage.log import PARTITION_METADATA_FILE, Log
@@ -52,11 +52,11 @@ CLEANER_OFFSETS_FILE = "cleaner-offset-checkpoint"
 _LOGS_PER_STEP = 100
 
 TopicPartition = tuple[str, int]
-"""Topic and index."""
+"""Topic name and partition index."""
 
 
 class DataDirectory:
-    """A directory with the logs of one cluster, used by this process only."""
+    """A directory with the logs of one cluster; its lock file keeps other processes out."""
 
     __slots__ = (
         "_checkpoint_versions",
@@ -73,7 +73,7 @@ class DataDirectory:
         "logs_to_flush",
         "properties",
         "renamed_directories",
-        "was_clean",
+        "was_shut_down_cleanly",
     )
 
     def __init__(self, files: Files, path: str) -> None:
@@ -88,15 +88,15 @@ class DataDirectory:
         self._lock: Lock = files.lock(join(path, LOCK_FILE))
         self.properties = read_properties(files, join(path, META_FILE))
         names = files.list(path)
-        self.was_clean = CLEAN_SHUTDOWN_FILE in names
-        if self.was_clean:
+        self.was_shut_down_cleanly = CLEAN_SHUTDOWN_FILE in names
+        if self.was_shut_down_cleanly:
             files.remove(join(path, CLEAN_SHUTDOWN_FILE))
             files.sync_directory(path)
         for name in names:
             if is_deleted_directory(name):
                 # A directory that cannot be removed does no harm.
                 with suppress(OSError):
-                    remove_tree(files, join(path, name))
+                    remove_directory_and_files(files, join(path, name))
         self.renamed_directories: list[tuple[str, str]] = []
         """Old and new names of the directories that were renamed because their topic is unknown."""
         self._deleted_paths: list[str] = []
@@ -135,8 +135,8 @@ class DataDirectory:
 
     def partitions(self) -> list[TopicPartition]:
         """Return the partitions that have a directory here."""
-        names = (parse_partition_directory(name) for name in self._files.list(self._path))
-        return [name for name in names if name is not None]
+        parsed = (parse_partition_directory(name) for name in self._files.list(self._path))
+        return [partition for partition in parsed if partition is not None]
 
     def open_log(
         self,
@@ -153,7 +153,7 @@ class DataDirectory:
         """
         directory = partition_directory(topic, index)
         path = join(self._path, directory)
-        name = (topic, index)
+        partition = (topic, index)
         is_new = not self._files.list(path)
         if not is_new and topic_id is not None:
             stored_id = read_partition_metadata(self._files, join(path, PARTITION_METADATA_FILE))
@@ -167,9 +167,9 @@ class DataDirectory:
                 path,
                 config,
                 now_ms=now_ms,
-                clean_shutdown=self.was_clean,
-                start_offset=0 if is_new else self._start_offsets.get(name, 0),
-                recovery_point=0 if is_new else self._recovery_points.get(name, 0),
+                clean_shutdown=self.was_shut_down_cleanly,
+                start_offset=0 if is_new else self._start_offsets.get(partition, 0),
+                recovery_point=0 if is_new else self._recovery_points.get(partition, 0),
                 topic_id=topic_id,
                 health=self.health,
             )
@@ -180,7 +180,7 @@ class DataDirectory:
         log.logs_to_flush = self.logs_to_flush
         if log.has_unflushed_segments:
             self.logs_to_flush.add(log)
-        log.first_dirty_offset = 0 if is_new else self._cleaner_offsets.get(name, 0)
+        log.first_dirty_offset = 0 if is_new else self._cleaner_offsets.get(partition, 0)
         return log
 
     def move_stray_directories(self, known_partitions: Collection[TopicPartition]) -> None:
@@ -215,22 +215,22 @@ class DataDirectory:
         for path in deleted:
             # Files that cannot be removed now are removed at the next start.
             with suppress(OSError):
-                yield partial(remove_tree, self._files, path)
+                yield partial(remove_directory_and_files, self._files, path)
 
     def checkpoint(self, logs: Mapping[TopicPartition, Log]) -> None:
         """Write the start offset, recovery point and first dirty offset of each log."""
         run_steps(self.checkpoint_steps(logs))
 
     def checkpoint_steps(self, logs: Mapping[TopicPartition, Log]) -> Steps:
-        """Write the checkpoints in steps; yields a job to be run, or None for a pause."""
+        """Write the checkpoints in steps; yields jobs to run, and None for a pause."""
         version = next(self._checkpoint_versions)
         recovery_points, start_offsets, cleaner_offsets = {}, {}, {}
-        for number, (name, log) in enumerate(logs.items()):
-            recovery_points[name] = log.recovery_point
+        for number, (partition, log) in enumerate(logs.items()):
+            recovery_points[partition] = log.recovery_point
             if log.start_offset:
-                start_offsets[name] = log.start_offset
+                start_offsets[partition] = log.start_offset
             if log.first_dirty_offset:
-                cleaner_offsets[name] = log.first_dirty_offset
+                cleaner_offsets[partition] = log.first_dirty_offset
             if number % _LOGS_PER_STEP == 0:
                 yield None
         if recovery_points != self._recovery_points:
@@ -261,7 +261,7 @@ class DataDirectory:
         self.health.report_success(path, FileUse.WRITING)
 
     def close(self, logs: Mapping[TopicPartition, Log]) -> None:
-        """Close all logs and write the marker of a clean shutdown; after an OSError there is none.
+        """Close all logs and write the clean shutdown marker; after an OSError it is not written.
 
         The files of all logs are written first and then synced together.
         """
@@ -272,10 +272,10 @@ class DataDirectory:
             for log, flush in flushes:
                 log.end_flush(flush, None)
             self.checkpoint(logs)
-            self._write_marker()
+            self._write_clean_shutdown_marker()
         finally:
             for log in logs.values():
-                log.abandon()
+                log.close_files()
             self._lock.release()
 
     @staticmethod
@@ -294,18 +294,18 @@ class DataDirectory:
             raise failures[0]
         return flushes
 
-    def _write_marker(self) -> None:
+    def _write_clean_shutdown_marker(self) -> None:
         marker = b'{"version":0,"brokerEpoch":-1}'
         write_atomically(self._files, join(self._path, CLEAN_SHUTDOWN_FILE), marker)
 
-    def restore_marker(self) -> None:
+    def restore_clean_shutdown_marker(self) -> None:
         """Write the clean shutdown marker again if there was one, because nothing was written.
 
         Without it, the next start would treat damage as the result of a crash and truncate it.
         """
-        if self.was_clean:
-            self._write_marker()
+        if self.was_shut_down_cleanly:
+            self._write_clean_shutdown_marker()
 
-    def abandon(self) -> None:
-        """Unlock the directory and write nothing: it will be removed or recovered."""
+    def release_lock(self) -> None:
+        """Unlock the directory without writing; it will be removed or recovered."""
         self._lock.release()

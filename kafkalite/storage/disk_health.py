@@ -1,4 +1,4 @@
-"""DiskHealth: failing, damaged and missing files, as reported by the code that uses them.
+"""DiskHealth: the failing, damaged and missing files of a data directory.
 
 The code that uses the disk reports failures and successes. Listeners are called when a failure
 begins and when it ends, not for each failed operation. If a disk refuses many paths for one reason,
@@ -66,7 +66,7 @@ class DiskFailure(NamedTuple):
 
     @property
     def cause(self) -> FailureCause:
-        """Failures with the same cause are announced as one."""
+        """The cause; failures with the same cause are announced as one."""
         is_refused = self.problem is DiskProblem.REFUSED
         return self.problem, self.reason if is_refused else self.path
 
@@ -158,7 +158,7 @@ class DiskHealth:
                 entry.retry()
             except OSError:
                 continue
-            except Exception:  # noqa: BLE001, S110 - not a failure of the disk
+            except Exception:  # noqa: BLE001, S110 - the disk did not cause it
                 pass
             self._remove(key)
 

@@ -63,7 +63,7 @@ def is_deleted_directory(name: str) -> bool:
     return name.endswith(_DELETED_SUFFIX) and "." in name
 
 
-def remove_tree(files: Files, path: str) -> None:
+def remove_directory_and_files(files: Files, path: str) -> None:
     """Remove a directory that holds only files."""
     for name in files.list(path):
         files.remove(join(path, name))

@@ -1,7 +1,8 @@
 """The latest value of each key in a run of records, as after compaction.
 
-Most records of a log that is read for its state have been overwritten, such as earlier commits of
-an offset. Keys and values stay bytes here, and overwritten values are never parsed.
+A coordinator reads its log to restore its state. Later records have overwritten most of these
+records; for example, a consumer commits the same partition again and again. Keys and values stay
+bytes here, and overwritten values are never parsed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.files import Buffer
 
 LatestByKey: TypeAlias = "dict[bytes | None, bytes | None]"
-"""Key → value, None for a tombstone; in the order in which the values were written."""
+"""Key → value, or None for a tombstone; in the order in which the values were written."""
 
 MAX_KEYS = 65_536
 """Longer runs are returned in parts, so that a log need not fit into memory."""
@@ -38,10 +39,10 @@ _HEADER_FIELDS = struct.Struct(">8xi4xBIh34xi")
 """Fields of a batch's header: length, magic, CRC, attributes, record count."""
 _CRC_END = 21
 _RECORD = struct.Struct("6B")
-"""The start of a record whose length has two bytes and whose other varints have one: length,
-attributes, timestamp, offset, and the key's length."""
+"""The start of a record whose length has two bytes and whose other varints have one byte: low byte
+and high byte of the length, attributes, timestamp, offset, and the key's length."""
 _NOT_PLAIN = COMPRESSION_MASK | TRANSACTIONAL | CONTROL
-_CONTINUES = 0x80  # set in every byte of a varint except the last
+_CONTINUATION_BIT = 0x80  # set in every byte of a varint except the last
 _NULL = 1  # the varint -1
 
 
@@ -66,26 +67,28 @@ def latest_by_key(
     latest: LatestByKey = {}
     while position < end:
         chunk = pread(min(_CHUNK_SIZE, end - position), position)
-        at = size = 0
-        while len(chunk) - (at := _add_plain_batches(chunk, at, latest)) >= HEADER_SIZE:
-            size = PREFIX.unpack_from(chunk, at)[1] + LENGTH_END
-            if size < HEADER_SIZE or at + size > len(chunk):
+        chunk_position = size = 0
+        last_start = len(chunk) - HEADER_SIZE
+        while (chunk_position := _add_plain_batches(chunk, chunk_position, latest)) <= last_start:
+            size = PREFIX.unpack_from(chunk, chunk_position)[1] + LENGTH_END
+            if size < HEADER_SIZE or chunk_position + size > len(chunk):
                 break
             if latest:
                 yield latest
                 latest = {}
-            yield _parse_valid_batch(memoryview(chunk)[at : at + size], position + at)
-            at += size
-        if at == 0:
+            data = memoryview(chunk)[chunk_position : chunk_position + size]
+            yield _parse_valid_batch(data, position + chunk_position)
+            chunk_position += size
+        if chunk_position == 0:
             # Either one batch is longer than a chunk, or its length is damaged.
-            whole = pread(size, position) if HEADER_SIZE <= size <= end - position else b""
-            if not whole or len(whole) < size:
+            long_batch = pread(size, position) if HEADER_SIZE <= size <= end - position else b""
+            if not long_batch or len(long_batch) < size:
                 raise DamagedBatchError(position)
             if latest:
                 yield latest
                 latest = {}
-            yield _parse_valid_batch(whole, position)
-        position += at or size
+            yield _parse_valid_batch(long_batch, position)
+        position += chunk_position or size
         if len(latest) >= max_keys:
             yield latest
             latest = {}
@@ -100,41 +103,41 @@ def _parse_valid_batch(data: Buffer, position: int) -> BatchView:
     return batch
 
 
-def _add_plain_batches(data: bytes, at: int, latest: LatestByKey) -> int:
-    """Add the plain batches that begin at `at`, and return the position of the first other batch.
+def _add_plain_batches(data: bytes, batch_start: int, latest: LatestByKey) -> int:
+    """Add plain batches from `batch_start` on, and return the position of the first other batch.
 
     Coordinators load a million records this way, so most records are read without a function call.
     """
     size = len(data)
     pop = latest.pop
     try:
-        while size - at >= HEADER_SIZE:
-            length, magic, crc, attributes, count = _HEADER_FIELDS.unpack_from(data, at)
-            stop = at + LENGTH_END + length
-            position = at + HEADER_SIZE
-            if stop > size or stop < position or attributes & _NOT_PLAIN or magic != MAGIC_2:
+        while size - batch_start >= HEADER_SIZE:
+            length, magic, crc, attributes, count = _HEADER_FIELDS.unpack_from(data, batch_start)
+            end = batch_start + LENGTH_END + length
+            position = batch_start + HEADER_SIZE
+            if end > size or end < position or attributes & _NOT_PLAIN or magic != MAGIC_2:
                 break
-            if crc32c(data[at + _CRC_END : stop], 0) != crc:
+            if crc32c(data[batch_start + _CRC_END : end], 0) != crc:
                 break
             for _ in range(count):
                 low, high, _, timestamp, offset, key_length = _RECORD.unpack_from(data, position)
-                value_at = position + 6 + (key_length >> 1)
+                value_length_position = position + 6 + (key_length >> 1)
                 if (
-                    high < _CONTINUES <= low
-                    and timestamp < _CONTINUES
-                    and offset < _CONTINUES
+                    high < _CONTINUATION_BIT <= low
+                    and timestamp < _CONTINUATION_BIT
+                    and offset < _CONTINUATION_BIT
                     and not (low | key_length) & 1
-                    and key_length < _CONTINUES
-                    and (value_length := data[value_at]) < _CONTINUES
+                    and key_length < _CONTINUATION_BIT
+                    and (value_length := data[value_length_position]) < _CONTINUATION_BIT
                 ):
-                    key: bytes | None = data[position + 6 : value_at]
+                    key: bytes | None = data[position + 6 : value_length_position]
                     position += 2 + ((low & 0x7F | high << 7) >> 1)
                     if value_length & 1:
                         value = None
-                        is_damaged = value_length != _NULL or value_at + 1 >= position
+                        is_damaged = value_length != _NULL or value_length_position + 1 >= position
                     else:
-                        value_end = value_at + 1 + (value_length >> 1)
-                        value = data[value_at + 1 : value_end]
+                        value_end = value_length_position + 1 + (value_length >> 1)
+                        value = data[value_length_position + 1 : value_end]
                         is_damaged = value_end >= position
                     if is_damaged:
                         raise MalformedRecordsError("a record's length does not fit its content")
@@ -143,9 +146,9 @@ def _add_plain_batches(data: bytes, at: int, latest: LatestByKey) -> int:
                 # Remove the key first, so that its latest value moves to the end of the dict.
                 pop(key, None)
                 latest[key] = value
-            if position != stop:
+            if position != end:
                 raise MalformedRecordsError("a batch's length does not fit its records")
-            at = stop
+            batch_start = end
     except (IndexError, struct.error):
         raise MalformedRecordsError("the records end too early") from None
-    return at
+    return batch_start

@@ -19,7 +19,7 @@ from kafkalite.ports.files import join
 from kafkalite.storage.batch import LOG_APPEND_TIME, PREFIX_SIZE
 from kafkalite.storage.checkpoint import write_partition_metadata
 from kafkalite.storage.disk_health import DamagedFileError, DiskHealth, FileUse, MissingFileError
-from kafkalite.storage.file_names import deleted_directory, remove_tree
+from kafkalite.storage.file_names import deleted_directory, remove_directory_and_files
 from kafkalite.storage.flushing import plan_flush, sync
 from kafkalite.storage.log_loader import (
     EPOCHS_FILE,
@@ -66,18 +66,18 @@ class AppendInfo(NamedTuple):
 
 
 class Log:
-    """The log of one partition."""
+    """The log of one partition: its segments, leader epochs and producers."""
 
     __slots__ = (
         "_append_failure",
+        "_are_checkpoints_synced",
         "_base_offsets",
         "_flush_failure",
-        "_has_durable_names",
         "_is_created",
         "_is_unchanged",
         "_segments",
         "_topic_id",
-        "_unflushed",
+        "_unflushed_offsets",
         "config",
         "damage_errors",
         "directory",
@@ -122,10 +122,10 @@ class Log:
         self._segments = loaded.segments
         self._base_offsets = [segment.base_offset for segment in loaded.segments]
         self._flush_failure: OSError | None = None
-        self._unflushed = loaded.unflushed
+        self._unflushed_offsets = loaded.unflushed_offsets
         self.logs_to_flush: set[Log] | None = None
-        """Logs to flush; this log adds itself when it begins a segment. None: flush at once."""
-        self._has_durable_names = False
+        """Set to which this log adds itself if it must be flushed; None: it flushes immediately."""
+        self._are_checkpoints_synced = False
         self._append_failure: OSError | None = loaded.damage
         self._is_created = bool(loaded.segments)
         self._is_unchanged = loaded.is_clean
@@ -137,7 +137,7 @@ class Log:
 
     @property
     def has_disk_failure(self) -> bool:
-        """Whether the last append failed, or appends are refused."""
+        """Whether the last append failed, or the log refuses appends."""
         return self._append_failure is not None or self._flush_failure is not None
 
     @classmethod
@@ -184,7 +184,7 @@ class Log:
     @property
     def has_unflushed_segments(self) -> bool:
         """Whether a segment was begun before the previous one was flushed."""
-        return bool(self._unflushed)
+        return bool(self._unflushed_offsets)
 
     @property
     def size_bytes(self) -> int:
@@ -276,7 +276,7 @@ class Log:
         if self._flush_failure is not None:
             return
         self._append_failure = error
-        # After EFBIG, a small write would succeed and prove nothing.
+        # After EFBIG, a small write would succeed, but a large one might still fail.
         retry = None if error.errno == errno.EFBIG else partial(self._probe, size)
         self.health.report_failure(self.directory, error, FileUse.WRITING, retry)
 
@@ -318,9 +318,9 @@ class Log:
         raise OSError(errno.EIO, problem, self.directory) from failure
 
     def _update_producers(self, batch: BatchView, segment: Segment) -> None:
-        ended = self.producers.update(batch)
-        if ended is not None and ended.is_aborted:
-            segment.aborted.append(ended)
+        completed = self.producers.update(batch)
+        if completed is not None and completed.is_aborted:
+            segment.aborted.append(completed)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
         """Return the segment for an append; a new one when the last is full."""
@@ -331,7 +331,7 @@ class Log:
         return self._roll(now_ms)
 
     def _roll(self, now_ms: int) -> Segment:
-        """Begin a segment at the end of the log."""
+        """Begin a new segment at the end of the log."""
         self._is_unchanged = False
         if not self._is_created:
             self._create()
@@ -357,7 +357,7 @@ class Log:
             self.flush()
             return
         self.files.write(self._unflushed_path(self.end_offset), b"")
-        self._unflushed = (*self._unflushed, self.end_offset)
+        self._unflushed_offsets = (*self._unflushed_offsets, self.end_offset)
         self.logs_to_flush.add(self)
 
     def _unflushed_path(self, base_offset: int) -> str:
@@ -374,7 +374,7 @@ class Log:
     # --- reading -----------------------------------------------------------------------------
 
     def read(self, offset: int, *, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
-        """Return whole batches from the one that contains `offset`, up to the limit.
+        """Return complete batches from the one that contains `offset`, up to `limit_offset`.
 
         All are from one segment, `max_bytes` at most. With `at_least_one`, the first batch is
         returned even if it is larger. Raises OffsetOutOfRangeError outside of the log.
@@ -386,8 +386,8 @@ class Log:
         for segment in self._segments_from(offset):
             position = segment.locate(offset)
             if position < segment.size:
-                is_whole = limit_offset >= self.end_offset
-                end = segment.size if is_whole else segment.locate(limit_offset)
+                is_read_to_end = limit_offset >= self.end_offset
+                end = segment.size if is_read_to_end else segment.locate(limit_offset)
                 return segment.read(position, end, max_bytes, at_least_one=at_least_one)
         return b""
 
@@ -415,8 +415,8 @@ class Log:
     ) -> Iterator[LatestByKey | BatchView]:
         """Yield the batches from the one that contains `from_offset`; plain ones as LatestByKey.
 
-        Ends before the batch that contains `to_offset`. Raises DamagedLogError for a batch that
-        does not match its CRC.
+        Ends before the batch that contains `to_offset`; `latest_by_key` defines plain batches.
+        Raises DamagedLogError for a batch that does not match its CRC.
         """
         for segment in self._segments_from(from_offset):
             if segment.base_offset < to_offset:
@@ -477,11 +477,11 @@ class Log:
             self._truncate_segments(end_offset)
             self.epochs.truncate_from_end(end_offset)
             self.epochs.save(self.files, join(self.directory, EPOCHS_FILE))
-            for base_offset in self._unflushed:
+            for base_offset in self._unflushed_offsets:
                 if base_offset > self._base_offsets[-1]:
                     self.files.remove(self._unflushed_path(base_offset))
-            self._unflushed = tuple(
-                base for base in self._unflushed if base <= self._base_offsets[-1]
+            self._unflushed_offsets = tuple(
+                base for base in self._unflushed_offsets if base <= self._base_offsets[-1]
             )
             self.producers = load_producers(
                 self.files, self.directory, self._segments, end_offset, None
@@ -550,7 +550,7 @@ class Log:
         """Sync the log, so that everything appended so far survives a loss of power.
 
         After an OSError no append is accepted: the system may have dropped data that it could not
-        write, and then a later successful flush would prove nothing.
+        write, and a later flush would succeed without this data.
         """
         try:
             flush = self.begin_flush()
@@ -580,18 +580,20 @@ class Log:
         if not self.epochs.is_saved and not self.epochs.save(
             self.files, join(self.directory, EPOCHS_FILE)
         ):
-            self._has_durable_names = False
+            self._are_checkpoints_synced = False
         return plan_flush(
             self.files,
             self.directory,
             [segment.base_offset for segment in flushed],
             self.end_offset,
             truncation_count=self.truncation_count,
-            other_names=() if self._has_durable_names else (PARTITION_METADATA_FILE, EPOCHS_FILE),
+            other_names=()
+            if self._are_checkpoints_synced
+            else (PARTITION_METADATA_FILE, EPOCHS_FILE),
         )
 
     def end_flush(self, flush: Flush, failure: OSError | None) -> None:
-        """Record that `flush` was synced, or that this failed; then no append is accepted.
+        """Record that `flush` was synced, or refuse all further appends after a `failure`.
 
         The end of the flush is ignored if the log was truncated in the meantime, and a failure if
         segments were removed.
@@ -600,13 +602,15 @@ class Log:
             return
         if failure is None:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
-            self._has_durable_names = True
-            for base_offset in self._unflushed:
+            self._are_checkpoints_synced = True
+            for base_offset in self._unflushed_offsets:
                 if base_offset <= flush.end_offset:
                     # A remaining mark does no harm: there is no gap before its segment.
                     with suppress(OSError):
                         self.files.remove(self._unflushed_path(base_offset))
-            self._unflushed = tuple(base for base in self._unflushed if base > flush.end_offset)
+            self._unflushed_offsets = tuple(
+                base for base in self._unflushed_offsets if base > flush.end_offset
+            )
         elif flush.base_offsets.issubset(self._base_offsets):
             self._flush_failed(failure)
 
@@ -624,7 +628,7 @@ class Log:
         if flush is not None:
             sync(self.files, flush)
             self.end_flush(flush, None)
-        self.abandon()
+        self.close_files()
 
     def begin_close(self) -> Flush | None:
         """Write the files that a clean start needs, and return the flush to be synced, or None.
@@ -642,8 +646,8 @@ class Log:
         remove_snapshots(self.files, self.directory, keep={*self._base_offsets, self.end_offset})
         return self._plan_flush()
 
-    def abandon(self) -> None:
-        """Close all descriptors and leave the files as they are."""
+    def close_files(self) -> None:
+        """Close all descriptors without writing."""
         for segment in self._segments:
             segment.close()
 
@@ -652,13 +656,13 @@ class Log:
 
         If the process ends before they are removed, the next start removes them.
         """
-        self.abandon()
+        self.close_files()
         self.health.forget(self.directory)
         self._segments, self._base_offsets = [], []
         if not self._is_created and not self.files.list(self.directory):
             return None
         removed = deleted_directory(self.directory, self._topic_id)
-        remove_tree(self.files, removed)
+        remove_directory_and_files(self.files, removed)
         self.files.rename(self.directory, removed)
         self._is_created = False
         return removed
@@ -700,6 +704,6 @@ def is_overdue(active: Segment, config: LogConfig, max_timestamp: int, now_ms: i
 
 
 def _jitter_ms(segment: Segment, max_ms: int) -> int:
-    # Partitions of one topic must not all roll at once, but a repeated test must roll at the same
-    # times. So the jitter is computed from the name, not drawn at random.
+    # The partitions of a topic must not all roll at the same time, but a repeated test must roll
+    # at the same times. So the jitter is computed from the name and is not random.
     return crc32(segment.path("").encode()) % (max_ms + 1)

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from kafkalite.storage.log import Log
 
 _BATCHES_PER_WRITE = 64
-_MAX_OFFSET_RANGE = (
-    2**30
-)  # less than an index entry can represent, so the last segment of a group fits
+_MAX_OFFSET_RANGE = 2**30
+"""Limit of the base offsets in a group. An index entry can represent twice as much, so the offsets
+of the last segment fit as well."""
 
 
 class BatchFilter:
@@ -54,7 +54,7 @@ class BatchFilter:
         "_latest",
         "_log",
         "_now_ms",
-        "_producers_with_data",
+        "_producers_in_transaction",
     )
 
     def __init__(
@@ -65,8 +65,8 @@ class BatchFilter:
         self._aborted = aborted
         self._now_ms = now_ms
         self._delete_retention_ms = log.config.delete_retention_ms
-        # Producers with batches of a transaction whose marker was not read yet.
-        self._producers_with_data: set[int] = set()
+        # Producers of which transactional batches were read, and not yet the marker after them.
+        self._producers_in_transaction: set[int] = set()
 
     def apply(self, batch: BatchView, *, is_last: bool) -> Buffer | None:
         """Return the bytes of a batch after compaction, or None if it is dropped.
@@ -74,20 +74,20 @@ class BatchFilter:
         `is_last`: it is the last batch of its group of segments.
         """
         if batch.is_control:
-            remaining = self._apply_to_marker(batch)
+            filtered = self._apply_to_marker(batch)
         else:
             if batch.is_transactional:
-                self._producers_with_data.add(batch.producer_id)
-            remaining = None if self._aborted.contains(batch) else self._apply_to_data(batch)
-        if remaining is None and (is_last or self._is_last_of_producer(batch)):
+                self._producers_in_transaction.add(batch.producer_id)
+            filtered = None if self._aborted.contains(batch) else self._apply_to_data(batch)
+        if filtered is None and (is_last or self._is_last_of_producer(batch)):
             return _empty_batch(batch)
-        return remaining
+        return filtered
 
     def _apply_to_marker(self, batch: BatchView) -> Buffer | None:
         if not batch.record_count:
             return None
-        if batch.producer_id in self._producers_with_data:
-            self._producers_with_data.discard(batch.producer_id)
+        if batch.producer_id in self._producers_in_transaction:
+            self._producers_in_transaction.discard(batch.producer_id)
             return batch.data
         horizon_ms = batch.delete_horizon_ms
         if horizon_ms is None:
@@ -135,18 +135,18 @@ def _rebuild_batch(
 ) -> bytes:
     """Return the batch with some of its records; `horizon_ms` becomes its base timestamp."""
     body = batch.body()
-    old_base = batch.base_timestamp
-    base_timestamp = old_base if horizon_ms is None else horizon_ms
-    shift_ms = old_base - base_timestamp
+    old_base_timestamp = batch.base_timestamp
+    base_timestamp = old_base_timestamp if horizon_ms is None else horizon_ms
+    shift_ms = old_base_timestamp - base_timestamp
     payload = b"".join(
         frame_record(
             record.offset_delta,
             record.timestamp_delta + shift_ms,
-            body[record.body : record.end],
+            body[record.body_position : record.end_position],
         )
         for record in records
     )
-    newest = max(old_base + record.timestamp_delta for record in records)
+    newest_timestamp = max(old_base_timestamp + record.timestamp_delta for record in records)
     return assemble(
         compression.compress(batch.compression, payload),
         base_offset=batch.base_offset,
@@ -154,7 +154,7 @@ def _rebuild_batch(
         attributes=batch.attributes if horizon_ms is None else batch.attributes | DELETE_HORIZON,
         last_offset_delta=batch.last_offset_delta,
         base_timestamp=base_timestamp,
-        max_timestamp=batch.max_timestamp if batch.is_log_append_time else newest,
+        max_timestamp=batch.max_timestamp if batch.is_log_append_time else newest_timestamp,
         producer=_producer_of(batch),
         record_count=len(records),
     )
@@ -195,8 +195,8 @@ def _clean(log: Log, plan: CompactionPlan, now_ms: int) -> Steps:
     truncation_count = log.truncation_count
     aborted = AbortedRanges(log.aborted_transactions(log.start_offset, plan.end_offset))
     latest = LatestOffsets(plan.first_dirty_offset)
-    for gathered in collect_latest_offsets(log, plan, aborted):
-        latest = gathered
+    for collected in collect_latest_offsets(log, plan, aborted):
+        latest = collected
         yield None
     batch_filter = BatchFilter(log, latest, aborted, now_ms)
     segments = [segment for segment in log.segments[:-1] if segment.base_offset < latest.end]
@@ -227,16 +227,16 @@ def group_segments(segments: Sequence[Segment], max_bytes: int) -> list[list[Seg
 def _clean_group(
     log: Log, group: Sequence[Segment], batch_filter: BatchFilter, truncation_count: int
 ) -> Steps:
-    """Write the remaining batches of a group, and replace the group if it is still in the log."""
+    """Write the filtered batches of a group, and replace the group if it is still in the log."""
     base_offset = group[0].base_offset
     path = cleaned_path(log.directory, base_offset)
     log.files.remove(path)
     file = log.files.open(path, create=True)
     try:
         pending: list[Buffer] = []
-        for number, remaining in enumerate(_filter_batches(group, batch_filter)):
-            if remaining is not None:
-                pending.append(remaining)
+        for number, filtered in enumerate(_filter_batches(group, batch_filter)):
+            if filtered is not None:
+                pending.append(filtered)
             if number % _BATCHES_PER_WRITE == 0:
                 file.append(pending)
                 pending = []
@@ -254,9 +254,9 @@ def _clean_group(
         segment.close()
     commit_swap(log.files, log.directory, base_offset)
     finish_swap(log.files, log.directory, base_offset, [segment.base_offset for segment in group])
-    created = Segment(log.files, log.directory, base_offset, log.config.index_interval_bytes)
-    created.created_ms = group[0].created_ms
-    log.replace_segments(group, created)
+    new_segment = Segment(log.files, log.directory, base_offset, log.config.index_interval_bytes)
+    new_segment.created_ms = group[0].created_ms
+    log.replace_segments(group, new_segment)
 
 
 def _filter_batches(group: Sequence[Segment], batch_filter: BatchFilter) -> Iterator[Buffer | None]:

@@ -46,8 +46,8 @@ class LoadedLog(NamedTuple):
     damage: DamagedFileError | None = None
     """Damage below the recovery point; nothing was truncated, and the log accepts no records."""
     gaps: Sequence[DamagedFileError] = ()
-    """Missing offsets between segments; unknown for compacted logs."""
-    unflushed: tuple[int, ...] = ()
+    """Missing offsets between segments; not searched for in compacted logs, which may have gaps."""
+    unflushed_offsets: tuple[int, ...] = ()
     """Base offsets of the segments marked by UNFLUSHED_SUFFIX."""
 
 
@@ -72,14 +72,14 @@ def load_log(
     segments = _open_segments(files, directory, names, config, now_ms)
     epochs = LeaderEpochs.load(files, join(directory, EPOCHS_FILE))
     may_have_gaps = "compact" in config.cleanup_policy
-    unflushed = _unflushed_offsets(names)
-    recovered_from = damage = None
+    unflushed_offsets = _unflushed_offsets(names)
+    recovered_from_offset = damage = None
     initial_bytes = sum(segment.size for segment in segments)
     if segments and clean_shutdown:
         damage = _damaged_tail(segments[-1], recovery_point)
-    if segments and not damage and not (clean_shutdown and _is_whole(segments[-1])):
-        recovered_from, damage = _recover(
-            segments, recovery_point, epochs, unflushed, may_have_gaps=may_have_gaps
+    if segments and not damage and not (clean_shutdown and _ends_at_batch_boundary(segments[-1])):
+        recovered_from_offset, damage = _recover(
+            segments, recovery_point, epochs, unflushed_offsets, may_have_gaps=may_have_gaps
         )
     truncated_bytes = initial_bytes - sum(segment.size for segment in segments)
     end_offset = segments[-1].end()[1] if segments else start_offset
@@ -90,11 +90,16 @@ def load_log(
             segment.remove()
         segments, end_offset = [], start_offset
     epochs.truncate_from_end(end_offset)
-    producers = load_producers(files, directory, segments, end_offset, recovered_from)
-    gaps = () if may_have_gaps else tuple(_gaps(segments))
-    is_clean = clean_shutdown and recovered_from is None and bool(segments)
     return LoadedLog(
-        segments, end_offset, epochs, producers, truncated_bytes, is_clean, damage, gaps, unflushed
+        segments,
+        end_offset,
+        epochs,
+        load_producers(files, directory, segments, end_offset, recovered_from_offset),
+        truncated_bytes,
+        is_clean=clean_shutdown and recovered_from_offset is None and bool(segments),
+        damage=damage,
+        gaps=() if may_have_gaps else tuple(_gaps(segments)),
+        unflushed_offsets=unflushed_offsets,
     )
 
 
@@ -103,7 +108,7 @@ def _unflushed_offsets(names: list[str]) -> tuple[int, ...]:
     return tuple(offset for offset, suffix in parsed_names if suffix == UNFLUSHED_SUFFIX)
 
 
-def _is_whole(segment: Segment) -> bool:
+def _ends_at_batch_boundary(segment: Segment) -> bool:
     return segment.end()[0] == segment.size
 
 
@@ -145,44 +150,44 @@ def _recover(
     segments: list[Segment],
     recovery_point: int,
     epochs: LeaderEpochs,
-    unflushed: Collection[int],
+    unflushed_offsets: Collection[int],
     *,
     may_have_gaps: bool,
 ) -> tuple[int, DamagedFileError | None]:
     """Index unflushed segments again, and truncate the log at the first damage.
 
-    Returns the base offset of the first of these segments, and damage in flushed data. A crash
-    does not cause such damage, so nothing is truncated then.
+    Returns the base offset of the first of them, and damage in flushed data, which stays in place.
 
     A segment that ends before the next one begins lost its end in a loss of power, or it was
     compacted. Segments of compacted logs are flushed before the next one is begun, unless that
-    one is in `unflushed`.
+    one is in `unflushed_offsets`.
     """
 
     def add_epoch(batch: BatchView) -> None:
         if batch.leader_epoch > epochs.latest:
             epochs.assign(batch.leader_epoch, batch.base_offset)
 
-    # The first segment that reaches beyond the recovery point.
-    ends = [later.base_offset for later in segments[1:]]
-    first_slot = bisect_right(ends, recovery_point)
-    for slot in range(first_slot, len(segments)):
+    end_offsets = [later.base_offset for later in segments[1:]]
+    first_unflushed = bisect_right(end_offsets, recovery_point)
+    for slot in range(first_unflushed, len(segments)):
         segment = segments[slot]
         segment.aborted.clear()
         end, next_offset = segment.rebuild(add_epoch)
-        is_whole = end == segment.size
+        is_complete = end == segment.size
         is_last = slot + 1 == len(segments)
-        if is_whole and (
-            is_last or next_offset == ends[slot] or (may_have_gaps and ends[slot] not in unflushed)
+        if is_complete and (
+            is_last
+            or next_offset == end_offsets[slot]
+            or (may_have_gaps and end_offsets[slot] not in unflushed_offsets)
         ):
             continue
         if next_offset < recovery_point:
             damage = (
-                _missing_segment(segment, next_offset, ends[slot])
-                if is_whole
+                _missing_segment(segment, next_offset, end_offsets[slot])
+                if is_complete
                 else segment.damage_at(end)
             )
-            return segments[first_slot].base_offset, damage
+            return segments[first_unflushed].base_offset, damage
         # Newest first and the damaged one last, so that after a crash here the damage is found
         # again.
         for later in reversed(segments[slot + 1 :]):
@@ -190,7 +195,7 @@ def _recover(
         del segments[slot + 1 :]
         segment.truncate(end)
         break
-    return segments[first_slot].base_offset, None
+    return segments[first_unflushed].base_offset, None
 
 
 def _missing_segment(segment: Segment, next_offset: int, later_offset: int) -> DamagedFileError:
@@ -203,20 +208,22 @@ def load_producers(
     directory: str,
     segments: list[Segment],
     end_offset: int,
-    recovered_from: int | None,
+    recovered_from_offset: int | None,
 ) -> ProducerStateTable:
     """Return the producers at the end of the log; recovered batches are replayed."""
-    newest = end_offset if recovered_from is None else recovered_from
-    snapshot_offset, producers = load_snapshot(files, directory, newest)
-    start = -1 if snapshot_offset is None else snapshot_offset
-    if start == end_offset:
+    max_offset = end_offset if recovered_from_offset is None else recovered_from_offset
+    snapshot_offset, producers = load_snapshot(files, directory, max_offset)
+    replay_start = -1 if snapshot_offset is None else snapshot_offset
+    if replay_start == end_offset:
         return producers
     for slot, segment in enumerate(segments):
-        if slot + 1 < len(segments) and segments[slot + 1].base_offset <= start:
+        if slot + 1 < len(segments) and segments[slot + 1].base_offset <= replay_start:
             continue
-        is_recovered = recovered_from is not None and segment.base_offset >= recovered_from
-        for _, batch in segment.complete_batches(segment.locate(start)):
-            ended = producers.update(batch)
-            if ended is not None and ended.is_aborted and is_recovered:
-                segment.aborted.append(ended)
+        is_recovered = (
+            recovered_from_offset is not None and segment.base_offset >= recovered_from_offset
+        )
+        for _, batch in segment.complete_batches(segment.locate(replay_start)):
+            completed = producers.update(batch)
+            if completed is not None and completed.is_aborted and is_recovered:
+                segment.aborted.append(completed)
     return producers

@@ -1,7 +1,7 @@
 """Snapshots of producer state: Kafka's .snapshot files, named by their offset.
 
 With a snapshot, earlier batches need not be replayed. As in Kafka, it has only the last batch of
-each producer, so after a restart only a repetition of that batch is recognised.
+each producer, so after a restart only a duplicate of that batch is recognised.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ def _decode_entry(  # noqa: PLR0917 - the columns of a row
 def snapshot_offsets(files: Files, directory: str) -> list[int]:
     """Return the offsets of the directory's snapshots, smallest first."""
     return [
-        found[0]
+        parsed[0]
         for name in files.list(directory)
-        if (found := parse_file_name(name)) is not None and found[1] == SNAPSHOT_SUFFIX
+        if (parsed := parse_file_name(name)) is not None and parsed[1] == SNAPSHOT_SUFFIX
     ]
 
 
@@ -119,15 +119,15 @@ def take_snapshot(files: Files, directory: str, offset: int, producers: Producer
 
 
 def load_snapshot(
-    files: Files, directory: str, up_to: int
+    files: Files, directory: str, max_offset: int
 ) -> tuple[int | None, ProducerStateTable]:
-    """Return the newest intact snapshot at or before `up_to` with its offset; remove newer ones.
+    """Return the newest intact snapshot up to `max_offset` with its offset; remove newer ones.
 
     Without an intact snapshot, returns None and an empty table.
     """
     for offset in reversed(snapshot_offsets(files, directory)):
         path = snapshot_path(directory, offset)
-        if offset <= up_to:
+        if offset <= max_offset:
             producers = decode_snapshot(files.read(path))
             if producers is not None:
                 return offset, producers

@@ -142,10 +142,10 @@ class ProducerStateTable:
         return True
 
     def check(self, batch: BatchView, *, is_verified: bool = False) -> AppendedBatch | None:
-        """Return the batch in the log that a client's batch repeats, or None if it is new.
+        """Return the appended batch that a client's batch duplicates, or None if it is new.
 
         Raises KafkaError as Kafka does: INVALID_PRODUCER_EPOCH for a stale epoch,
-        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or the repetition of a batch before the last five,
+        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap or a duplicate of a batch before the last five,
         INVALID_TXN_STATE for a non-transactional batch while a transaction is open, and for a batch
         that would begin a transaction without `is_verified`, because the coordinator does not know
         the transaction. An unknown producer may start at any sequence.
@@ -201,8 +201,9 @@ class ProducerStateTable:
         """
         entry = self._entries.get(marker.producer_id) or ProducerEntry(marker.producer_id)
         known_epoch, epoch = entry.producer_epoch, marker.producer_epoch
-        # If every transaction increases the epoch, an equal epoch is a repetition. That is harmless
-        # unless the producer has written since. The largest epoch cannot increase.
+        # If every transaction increases the epoch, a marker with an equal epoch is a duplicate. It
+        # does no harm unless the producer has begun the next transaction. The largest epoch cannot
+        # increase.
         is_stale = epoch < known_epoch or (
             epoch == known_epoch
             and marker.transaction_version >= _EPOCH_BUMP_VERSION

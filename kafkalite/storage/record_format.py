@@ -25,7 +25,7 @@ END_MARKER = struct.Struct(">hi")
 
 NO_MARKER = (-1, -1)
 
-_CONTINUES = 0x80  # set in every byte of a varint except the last
+_CONTINUATION_BIT = 0x80  # set in every byte of a varint except the last
 _LAST_SHIFT = 63  # ten bytes hold 64 bits
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -51,21 +51,24 @@ class Record(NamedTuple):
 
 
 class ScannedRecord(NamedTuple):
-    """A record's key, and positions: `body` of the key's length field, `headers` of their count."""
+    """A record's key and value, and the positions of its parts.
+
+    The body begins with the length of the key; the headers begin with their count.
+    """
 
     timestamp_delta: int
     offset_delta: int
     key: bytes | None
     value: bytes | None
-    body: int
-    headers: int
-    end: int
+    body_position: int
+    headers_position: int
+    end_position: int
 
 
 def _compute_varint(value: int) -> bytes:
     remaining = value << 1 ^ value >> 63
     out = bytearray()
-    while remaining >= _CONTINUES:
+    while remaining >= _CONTINUATION_BIT:
         out.append(remaining & 0x7F | 0x80)
         remaining >>= 7
     out.append(remaining)
@@ -81,7 +84,8 @@ class _VarintCache(dict[int, bytes]):
 
 _NULL = b"\x01"  # the varint -1
 
-# A bound method of the dict is fast: for small values no Python code runs. Each record needs five.
+# A bound method of the dict is fast, because no Python code runs for small values. Encoding a
+# record takes at least five varints.
 encode_varint: Callable[[int], bytes] = _VarintCache(
     (n, _compute_varint(n)) for n in range(256)
 ).__getitem__
@@ -95,7 +99,7 @@ def read_varint(data: bytes | mmap, position: int) -> tuple[int, int]:
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
-        if byte < _CONTINUES:
+        if byte < _CONTINUATION_BIT:
             return value >> 1 ^ -(value & 1), position
         shift += 7
         if shift > _LAST_SHIFT:
@@ -171,12 +175,14 @@ def scan_records(data: bytes | mmap, count: int) -> Iterator[ScannedRecord]:
             length, position = read_varint(data, position)
             end = position + length
             timestamp_delta, position = read_varint(data, position + 1)
-            offset_delta, body = read_varint(data, position)
-            key, position = _read_bytes(data, body)
-            value, headers = _read_bytes(data, position)
-            if headers >= end or end > len(data):
+            offset_delta, body_position = read_varint(data, position)
+            key, position = _read_bytes(data, body_position)
+            value, headers_position = _read_bytes(data, position)
+            if headers_position >= end or end > len(data):
                 raise MalformedRecordsError("a record's length does not fit its content")
-            yield ScannedRecord(timestamp_delta, offset_delta, key, value, body, headers, end)
+            yield ScannedRecord(
+                timestamp_delta, offset_delta, key, value, body_position, headers_position, end
+            )
             position = end
     except IndexError:
         raise MalformedRecordsError("the records end too early") from None
@@ -185,7 +191,7 @@ def scan_records(data: bytes | mmap, count: int) -> Iterator[ScannedRecord]:
 
 
 def decode_headers(data: bytes, position: int, end: int) -> Headers:
-    """Return a record's headers; raises MalformedRecordsError if they do not end at its end."""
+    """Return a record's headers; raises MalformedRecordsError unless they end with the record."""
     try:
         count, position = read_varint(data, position)
         if count < 0:
@@ -200,7 +206,7 @@ def decode_headers(data: bytes, position: int, end: int) -> Headers:
     except (IndexError, UnicodeDecodeError) as error:
         raise MalformedRecordsError("the headers of a record are damaged") from error
     if position != end:
-        raise MalformedRecordsError("a record's headers do not fill it")
+        raise MalformedRecordsError("a record does not end with its headers")
     return tuple(headers)
 
 
@@ -223,16 +229,16 @@ def read_key_value(data: bytes, position: int) -> tuple[bytes | None, bytes | No
     """
     length = data[position]
     position += 1
-    if length >= _CONTINUES:
+    if length >= _CONTINUATION_BIT:
         length, position = read_varint(data, position - 1)
         end = position + length
     else:
         end = position + (length >> 1)
     position += 1
-    while data[position] >= _CONTINUES:  # skip the timestamp
+    while data[position] >= _CONTINUATION_BIT:  # skip the timestamp
         position += 1
     position += 1
-    while data[position] >= _CONTINUES:  # skip the offset
+    while data[position] >= _CONTINUATION_BIT:  # skip the offset
         position += 1
     key, position = _read_bytes(data, position + 1)
     value, position = _read_bytes(data, position)

@@ -1,7 +1,7 @@
 """Recovery of a log file after a crash: find the valid batches and their end.
 
-Has no I/O except through `pread`. An incomplete write leaves a batch that is longer than the file,
-has an impossible header or fails its CRC; all bytes after it are ignored.
+The functions read only by the given `pread`. An incomplete write leaves a batch that is longer than
+the file, has an impossible header or fails its CRC; all bytes after it are ignored.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ def positioned_batches(
     position = start
     while end - position >= HEADER_SIZE:
         chunk = memoryview(pread(min(_CHUNK_SIZE, end - position), position))
-        size = at = 0
-        while len(chunk) - at >= HEADER_SIZE:
-            size = PREFIX.unpack_from(chunk, at)[1] + LENGTH_END
-            if size < HEADER_SIZE or position + at + size > end:
+        size = chunk_position = 0
+        while len(chunk) - chunk_position >= HEADER_SIZE:
+            size = PREFIX.unpack_from(chunk, chunk_position)[1] + LENGTH_END
+            if size < HEADER_SIZE or position + chunk_position + size > end:
                 return
-            if at + size > len(chunk):
+            if chunk_position + size > len(chunk):
                 break
-            yield position + at, BatchView(chunk[at : at + size])
-            at += size
-        if at == 0:
+            batch = BatchView(chunk[chunk_position : chunk_position + size])
+            yield position + chunk_position, batch
+            chunk_position += size
+        if chunk_position == 0:
             # Either one batch is longer than a chunk, or the file is shorter than expected.
-            whole = pread(size, position)
-            if len(whole) < max(size, HEADER_SIZE):
+            long_batch = pread(size, position)
+            if len(long_batch) < max(size, HEADER_SIZE):
                 return
-            yield position, BatchView(whole)
-            at = size
-        position += at
+            yield position, BatchView(long_batch)
+            chunk_position = size
+        position += chunk_position
 
 
 def valid_batches(

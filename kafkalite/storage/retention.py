@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 class SegmentProperties(NamedTuple):
-    """A segment's properties for retention; the time in milliseconds since the Unix epoch."""
+    """The properties of a segment that retention and compaction need.
+
+    The timestamp is in milliseconds since the Unix epoch.
+    """
 
     base_offset: int
     end_offset: int
@@ -30,8 +33,8 @@ def plan_retention(
 ) -> int:
     """Return the number of oldest segments to delete, possibly all.
 
-    A segment with offsets at or above the high watermark stays, and so does an empty last one.
-    Size and age matter only if cleanup.policy contains "delete"; segments before the start
+    A segment with offsets at or above the high watermark stays, and so does an empty last
+    segment. Size and age matter only if cleanup.policy contains "delete"; segments before the start
     offset are always deleted.
     """
     count = 0
@@ -45,15 +48,15 @@ def plan_retention(
     return count
 
 
-def _count_excess(segments: Sequence[SegmentProperties], limit: int, count: int) -> int:
-    if limit < 0:
+def _count_excess(segments: Sequence[SegmentProperties], limit_bytes: int, count: int) -> int:
+    if limit_bytes < 0:
         return count
-    excess = sum(segment.size for segment in segments[count:]) - limit
-    # The remaining segments must not become smaller than the limit.
-    while count < len(segments) and segments[count].size <= excess:
+    excess_bytes = sum(segment.size for segment in segments[count:]) - limit_bytes
+    # As in Kafka, the remaining segments are at least as large as the limit.
+    while count < len(segments) and segments[count].size <= excess_bytes:
         if _is_empty_last(segments, count):
             break
-        excess -= segments[count].size
+        excess_bytes -= segments[count].size
         count += 1
     return count
 

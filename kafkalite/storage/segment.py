@@ -31,7 +31,7 @@ INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _LENGTH = struct.Struct(">8xi")
 _SCAN_CHUNK_SIZE = 8192
 _MIN_LENGTH = HEADER_SIZE - LENGTH_END
-_MAX_RECENT_POSITIONS, _EVICTED_AT_ONCE = 256, 32
+_MAX_RECENT_POSITIONS, _EVICTION_COUNT = 256, 32
 
 
 class DamagedLogError(DamagedFileError):
@@ -50,8 +50,7 @@ def segment_name(base_offset: int, suffix: str) -> str:
 class Segment:
     """The batches from one base offset up to the next segment's.
 
-    `size` is the length of the complete batches in bytes. `max_timestamp` and its offset cover
-    the batches so far, -1 if there are none.
+    `size` is the length of the complete batches in bytes.
     """
 
     __slots__ = (
@@ -186,7 +185,7 @@ class Segment:
         recent = self._recent_positions
         if len(recent) >= _MAX_RECENT_POSITIONS:
             # Drop several at once, because this runs for every batch.
-            for oldest in tuple(islice(recent, _EVICTED_AT_ONCE)):
+            for oldest in tuple(islice(recent, _EVICTION_COUNT)):
                 del recent[oldest]
         recent[base_offset] = position
 
@@ -216,7 +215,7 @@ class Segment:
         return truncated
 
     def seal(self) -> None:
-        """Save the indexes of a segment that gets no more batches, at least for now."""
+        """Save the indexes, before the next segment is begun or the log is closed."""
         self.truncate(self.size)
         _, times = self._loaded_indexes()
         times.append(self._max_timestamp, self._max_timestamp_offset - self.base_offset)
@@ -358,8 +357,8 @@ class Segment:
         start = offsets.boundary_at_or_before(position)
         if start == 0:
             offset = self.base_offset
-        for at, batch in self.complete_batches(start):
-            if at >= position:
+        for batch_position, batch in self.complete_batches(start):
+            if batch_position >= position:
                 break
             offset = batch.last_offset + 1
         return DamagedLogError(self.path(LOG_SUFFIX), position, offset)
@@ -373,15 +372,15 @@ class Segment:
         position = offsets.position_before(offset - self.base_offset)
         while position < self.size:
             chunk = self._log.pread(_SCAN_CHUNK_SIZE, position)
-            at = 0
-            while len(chunk) - at >= BOUNDS_SIZE:
-                base, length, last_delta = BOUNDS.unpack_from(chunk, at)
+            chunk_position = 0
+            while len(chunk) - chunk_position >= BOUNDS_SIZE:
+                base, length, last_delta = BOUNDS.unpack_from(chunk, chunk_position)
                 if base + last_delta >= offset:
-                    return position + at
-                at += self._checked_size(length, position + at)
-            if at <= 0:
+                    return position + chunk_position
+                chunk_position += self._checked_size(length, position + chunk_position)
+            if chunk_position <= 0:
                 raise self.damage_at(position)
-            position += at
+            position += chunk_position
         return self.size
 
     def offset_at_or_after(self, position: int) -> int | None:
@@ -401,10 +400,10 @@ class Segment:
         """
         size = end - position
         if size > max_bytes:
-            cut = self._boundary(position, position + max_bytes)
-            if cut == position and at_least_one:
-                cut = position + self._batch_size(position)
-            size = cut - position
+            read_end = self._last_boundary_between(position, position + max_bytes)
+            if read_end == position and at_least_one:
+                read_end = position + self._batch_size(position)
+            size = read_end - position
         if size <= 0:
             return b""
         data = self._log.pread(size, position)
@@ -414,7 +413,7 @@ class Segment:
             size < HEADER_SIZE
             or not _MIN_LENGTH <= _LENGTH.unpack_from(data)[0] <= size - LENGTH_END
         ):
-            # Without this error, a reader would request this batch again and again.
+            # Without this error, a consumer would fetch this batch again and again.
             raise self.damage_at(position)
         return data
 
@@ -430,27 +429,28 @@ class Segment:
             raise self.damage_at(position)
         return LENGTH_END + length
 
-    def _boundary(self, start: int, limit: int) -> int:
-        """Return the last batch boundary between `start`, which is one, and `limit`.
+    def _last_boundary_between(self, start: int, limit: int) -> int:
+        """Return the last batch boundary from `start`, a batch boundary itself, to `limit`.
 
-        A damaged batch in between ends the search there, unless it is the first.
+        The search ends at a damaged batch. Raises DamagedLogError if that batch is the first.
         """
         offsets, _ = self._loaded_indexes()
         position = max(start, offsets.boundary_at_or_before(limit))
         while position < self.size:
             chunk = self._log.pread(_SCAN_CHUNK_SIZE, position)
-            at = 0
-            while len(chunk) - at >= BOUNDS_SIZE:
-                base, length, _ = BOUNDS.unpack_from(chunk, at)
-                if length >= _MIN_LENGTH and position + at + LENGTH_END + length > limit:
-                    self._remember_position(base, position + at)
-                    return position + at
+            chunk_position = 0
+            while len(chunk) - chunk_position >= BOUNDS_SIZE:
+                base, length, _ = BOUNDS.unpack_from(chunk, chunk_position)
+                batch_position = position + chunk_position
+                if length >= _MIN_LENGTH and batch_position + LENGTH_END + length > limit:
+                    self._remember_position(base, batch_position)
+                    return batch_position
                 if length < _MIN_LENGTH:
-                    if position + at > start:
-                        return position + at
+                    if batch_position > start:
+                        return batch_position
                     raise self.damage_at(position)
-                at += LENGTH_END + length
-            if at <= 0:
+                chunk_position += LENGTH_END + length
+            if chunk_position <= 0:
                 raise self.damage_at(position)
-            position += at
+            position += chunk_position
         return position

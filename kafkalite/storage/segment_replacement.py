@@ -1,8 +1,9 @@
-"""The last step of compaction: a cleaned segment replaces the segments that it is made from.
+"""The last step of compaction: a cleaned segment replaces the segments it was made from.
 
-Three names make a crash safe at any point. A `.cleaned` file is incomplete and is ignored. The
-rename to `.swap` commits the replacement: from then on the new file holds the records of its
-offsets. Then the old segments are removed, and the last rename gives the new file its own name.
+Three file names make the replacement safe against a crash at any point. A `.cleaned` file is
+incomplete and is ignored. The rename to `.swap` commits the replacement: from then on the new file
+has the records of its offsets. Then the old segments are removed, and the last rename gives the new
+file its final name.
 """
 
 from __future__ import annotations
@@ -30,18 +31,20 @@ def cleaned_path(directory: str, base_offset: int) -> str:
 
 
 def commit_swap(files: Files, directory: str, base_offset: int) -> None:
-    """Commit the replacement by the cleaned segment, which must have been synced."""
+    """Commit the replacement by the cleaned segment, whose file must be synced."""
     cleaned = cleaned_path(directory, base_offset)
     files.rename(cleaned, cleaned.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
     files.sync_directory(directory)
 
 
 def finish_swap(files: Files, directory: str, base_offset: int, replaced: Iterable[int]) -> None:
-    """Remove the replaced segments, and rename the new one after the first of them."""
-    for replaced_base in sorted({*replaced, base_offset}, reverse=True):
-        suffixes = (LOG_SUFFIX, *INDEX_SUFFIXES) if replaced_base != base_offset else INDEX_SUFFIXES
+    """Remove the replaced segments, and give the new one the name of the first of them."""
+    for replaced_offset in sorted({*replaced, base_offset}, reverse=True):
+        suffixes = (
+            (LOG_SUFFIX, *INDEX_SUFFIXES) if replaced_offset != base_offset else INDEX_SUFFIXES
+        )
         for suffix in suffixes:
-            files.remove(join(directory, segment_name(replaced_base, suffix)))
+            files.remove(join(directory, segment_name(replaced_offset, suffix)))
     final = join(directory, segment_name(base_offset, LOG_SUFFIX))
     files.rename(final + SWAP_SUFFIX, final)
     files.sync_directory(directory)
@@ -57,12 +60,18 @@ def complete_swaps(files: Files, directory: str) -> list[str]:
     incomplete = [name for name in names if name.endswith(_INCOMPLETE_SUFFIXES)]
     for name in incomplete:
         files.remove(join(directory, name))
-    named = [(name, parsed) for name in names if (parsed := parse_file_name(name)) is not None]
-    bases = [base for _, (base, suffix) in named if suffix == LOG_SUFFIX]
-    swaps = [(name, base) for name, (base, suffix) in named if suffix == LOG_SUFFIX + SWAP_SUFFIX]
+    parsed_names = [
+        (name, parsed) for name in names if (parsed := parse_file_name(name)) is not None
+    ]
+    base_offsets = [offset for _, (offset, suffix) in parsed_names if suffix == LOG_SUFFIX]
+    swaps = [
+        (name, offset)
+        for name, (offset, suffix) in parsed_names
+        if suffix == LOG_SUFFIX + SWAP_SUFFIX
+    ]
     for name, base_offset in swaps:
         last_offset = _last_offset(files, join(directory, name), base_offset)
-        replaced = [base for base in bases if base_offset <= base <= last_offset]
+        replaced = [offset for offset in base_offsets if base_offset <= offset <= last_offset]
         finish_swap(files, directory, base_offset, replaced)
     return files.list(directory) if incomplete or swaps else names
 

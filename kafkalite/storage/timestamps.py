@@ -1,7 +1,7 @@
 """Search by timestamp, for ListOffsets.
 
-Only these searches decompress batches that were not decompressed when they were produced, so they
-may raise MalformedRecordsError.
+The searches decompress batches whose records were not checked when they were produced, so they may
+raise MalformedRecordsError.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Verification of transactions: producers that are about to begin one in a log (KIP-890).
+"""Verification of transactions that are about to begin in a log (KIP-890).
 
 The leader asks the transaction coordinator before a transaction begins in a partition. Until the
 answer is positive, the lowest sequence number of the producer is stored, and batches after it are
-refused. Otherwise a later batch could be appended before an earlier one is sent again, and the
-earlier one could never be appended. The state is not persistent.
+refused. Otherwise a later batch could be appended before the client retries an earlier one, and
+the earlier one could never be appended. The state is not persistent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkalite.storage.batch import BatchView
 
 MAX_VERIFICATIONS = 10_000
-"""Maximum per log; when there are more, the oldest is removed."""
+"""Maximum number of verifications per log; above it, the oldest is removed."""
 
 
 class Verification(NamedTuple):
@@ -27,11 +27,11 @@ class Verification(NamedTuple):
     lowest_sequence: int
     adds_partitions: bool
     """Whether the write adds the partition to the transaction."""
-    since_ms: int
+    started_ms: int
 
 
 class Verifications:
-    """The producers of one log that want to begin a transaction and have not begun it."""
+    """The producers that are about to begin a transaction in one log."""
 
     __slots__ = ("pending",)
 
@@ -75,8 +75,8 @@ class Verifications:
     def complete(self, batch: BatchView) -> None:
         """Remove the producer of a transactional batch or marker that was appended.
 
-        The marker of the previous transaction is ignored: if each end increases the epoch, that
-        marker has the epoch in which the next transaction begins.
+        The marker of the previous transaction is ignored. With transaction version 2, that marker
+        has the epoch in which the next transaction begins.
         """
         verification = self.pending.get(batch.producer_id)
         if verification is None:
@@ -92,5 +92,5 @@ class Verifications:
         self.pending = {
             producer_id: verification
             for producer_id, verification in self.pending.items()
-            if now_ms - verification.since_ms < expiration_ms
+            if now_ms - verification.started_ms < expiration_ms
         }

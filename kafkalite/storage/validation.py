@@ -2,7 +2,7 @@
 
 All checks that need only the header of sixty-one bytes are done for every batch. Records are
 decompressed only if the topic's configuration requires it: keys of a compacted topic, and limits of
-timestamps. Kafka always decompresses them, and so also refuses invalid records with a correct CRC.
+timestamps. Kafka always decompresses them, and also refuses invalid records with a correct CRC.
 That check would halve the throughput of all producers, so it is omitted.
 """
 
@@ -45,21 +45,23 @@ class InvalidRecordsError(KafkaError):
         self.record_errors = record_errors
 
 
-def prepare(
+def validate_and_convert(
     batches: Sequence[BatchView], config: LogConfig, *, now_ms: int, partition: str
 ) -> list[BatchView]:
-    """Return a client's batches as they are appended; raises KafkaError if they are invalid.
+    """Check a client's batches, and return them as they are to be appended.
 
-    `partition` is the topic's name, a dash and the index, for messages. As in Kafka, clients
-    get the message of InvalidRecordsError only.
+    `partition` is the topic's name, a dash and the index, for messages. Raises KafkaError if a
+    batch is invalid. As in Kafka, clients get the message of InvalidRecordsError only.
     """
-    prepared = [_prepare_batch(batch, config, now_ms, partition) for batch in batches]
-    if sum(batch.size for batch in prepared) > config.segment_bytes:
+    converted = [_validate_and_convert_batch(batch, config, now_ms, partition) for batch in batches]
+    if sum(batch.size for batch in converted) > config.segment_bytes:
         raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, "the batches exceed segment.bytes")
-    return prepared
+    return converted
 
 
-def _prepare_batch(batch: BatchView, config: LogConfig, now_ms: int, partition: str) -> BatchView:
+def _validate_and_convert_batch(
+    batch: BatchView, config: LogConfig, now_ms: int, partition: str
+) -> BatchView:
     if batch.base_offset != 0:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
@@ -68,7 +70,7 @@ def _prepare_batch(batch: BatchView, config: LogConfig, now_ms: int, partition: 
     _check_size(batch, config, partition)
     if not batch.has_valid_crc():
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch for {partition} fails its CRC")
-    _check_head(batch, partition)
+    _check_header(batch, partition)
     is_log_append_time = config.message_timestamp_type == "LogAppendTime"
     if _must_check_records(batch, config, now_ms):
         _check_records(batch, config, now_ms, partition)
@@ -101,7 +103,7 @@ def _check_size(batch: BatchView, config: LogConfig, partition: str) -> None:
         )
 
 
-def _check_head(batch: BatchView, partition: str) -> None:
+def _check_header(batch: BatchView, partition: str) -> None:
     """Refuse a header that is inconsistent, or that only brokers may write."""
     count = batch.record_count
     if count <= 0 or batch.last_offset_delta + 1 != count:

@@ -1,4 +1,4 @@
-"""kafkalite inside a test: a broker in this process, and control of its time and faults."""
+"""kafkalite inside a test: a broker in the process of the test, with its clock and faults."""
 
 from __future__ import annotations
 

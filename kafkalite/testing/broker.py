@@ -1,6 +1,6 @@
-"""Broker: a whole cluster inside a test, on a thread of its own.
+"""Broker: a cluster inside a test, on its own thread.
 
-The cluster has an event loop of its own on that thread, even under `async with`. Tests may call
+The cluster has its own event loop on that thread, also with `async with`. Tests may call
 blocking clients such as librdkafka and kafka-python without blocking the cluster.
 """
 
@@ -18,9 +18,9 @@ from kafkalite.control.commands import (
     DEFAULT_EXPLAIN_ENTRIES,
     Explain,
     new_clock,
+    perform_clock_command,
     perform_explain,
-    perform_on_clock,
-    perform_on_faults,
+    perform_fault_command,
     perform_transactions,
 )
 from kafkalite.ports.clock import AdjustableClock
@@ -111,7 +111,7 @@ class Broker:
                 f"log_level {log_level!r} is not one of {', '.join(Level.__members__)}"
             )
         self._log = Log(Level[log_level.upper()])
-        self._driven_clock = new_clock(clock)
+        self._adjustable_clock = new_clock(clock)
         self._capture = None if capture is None else str(capture)
         self._recorder: Recorder | None = None
         self._replay = _capture_to_replay(replay, match, on_miss)
@@ -126,8 +126,8 @@ class Broker:
         self._broker: ServerBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._pending: set[Future[Any]] = set()
-        """Results that other threads wait for."""
+        self._pending_calls: set[Future[Any]] = set()
+        """Results of calls that other threads wait for."""
         self._owner_pid = 0
 
     @property
@@ -234,8 +234,10 @@ class Broker:
             self._stop_loop()
 
     async def _start_broker(self) -> None:
-        # The time continues; timers that the last run left are dropped.
-        self._driven_clock = AdjustableClock(self._driven_clock.rate, self._driven_clock.now_ms())
+        # The time continues; timers of the previous run are dropped.
+        self._adjustable_clock = AdjustableClock(
+            self._adjustable_clock.rate, self._adjustable_clock.now_ms()
+        )
         if self._capture is not None:
             self._recorder = self._new_recorder(self._capture)
         try:
@@ -243,7 +245,7 @@ class Broker:
             broker = ServerBroker(
                 settings,
                 self._log,
-                clock=self._driven_clock,
+                clock=self._adjustable_clock,
                 recorder=self._recorder,
                 prepare=prepare,
             )
@@ -322,7 +324,7 @@ class Broker:
     def _new_recorder(self, directory: str) -> Recorder:
         from kafkalite.traffic.scalar.recorder import Recorder  # noqa: PLC0415 - rarely used
 
-        return Recorder(directory, self._driven_clock.now_ns, warn=self._log.error)
+        return Recorder(directory, self._adjustable_clock.now_ns, warn=self._log.error)
 
     def _close_recorder(self) -> None:
         recorder, self._recorder = self._recorder, None
@@ -365,13 +367,13 @@ class Broker:
 
     def _perform_on_clock(self, command: ClockCommand) -> ClockState:
         """Carry out a command on the broker's event loop, and wait for the result."""
-        return self._run_on_loop(perform_on_clock(self._running_broker(), command))
+        return self._run_on_loop(perform_clock_command(self._running_broker(), command))
 
     def _perform_on_faults(self, command: FaultCommand) -> Sequence[FaultState]:
         """Carry out a command on the broker's event loop, and wait for the result."""
 
         async def perform() -> Sequence[FaultState]:
-            return perform_on_faults(broker, command)
+            return perform_fault_command(broker, command)
 
         broker = self._running_broker()
         return self._run_on_loop(perform())
@@ -384,13 +386,13 @@ class Broker:
                 "a call from the broker's own thread would wait forever: use another thread"
             )
         future = asyncio.run_coroutine_threadsafe(work, loop)
-        self._pending.add(future)
+        self._pending_calls.add(future)
         try:
             return future.result()
         except CancelledError:
             raise RuntimeError("the broker was stopped during the call") from None
         finally:
-            self._pending.discard(future)
+            self._pending_calls.discard(future)
 
     @staticmethod
     def _run(loop: asyncio.AbstractEventLoop) -> None:
@@ -407,7 +409,7 @@ class Broker:
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
-            for future in tuple(self._pending):
+            for future in tuple(self._pending_calls):
                 future.cancel()
 
 

@@ -95,7 +95,7 @@ class MemoryCoordinatorLog:
             yield from run
 
     def read_sections(self) -> Iterable[LogSection]:
-        """Yield entries as `read_latest` does, but singly from the first open transaction on."""
+        """Yield runs as in `read_latest`, and single entries from the first open transaction on."""
         stable = self._stable_end()
         yield from self._runs(stable)
         for entry in self.entries[stable:]:
@@ -107,7 +107,7 @@ class MemoryCoordinatorLog:
                 yield TransactionEnd(entry.producer_id, entry.is_commit)
 
     def with_short_runs(self) -> MemoryCoordinatorLog:
-        """Return this log, read in short runs whose length depends on the number of entries."""
+        """Return a copy of this log with short runs; their length depends on its size."""
         log = MemoryCoordinatorLog(self.entries)
         log.max_run_length = 1 + len(self.entries) % 9
         return log
@@ -137,7 +137,7 @@ class MemoryCoordinatorLog:
         ]
 
     def _outcome_of(self, position: int, producer_id: int) -> bool | None:
-        """Return whether the transaction open at a position was committed; None if still open."""
+        """Return whether the transaction at a position was committed; None if it is still open."""
         for entry in self.entries[position:]:
             if isinstance(entry, TransactionalEntry):
                 is_its_marker = entry.producer_id == producer_id and entry.is_commit is not None

@@ -1,7 +1,7 @@
-"""File systems for tests: one in memory that can lose power, and one that fails at a chosen step.
+"""File systems for tests: one in memory that can lose power, and one that fails at a given step.
 
 `MemoryFiles` tracks which bytes were synced. `FaultyFiles` counts every step that changes the disk.
-At the chosen step it writes a part of the data and then either raises ENOSPC (a full disk) or
+At the given step it writes a part of the data and then either raises ENOSPC (a full disk) or
 simulates a crash, after which every step fails.
 """
 
@@ -51,7 +51,7 @@ class MemoryFile:
             self._content.data += buffer
 
     def pread(self, size: int, position: int) -> bytes:
-        """Return up to `size` bytes from `position`; fewer at the end of the file only."""
+        """Return `size` bytes from `position`, or fewer at the end of the file."""
         return bytes(self._content.data[position : position + size])
 
     def is_in_place(self) -> bool:
@@ -88,7 +88,7 @@ class MemoryFiles:
         return sorted(self._contents)
 
     def after_power_loss(self, count_surviving: Callable[[int], int]) -> MemoryFiles:
-        """Return the disk as it is after a loss of power.
+        """Return the state of the disk after a loss of power.
 
         `count_surviving` is called with the number of unsynced bytes of each file, and returns how
         many of them survive, counted from the first.
@@ -195,8 +195,8 @@ class MemoryFiles:
 class FaultyFiles:
     """Forwards to `disk` until the step `fail_at`; steps that change the disk are counted from 0.
 
-    A failing append writes `part` of its bytes, from 0 to 1. With `crash`, that step and all later
-    ones raise CrashedError. Without it, that step and the `refusals` - 1 after it raise ENOSPC.
+    A failing write writes the fraction `part` of its bytes. With `crash`, the failing step and all
+    later ones raise CrashedError. Without it, `failing_steps` steps from `fail_at` on raise ENOSPC.
     """
 
     def __init__(
@@ -206,27 +206,27 @@ class FaultyFiles:
         fail_at: int | None = None,
         part: float = 0.5,
         crash: bool = True,
-        refusals: int = 1,
+        failing_steps: int = 1,
     ) -> None:
         self.disk = disk
         self.steps = 0
         self._fail_at = fail_at
         self._part = part
         self._crash = crash
-        self._refusals = refusals
+        self._failing_steps = failing_steps
         self._has_crashed = False
 
-    def fail_from(self, step: int | None, *, refusals: int = 1) -> None:
-        """Fail at `step` and at the `refusals` - 1 steps after it; never with None."""
+    def fail_from(self, step: int | None, *, failing_steps: int = 1) -> None:
+        """Fail `failing_steps` steps from `step` on; None means no step."""
         self._fail_at = step
-        self._refusals = refusals
+        self._failing_steps = failing_steps
 
     def step(self, write_part: Callable[[float], None] | None = None) -> None:
-        """Count a step that changes the disk, and fail if it is a failing one."""
+        """Count a step that changes the disk; raise an error if this step must fail."""
         if self._has_crashed:
             raise CrashedError
         step, self.steps = self.steps, self.steps + 1
-        if self._fail_at is None or not self._fail_at <= step < self._fail_at + self._refusals:
+        if self._fail_at is None or not self._fail_at <= step < self._fail_at + self._failing_steps:
             return
         if write_part is not None:
             write_part(self._part)

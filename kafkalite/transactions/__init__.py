@@ -1,5 +1,5 @@
 """Transactions: producers, partitions and ends of transactional ids (KIP-98, KIP-890).
 
-Contains state machines only: they request markers as intents, and are notified when the markers
-are written.
+The state machines do not write markers. They request markers by intents, and are notified when the
+markers are written.
 """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafkalite.transactions.state import Producer, TopicPartition
 
 _IMPLICIT_ADDITION_VERSION = 2
-"""The transaction version of clients whose writes add partitions (KIP-890)."""
+"""The transaction version of clients whose writes add partitions implicitly (KIP-890)."""
 
 
 class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
@@ -43,18 +43,18 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
         clock: Clock,
         config: BrokerConfig,
         metadata: MetadataController,
-        draw_producer_id: Callable[[], int],
+        generate_producer_id: Callable[[], int],
         open_log: Callable[[int], CoordinatorLog],
         history: EventHistory | None = None,
         carry_out: Callable[[object], None] | None = None,
     ) -> None:
-        """Create a coordinator; `draw_producer_id` returns a producer id that is not in use."""
+        """Create a coordinator; `generate_producer_id` returns a producer id that is not in use."""
         super().__init__(
             clock=clock,
             serde=TransactionSerde(lambda: written_version(self._transaction_version())),
             partition_count=lambda: config.int("transaction.state.log.num.partitions"),
             open_log=open_log,
-            make_machine=lambda: _new_shard(config, self._image, draw_producer_id),
+            make_machine=lambda: _new_shard(config, self._image, generate_producer_id),
             history=history,
             carry_out=self._carry_out_when_loaded,
         )
@@ -68,8 +68,7 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
         """Apply a new metadata image: leaders of the shards, and the transaction version.
 
         Must be called after logs were opened or closed. The topic's first image loads the shards.
-        Raises OSError when a log could not be read; the loaded shards have the new image then,
-        too.
+        Raises OSError when a log could not be read; the loaded shards get the new image even then.
         """
         del delta
         self._image = image
@@ -158,8 +157,8 @@ class TransactionCoordinator(CoordinatorRuntime["TransactionShard"]):
 
 
 def _new_shard(
-    config: BrokerConfig, image: MetadataImage, draw_producer_id: Callable[[], int]
+    config: BrokerConfig, image: MetadataImage, generate_producer_id: Callable[[], int]
 ) -> TransactionShard:
     from kafkalite.transactions.shard import TransactionShard  # noqa: PLC0415 - see the docstring
 
-    return TransactionShard(config=config, image=image, draw_producer_id=draw_producer_id)
+    return TransactionShard(config=config, image=image, generate_producer_id=generate_producer_id)

@@ -47,7 +47,7 @@ class EndAction(Enum):
 
     END = "end"
     END_EMPTY = "end a transaction without partitions"
-    NOTHING = "nothing: it has ended this way already"
+    NOTHING = "nothing: the transaction has ended this way already"
     FENCE = "fence the producer"
     REFUSE = "refuse the request"
 
@@ -98,10 +98,10 @@ def end_transaction(
     *,
     is_commit: bool,
     client_transaction_version: int,
-    draw_producer_id: Callable[[], int],
+    generate_producer_id: Callable[[], int],
     now_ms: int,
 ) -> tuple[Transaction | None, Producer]:
-    """Return the decided transaction, None if it has ended already, and the producer to use next.
+    """Return the decided transaction, or None if it has ended already, and the next producer.
 
     Raises KafkaError CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or
     INVALID_TXN_STATE.
@@ -121,30 +121,31 @@ def end_transaction(
         transaction,
         is_commit=is_commit,
         client_transaction_version=client_transaction_version,
-        draw_producer_id=draw_producer_id,
+        generate_producer_id=generate_producer_id,
         now_ms=now_ms,
         is_empty=action is EndAction.END_EMPTY,
     )
     return prepared, _producer_after(prepared)
 
 
-def roll_back(
+def abort_and_fence(
     transaction: Transaction,
     *,
     transaction_version: int,
-    draw_producer_id: Callable[[], int],
+    generate_producer_id: Callable[[], int],
     now_ms: int,
 ) -> Transaction:
-    """Return an open transaction that the coordinator itself aborts; its producer is fenced.
+    """Return the PrepareAbort state of an open transaction that the coordinator itself aborts.
 
-    The cluster's transaction version applies, not that of the producer.
+    The next epoch fences its producer. `transaction_version` is that of the cluster, not that of
+    the producer.
     """
     if transaction_version >= EPOCH_BUMPING_VERSION:
         return _prepare_with_next_epoch(
             transaction,
             is_commit=False,
             client_transaction_version=transaction_version,
-            draw_producer_id=draw_producer_id,
+            generate_producer_id=generate_producer_id,
             now_ms=now_ms,
             is_empty=False,
         )
@@ -230,15 +231,15 @@ def _check_retry(transaction: Transaction, producer: Producer) -> bool:
     Raises KafkaError INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED for another producer id or
     epoch.
     """
-    # The end used the last epoch of the id, and the producer has not received the new id yet.
-    is_overflow = (
+    # The end used the last epoch of the producer id, and the producer does not know its new id yet.
+    has_new_producer_id = (
         producer.producer_id == transaction.previous_producer_id
         and producer.producer_epoch == LAST_PRODUCER_EPOCH
         and transaction.producer_epoch == 0
     )
-    if producer.producer_id != transaction.producer_id and not is_overflow:
+    if producer.producer_id != transaction.producer_id and not has_new_producer_id:
         raise other_producer_refusal(transaction, producer)
-    if is_overflow or producer.producer_epoch + 1 == transaction.producer_epoch:
+    if has_new_producer_id or producer.producer_epoch + 1 == transaction.producer_epoch:
         return True
     if producer.producer_epoch != transaction.producer_epoch:
         raise fenced_producer_refusal(transaction, producer)
@@ -250,7 +251,7 @@ def _prepare_with_next_epoch(
     *,
     is_commit: bool,
     client_transaction_version: int,
-    draw_producer_id: Callable[[], int],
+    generate_producer_id: Callable[[], int],
     now_ms: int,
     is_empty: bool,
 ) -> Transaction:
@@ -267,7 +268,7 @@ def _prepare_with_next_epoch(
         _COMMITTING if is_commit else _ABORTING,
         producer_epoch=min(epoch + 1, MAX_PRODUCER_EPOCH),
         last_producer_epoch=epoch,
-        next_producer_id=draw_producer_id() if transaction.is_exhausted else NO_PRODUCER_ID,
+        next_producer_id=generate_producer_id() if transaction.is_exhausted else NO_PRODUCER_ID,
         client_transaction_version=client_transaction_version,
         # An empty transaction has no start time, but DescribeTransactions needs one.
         start_timestamp_ms=now_ms if is_empty else transaction.start_timestamp_ms,
@@ -303,7 +304,10 @@ def _prepare(
 
 
 def _producer_after(prepared: Transaction) -> Producer:
-    """Return the producer after a decided transaction: the same, or a new id if it is used up."""
+    """Return the producer id and epoch to use after a decided transaction.
+
+    The id is the same, or a new one if the old one has no more epochs.
+    """
     producer = prepared.producer
     if (
         prepared.client_transaction_version >= EPOCH_BUMPING_VERSION

@@ -1,7 +1,7 @@
 """Expiration: aborts transactions that time out, and removes unused transactional ids.
 
-Both run periodically, counted from the time when the shard was loaded. No timer is set if there is
-nothing to examine: most shards of a broker are empty, and the clock may run very fast. Each round
+Both run periodically, starting when the shard is loaded. No timer is set if there is nothing to
+examine, because most shards of a broker are empty and the clock may be accelerated. Each round
 consists of small steps, see `coordinator.sweep`.
 """
 
@@ -47,7 +47,8 @@ class AbortTimedOut:
 class RemoveExpired:
     """Timer event: search for transactional ids that were not used for the expiration time.
 
-    A round covers the ids that existed when it began; the event that begins it has none.
+    A round covers the ids that existed when it began. `ids` is empty in the event that begins a
+    round.
     """
 
     ids: tuple[str, ...] = ()
@@ -56,7 +57,7 @@ class RemoveExpired:
 
 @dataclass(slots=True, kw_only=True)
 class _SweepStep(SweepDecision):
-    """The outcome of one decision of a sweep, with its intents."""
+    """The records, events and intents of one decision of a sweep."""
 
     intents: list[object] = field(default_factory=list)
 
@@ -86,7 +87,7 @@ class TransactionExpiration:
         }
 
     def on_loaded(self, now_ms: int) -> list[SetTimer]:
-        """Start the rounds; return the timers of those that may have work."""
+        """Set the start of the rounds; return the timers of those with something to examine."""
         self._loaded_at_ms = now_ms
         registry = self._registry
         timers = self.schedule_abort(now_ms) if registry.open_ids else []
@@ -116,7 +117,7 @@ class TransactionExpiration:
             if not _is_timed_out(transaction, now_ms):
                 continue
             try:
-                prepared = registry.roll_back(transaction, now_ms)
+                prepared = registry.abort_and_fence(transaction, now_ms)
             except KafkaError:
                 # No new producer id is available now; the next round tries again.
                 continue
@@ -150,10 +151,10 @@ class TransactionExpiration:
         return step.result(None if is_done else self._removal_timer(now_ms))
 
     def on_append_failed(self, records: Sequence[Record], error: KafkaError) -> None:
-        """Reduce the size of steps if the log refused the last one as too large.
+        """Reduce the size of steps if the log refused the records of the last one as too large.
 
-        Its topic may have a small `max.message.bytes`. Timers in the same result as the records
-        were not set.
+        The topic may have a small `max.message.bytes`. The timers of the failed decision were not
+        set.
         """
         self._next_abort_ms = self._next_removal_ms = 0
         self._sweep_limit.on_append_failed(records, error)
@@ -207,8 +208,8 @@ def _timed_out_event(transaction: Transaction, prepared: Transaction, now_ms: in
     return Event(
         name,
         "aborted",
-        f"transaction of id {name} aborted: open for {_duration(open_ms)}, "
-        f"its timeout is {_duration(transaction.timeout_ms)}; "
+        f"transaction of id {name} aborted: open for {_format_duration(open_ms)}, "
+        f"its timeout is {_format_duration(transaction.timeout_ms)}; "
         f"producer {transaction.producer_id} is fenced at epoch {transaction.producer_epoch}",
         {
             "rule": "timeout",
@@ -232,8 +233,8 @@ def _expired_event(transaction: Transaction, expiration_ms: int, now_ms: int) ->
     return Event(
         name,
         "expired",
-        f"transactional id {name} expired: not used for {_duration(idle_ms)}, "
-        f"and {EXPIRATION_CONFIG} is {_duration(expiration_ms)}",
+        f"transactional id {name} expired: not used for {_format_duration(idle_ms)}, "
+        f"and {EXPIRATION_CONFIG} is {_format_duration(expiration_ms)}",
         {
             "rule": "expiry",
             "idle_ms": idle_ms,
@@ -246,7 +247,7 @@ def _expired_event(transaction: Transaction, expiration_ms: int, now_ms: int) ->
     )
 
 
-def _duration(duration_ms: int) -> str:
+def _format_duration(duration_ms: int) -> str:
     """Format a duration in seconds, or in days if it is long."""
     if duration_ms >= 2 * _DAY_MS:
         return f"{duration_ms / _DAY_MS:.1f}".removesuffix(".0") + " days"

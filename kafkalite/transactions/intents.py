@@ -18,7 +18,10 @@ class WriteMarkers(NamedTuple):
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """As in the Prepare record; with transaction version 2 one above that of the records."""
+    """The epoch in the Prepare record.
+
+    From transaction version 2 on, it is one above the epoch of the transaction's records.
+    """
     is_commit: bool
     transaction_version: int
     partitions: tuple[TopicPartition, ...]

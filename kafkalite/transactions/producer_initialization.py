@@ -1,8 +1,8 @@
 """InitProducerId: a producer takes over a transactional id and fences its predecessor.
 
-A request without id and epoch is from a new producer. A producer that sends its own id and epoch
-recovers from an error (KIP-360): it gets the next epoch, unless another producer has taken over. A
-repeated request gets the same epoch.
+A request without producer id and epoch is from a new producer. A producer that sends its own id and
+epoch recovers from an error (KIP-360): it gets the next epoch, unless another producer has taken
+over. A repeated request gets the same epoch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ProducerRequest(NamedTuple):
     expected: Producer | None = None
     """The id and epoch to continue with; None for a new producer."""
     enable_two_phase_commit: bool = False
-    """Another system decides the outcome of its transactions, so they never time out (KIP-939)."""
+    """An external coordinator decides its transactions, so they never time out (KIP-939)."""
     keep_prepared_transaction: bool = False
     """An open transaction stays open instead of being aborted (KIP-939)."""
 
@@ -104,7 +104,7 @@ def check_producer(transaction: Transaction, expected: Producer | None) -> None:
         or expected.producer_id == transaction.producer_id
     ):
         return
-    # The producer may repeat the request in which a used-up id was replaced by a new one.
+    # The producer may repeat the request that replaced an id without further epochs.
     if (
         expected.producer_id != transaction.previous_producer_id
         or expected.producer_epoch < LAST_PRODUCER_EPOCH
@@ -116,7 +116,7 @@ def initialize_producer(
     transaction: Transaction,
     timeout_ms: int,
     expected: Producer | None,
-    draw_producer_id: Callable[[], int],
+    generate_producer_id: Callable[[], int],
     now_ms: int,
 ) -> Transaction:
     """Return the state of an id without an open transaction for its next producer.
@@ -126,7 +126,7 @@ def initialize_producer(
     producer_id = transaction.producer_id
     epoch, last_epoch = _next_epoch(transaction, expected)
     if transaction.is_exhausted:
-        producer_id = draw_producer_id()
+        producer_id = generate_producer_id()
     return Transaction(
         transaction.transactional_id,
         producer_id,
@@ -144,7 +144,7 @@ def initialize_producer(
 
 
 def _next_epoch(transaction: Transaction, expected: Producer | None) -> tuple[int, int]:
-    """Return the epoch to begin with, and the previous one, which a repeated request contains."""
+    """Return the epoch to use, and the previous one, by which a repeated request is recognised."""
     current_epoch = transaction.producer_epoch
     next_epoch = 0 if transaction.is_exhausted else current_epoch + 1
     if expected is None:

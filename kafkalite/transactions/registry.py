@@ -1,4 +1,4 @@
-"""TransactionRegistry: a shard's state of all transactional ids, changed by replay only."""
+"""TransactionRegistry: the states of all transactional ids of a shard; only replay changes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.metadata.features import TRANSACTION_VERSION
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.transactions.end import roll_back
+from kafkalite.transactions.end import abort_and_fence
 from kafkalite.transactions.refusals import empty_id_refusal, refusal, unknown_id_refusal
 from kafkalite.transactions.state import Transaction, TransactionState
 from kafkalite.transactions.transaction_records import written_version
@@ -22,17 +22,23 @@ if TYPE_CHECKING:
 class TransactionRegistry:
     """The transactional ids of one shard, with settings and checks for decisions."""
 
-    __slots__ = ("config", "draw_producer_id", "open_ids", "transaction_version", "transactions")
+    __slots__ = (
+        "config",
+        "generate_producer_id",
+        "open_ids",
+        "transaction_version",
+        "transactions",
+    )
 
     def __init__(
         self,
         *,
         config: BrokerConfig,
         image: MetadataImage,
-        draw_producer_id: Callable[[], int],
+        generate_producer_id: Callable[[], int],
     ) -> None:
         self.config = config
-        self.draw_producer_id = draw_producer_id
+        self.generate_producer_id = generate_producer_id
         self.transactions: dict[str, Transaction] = {}
         self.open_ids: dict[str, None] = {}
         """Ids in state Ongoing, in the order in which their transactions began."""
@@ -71,12 +77,12 @@ class TransactionRegistry:
                 client_version=client_transaction_version,
             )
 
-    def roll_back(self, transaction: Transaction, now_ms: int) -> Transaction:
-        """Return an open transaction that the coordinator itself aborts."""
-        return roll_back(
+    def abort_and_fence(self, transaction: Transaction, now_ms: int) -> Transaction:
+        """Return the PrepareAbort state of an open transaction; see `end.abort_and_fence`."""
+        return abort_and_fence(
             transaction,
             transaction_version=self.transaction_version,
-            draw_producer_id=self.draw_producer_id,
+            generate_producer_id=self.generate_producer_id,
             now_ms=now_ms,
         )
 

@@ -2,7 +2,7 @@
 
 Each change is one record with the complete state of its id. Markers are requested when the decision
 is in the log, and requested again after loading if they were not completed. The previous epoch is
-soft state, as in Kafka: after loading, a repeated InitProducerId is treated as that of a fenced
+soft state, as in Kafka: after loading, a repeated InitProducerId is refused like one of a fenced
 producer.
 """
 
@@ -57,10 +57,10 @@ class TransactionShard:
         *,
         config: BrokerConfig,
         image: MetadataImage,
-        draw_producer_id: Callable[[], int],
+        generate_producer_id: Callable[[], int],
     ) -> None:
         self._registry = TransactionRegistry(
-            config=config, image=image, draw_producer_id=draw_producer_id
+            config=config, image=image, generate_producer_id=generate_producer_id
         )
         self._expiration = TransactionExpiration(self._registry)
 
@@ -106,26 +106,29 @@ class TransactionShard:
     ) -> CoordinatorResult[InitializationResult]:
         """Assign a transactional id to its next producer; an open transaction is aborted first.
 
-        Raises KafkaError CONCURRENT_TRANSACTIONS, PRODUCER_FENCED or those of `check_request`.
+        Raises KafkaError CONCURRENT_TRANSACTIONS, PRODUCER_FENCED or an error of `check_request`.
         """
         check_request(self._registry.config, transactional_id, request)
         timeout_ms, expected = request.resolved_timeout_ms, request.expected
         transaction = self._registry.transactions.get(transactional_id)
         if transaction is None:
             transaction = Transaction(
-                transactional_id, self._registry.draw_producer_id(), NO_PRODUCER_EPOCH, timeout_ms
+                transactional_id,
+                self._registry.generate_producer_id(),
+                NO_PRODUCER_EPOCH,
+                timeout_ms,
             )
         check_producer(transaction, expected)
         if transaction.state is TransactionState.ONGOING:
-            prepared = self._registry.roll_back(transaction, now_ms)
+            prepared = self._registry.abort_and_fence(transaction, now_ms)
             return CoordinatorResult(
                 InitializationResult(NO_PRODUCER, ErrorCode.CONCURRENT_TRANSACTIONS),
                 [transaction_record(prepared)],
-                events=[_fenced_by_next_producer(transaction, prepared)],
+                events=[_fenced_event(transaction, prepared)],
                 intents=[markers_of(prepared)],
             )
         initialized = initialize_producer(
-            transaction, timeout_ms, expected, self._registry.draw_producer_id, now_ms
+            transaction, timeout_ms, expected, self._registry.generate_producer_id, now_ms
         )
         return CoordinatorResult(
             InitializationResult(initialized.producer),
@@ -180,7 +183,7 @@ class TransactionShard:
             producer,
             is_commit=is_commit,
             client_transaction_version=client_transaction_version,
-            draw_producer_id=self._registry.draw_producer_id,
+            generate_producer_id=self._registry.generate_producer_id,
             now_ms=now_ms,
         )
         if prepared is None:
@@ -227,7 +230,7 @@ class TransactionShard:
         return self._registry.transactions.values()
 
 
-def _fenced_by_next_producer(transaction: Transaction, prepared: Transaction) -> Event:
+def _fenced_event(transaction: Transaction, prepared: Transaction) -> Event:
     return Event(
         transaction.transactional_id,
         "fenced",

@@ -4,11 +4,11 @@
                    └────► PrepareAbort  ──► CompleteAbort
 
 From both Complete states the next transaction begins. With transaction version 2, a producer may
-abort without having begun, because it does not know whether it has. So PrepareAbort may follow each
-state except PrepareCommit. States are numbered as in the log. Kafka has two more, which are never
-written: Dead, an id that has just expired, and PrepareEpochFence, a transaction whose producer is
-being fenced. Here a decision is in the log as soon as it is made, so no request finds an id in
-either.
+abort although it has not begun, because it does not always know that. So PrepareAbort may follow
+each state except PrepareCommit. States are numbered as in the log. Kafka has two more, which are
+never written: Dead, an id that has just expired, and PrepareEpochFence, a transaction whose
+producer is being fenced. Here a decision is in the log as soon as it is made, so no request
+finds an id in one of these two states.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 LAST_PRODUCER_EPOCH: Final = 32_766
-"""The last epoch that a producer uses; the markers of its last transaction use one more."""
+"""The last epoch that a producer uses; the markers of its last transaction use the next one."""
 MAX_PRODUCER_EPOCH: Final = 32_767
 NO_TIMEOUT_MS: Final = 2**31 - 1
 """Stored for transactions that never time out, as in Kafka (KIP-939)."""
@@ -59,7 +59,7 @@ PREPARED_STATES: Final = frozenset(
 IDLE_STATES: Final = frozenset(
     (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 )
-"""States without an open transaction; only in these an unused id expires."""
+"""States without an open transaction; an unused id expires only in one of these states."""
 
 
 class Producer(NamedTuple):
@@ -89,10 +89,10 @@ class Transaction(NamedTuple):
     previous_producer_id: int = NO_PRODUCER_ID
     """The producer's id before the last change of state; usually the same."""
     next_producer_id: int = NO_PRODUCER_ID
-    """In a Prepare state: the id to continue with, if the current one is used up."""
+    """In a Prepare state: the producer id that replaces the current one if that is exhausted."""
     client_transaction_version: int = 0
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """Soft: the previous epoch, which identifies a repeated InitProducerId."""
+    """The previous epoch, which identifies a repeated InitProducerId; soft state."""
 
     @property
     def producer(self) -> Producer:

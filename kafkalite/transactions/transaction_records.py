@@ -128,10 +128,10 @@ def _by_topic(
     partitions: frozenset[TopicPartition],
 ) -> list[TransactionLogValue.PartitionsSchema]:
     entries: list[TransactionLogValue.PartitionsSchema] = []
-    latest: str | None = None
+    last_topic: str | None = None
     for topic, index in sorted(partitions):
-        if topic != latest:
-            latest = topic
+        if topic != last_topic:
+            last_topic = topic
             entries.append(TransactionLogValue.PartitionsSchema(topic=topic, partition_ids=[]))
         entries[-1].partition_ids.append(index)
     return entries

@@ -1,9 +1,10 @@
 """Length-prefixed frames in a byte stream, and the buffers that receive them.
 
-All connections of one event loop receive into the same buffer. Getting the buffer, receiving and
-splitting frames is one synchronous step, so only an incomplete frame is copied out. A frame that is
-too large for the shared buffer gets a buffer of its own. That buffer grows as bytes arrive and is
-never allocated from the length field alone; the next large frame uses it again.
+All connections of one event loop receive into the same buffer. A connection gets the buffer,
+receives and splits the bytes into frames in one synchronous step, so only an incomplete frame is
+copied out. A frame that is too large for the shared buffer gets a buffer of its own. That buffer
+grows as bytes arrive and is never allocated from the length field alone; the next large frame uses
+it again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SHARED_BYTES = 256 * 1024
+SHARED_BUFFER_BYTES = 256 * 1024
 """Size of the shared buffer, which is the maximum size of one read."""
 
 LENGTH_BYTES = 4
@@ -31,7 +32,7 @@ class ReceiveBuffers:
 
     `limit_bytes` bounds the growth of large buffers in use: above it `can_allocate` is false, and
     connections that need more must wait. `on_release` is called when a large buffer is no longer in
-    use, `on_drop` when one is freed.
+    use, `on_drop` when it is then freed instead of reused.
     """
 
     __slots__ = (
@@ -44,7 +45,7 @@ class ReceiveBuffers:
         limit_bytes: int = _UNLIMITED,
         on_release: Callable[[], None] = lambda: None,
     ) -> None:
-        self.shared = bytearray(SHARED_BYTES)
+        self.shared = bytearray(SHARED_BUFFER_BYTES)
         self.shared_view = memoryview(self.shared)
         self._limit_bytes = limit_bytes
         self.on_release = on_release
@@ -100,7 +101,7 @@ class ReceiveBuffers:
         """Transfer the shared buffer to the caller, and use another one as shared buffer."""
         lent = self.shared
         idle = self._idle_shared
-        self.shared = idle.pop() if idle else bytearray(SHARED_BYTES)
+        self.shared = idle.pop() if idle else bytearray(SHARED_BUFFER_BYTES)
         self.shared_view = memoryview(self.shared)
         return lent
 
@@ -113,11 +114,12 @@ class ReceiveBuffers:
 class FrameBuffer:
     """The received bytes of one connection that are not served yet.
 
-    The shared buffer belongs to this connection between `space` and `received`, and between
-    `received` or `restore` and the following `keep`. `pin` extends this: the bytes remain in place.
+    The shared buffer belongs to this connection from `get_buffer` to `buffer_updated`, and from
+    `buffer_updated` or `restore` to the next `store`. After `pin`, the bytes remain in place until
+    a buffer is returned again.
     """
 
-    __slots__ = ("_buffers", "_filled", "_large", "_pinned", "_stored")
+    __slots__ = ("_buffers", "_large", "_large_used_bytes", "_pinned", "_stored")
 
     def __init__(self, buffers: ReceiveBuffers) -> None:
         self._buffers = buffers
@@ -126,13 +128,13 @@ class FrameBuffer:
         self._large: bytearray | None = None
         self._pinned: bytearray | None = None
         """A formerly shared buffer from which a request is being served."""
-        self._filled = 0
+        self._large_used_bytes = 0
         """The number of used bytes in the large buffer."""
 
     @property
-    def buffered(self) -> int:
+    def stored_bytes(self) -> int:
         """The number of stored bytes."""
-        return len(self._stored) if self._large is None else self._filled
+        return len(self._stored) if self._large is None else self._large_used_bytes
 
     def reserve(self) -> bool:
         """Take the memory that the next read needs; return False if the limit does not allow it.
@@ -141,31 +143,31 @@ class FrameBuffer:
         could never be completed.
         """
         large, buffers = self._large, self._buffers
-        if large is None or self._filled < len(large):
+        if large is None or self._large_used_bytes < len(large):
             return True
         if buffers.in_use_bytes > len(large) and not buffers.can_allocate(len(large)):
             return False
         self._large = buffers.grow(large)
         return True
 
-    def space(self) -> memoryview:
+    def get_buffer(self) -> memoryview:
         """Return the free part of the buffer to receive into: at least one byte."""
         large = self._large
         if large is not None:
-            if self._filled == len(large):
+            if self._large_used_bytes == len(large):
                 self._large = large = self._buffers.grow(large)
-            return memoryview(large)[self._filled :]
+            return memoryview(large)[self._large_used_bytes :]
         stored = self._stored
         if not stored:
             return self._buffers.shared_view
         self._buffers.shared[: len(stored)] = stored
         return self._buffers.shared_view[len(stored) :]
 
-    def received(self, count: int) -> tuple[bytearray, int]:
+    def buffer_updated(self, count: int) -> tuple[bytearray, int]:
         """Return the buffer with all bytes, including `count` new ones, and their end."""
         if self._large is not None:
-            self._filled += count
-            return self._large, self._filled
+            self._large_used_bytes += count
+            return self._large, self._large_used_bytes
         if self._pinned is not None:
             self._unpin()
         return self._buffers.shared, len(self._stored) + count
@@ -173,7 +175,7 @@ class FrameBuffer:
     def restore(self) -> tuple[bytearray, int]:
         """Return a buffer with all stored bytes, and their end."""
         if self._large is not None:
-            return self._large, self._filled
+            return self._large, self._large_used_bytes
         if self._pinned is not None:
             self._unpin()
         stored = self._stored
@@ -185,16 +187,16 @@ class FrameBuffer:
         if self._large is None and self._pinned is None:
             self._pinned = self._buffers.lend_shared_buffer()
 
-    def keep(self, start: int, end: int) -> None:
+    def store(self, start: int, end: int) -> None:
         """Store the bytes from `start` to `end` of the last returned buffer; drop the others."""
         count = end - start
         large = self._large
         if not count:
             self.clear()
             return
-        source = memoryview(self._source())
+        source = memoryview(self._current_buffer())
         if count < (LENGTH_BYTES if large else _MIN_LARGE_BYTES) or (
-            count < SHARED_BYTES >= LENGTH_BYTES + frame_length(source, start)
+            count < SHARED_BUFFER_BYTES >= LENGTH_BYTES + frame_length(source, start)
         ):
             stored = bytes(source[start:end])
             self.clear()
@@ -207,18 +209,18 @@ class FrameBuffer:
             self._unpin()
         elif start:
             memoryview(large)[:count] = source[start:end]
-        self._filled = count
+        self._large_used_bytes = count
 
     def clear(self) -> None:
         """Drop all bytes."""
         self._stored = b""
-        self._filled = 0
+        self._large_used_bytes = 0
         self._unpin()
         large, self._large = self._large, None
         if large is not None:
             self._buffers.release(large)
 
-    def _source(self) -> bytearray:
+    def _current_buffer(self) -> bytearray:
         if self._large is not None:
             return self._large
         return self._buffers.shared if self._pinned is None else self._pinned

@@ -1,4 +1,4 @@
-"""Session: the state of one connection. It takes received bytes and returns bytes to send.
+"""Session: the requests of one connection, without I/O: received bytes in, bytes to send out.
 
 Kafka answers the requests of a connection one at a time and in order: while an answer is pending,
 later requests are neither read nor served. A Session does the same. While an answer is pending,
@@ -23,7 +23,7 @@ Pieces = list[bytes | memoryview]
 """One or more answers, as consecutive pieces."""
 
 BURST_BYTES = 1024 * 1024
-"""The size of answers after which the session checks whether they are being sent."""
+"""The size of answers after which the session stops serving until they are being sent."""
 
 _FRAMES_PER_TIME_CHECK = range(32)
 """Frames served between two checks of the time."""
@@ -36,14 +36,14 @@ _unpack_length = Struct(">i").unpack_from
 class PendingAnswer:
     """An answer that is not available yet, and a function that encodes it when it is."""
 
-    __slots__ = ("finish", "flushed", "waiting")
+    __slots__ = ("encode", "flushed_bytes", "waiting")
 
     def __init__(
-        self, waiting: Waiting[Any], finish: Callable[[Any, Pieces], int], flushed: int = 0
+        self, waiting: Waiting[Any], encode: Callable[[Any, Pieces], int], flushed_bytes: int = 0
     ) -> None:
         self.waiting = waiting
-        self.finish = finish
-        self.flushed = flushed
+        self.encode = encode
+        self.flushed_bytes = flushed_bytes
         """Bytes of earlier answers that were encoded when this request was served."""
 
 
@@ -53,15 +53,15 @@ class Deferred:
     It is encoded by `SessionSettings.flush`, or by `Serve` before the answer to a later request.
     """
 
-    __slots__ = ("_answer", "_batch", "finish")
+    __slots__ = ("_answer", "_batch", "encode")
 
     def __init__(
-        self, answer: object, batch: Batch | None, finish: Callable[[Any, Pieces], int]
+        self, answer: object, batch: Batch | None, encode: Callable[[Any, Pieces], int]
     ) -> None:
-        """Without a batch, the answer is final; `finish` encodes an answer or an error."""
+        """Without a batch, the answer is final; `encode` encodes an answer or an error."""
         self._answer = answer
         self._batch = batch
-        self.finish = finish
+        self.encode = encode
 
     @property
     def value(self) -> object:
@@ -75,14 +75,14 @@ class Batch(Protocol):
 
     @property
     def error(self) -> Exception | None:
-        """The reason why the writes failed, if they did."""
+        """The reason why the writes failed; None if they did not fail."""
 
 
-Outcome = int | PendingAnswer | Deferred
+ServeResult = int | PendingAnswer | Deferred
 """The number of bytes of an answer, or the answer that is pending or deferred."""
 
-Serve = Callable[[Any, bytearray, int, int, Pieces], Outcome]
-"""(context, buffer, start, end, out): serve the frame body between start and end.
+Serve = Callable[[Any, bytearray, int, int, Pieces], ServeResult]
+"""(context, buffer, start, end, out): serve the frame between start and end, without its length.
 
 Adds the pieces of the answer to `out` and returns their size in bytes, or a pending or deferred
 answer. Raises ProtocolViolation for a frame that can only be answered by closing the connection.
@@ -95,7 +95,7 @@ class SessionSettings(NamedTuple):
     buffers: ReceiveBuffers
     serve: Serve
     """Raises NeedsWorkerError, before any change, for a request that may take long."""
-    serve_in_steps: Serve
+    serve_in_worker: Serve
     """As `serve`, but also for requests that may take long; called in a worker."""
     wake: Callable[[Any], None]
     """(owner): called when a pending answer has arrived.
@@ -116,11 +116,11 @@ class SessionSettings(NamedTuple):
 class Session:
     """The requests of one connection.
 
-    The owner receives into `space`, reports the number of bytes by `received`, and then calls
-    `serve`, or `keep` to serve later. `serve` stops at the end of the turn; `is_interrupted` is
-    then true. It also stops before a request that may take long; `needs_worker` is then true, and
-    the owner calls `serve_in_steps` in a worker. While that is paused, `pin` protects the bytes of
-    its request from other connections.
+    The owner receives into the buffer of `get_buffer` and calls `buffer_updated` with the number of
+    bytes. Then it calls `serve`, or `store_received` to serve later. `serve` stops at the end of
+    the turn; `is_interrupted` is then true. `serve` also stops before a request that may take long;
+    `needs_worker` is then true, and the owner calls `serve_in_worker` in a worker. While the worker
+    is paused, `pin` protects the bytes of its request from other connections.
     """
 
     __slots__ = (
@@ -130,7 +130,7 @@ class Session:
         "_is_closed",
         "_owner",
         "_pending",
-        "_received",
+        "_receive_buffer",
         "_settings",
         "is_interrupted",
         "is_paused",
@@ -148,11 +148,11 @@ class Session:
         self._frames = FrameBuffer(settings.buffers)
         self._pending: PendingAnswer | None = None
         self._is_closed = False
-        self._received: bytearray | None = None
-        """The buffer whose bytes up to `_end` wait for `serve` or `keep`."""
+        self._receive_buffer: bytearray | None = None
+        """The buffer whose bytes up to `_end` wait for `serve` or `store_received`."""
         self._end = 0
         self.out: Pieces = []
-        """Answers to be sent; the owner takes them by `take`."""
+        """Answers to be sent; the owner takes them by `take_answers`."""
         self.out_bytes = 0
         """The size of `out` in bytes."""
         self.is_paused = False
@@ -160,7 +160,7 @@ class Session:
         self.is_interrupted = False
         """Whether complete frames remain: the turn ended, or `out` is large."""
         self.needs_worker = False
-        """Whether the next request may take long and needs `serve_in_steps`."""
+        """Whether the next request may take long and needs `serve_in_worker`."""
         self.violation: str | None = None
         """The reason to close the connection after `out` is sent."""
 
@@ -172,37 +172,37 @@ class Session:
     @property
     def is_idle(self) -> bool:
         """Whether there is no incomplete, unserved or unanswered request."""
-        return self._pending is None and not self.out and not self._frames.buffered
+        return self._pending is None and not self.out and not self._frames.stored_bytes
 
     def reserve(self) -> bool:
         """Take the memory that the next read needs; return False if the limit does not allow it."""
         return self._frames.reserve()
 
     @property
-    def buffered(self) -> int:
+    def stored_bytes(self) -> int:
         """The number of stored bytes."""
-        return self._frames.buffered
+        return self._frames.stored_bytes
 
     @property
-    def wants_pause(self) -> bool:
+    def should_pause_reading(self) -> bool:
         """Whether reading should pause: nothing can be served, and enough bytes are stored."""
         return (
             self._pending is not None or self.is_paused
-        ) and self._frames.buffered > self._settings.max_buffered_bytes
+        ) and self._frames.stored_bytes > self._settings.max_buffered_bytes
 
-    def space(self) -> memoryview:
-        """Return the buffer to receive into; `received` must follow immediately."""
-        return self._frames.space()
+    def get_buffer(self) -> memoryview:
+        """Return the buffer to receive into; `buffer_updated` must follow immediately."""
+        return self._frames.get_buffer()
 
-    def received(self, count: int) -> None:
-        """Accept `count` more bytes in the last `space`; `serve` or `keep` follows."""
-        self._received, self._end = self._frames.received(count)
+    def buffer_updated(self, count: int) -> None:
+        """Accept `count` more bytes in the buffer; call `serve` or `store_received` next."""
+        self._receive_buffer, self._end = self._frames.buffer_updated(count)
 
-    def keep(self) -> None:
+    def store_received(self) -> None:
         """Store received bytes, to be served later."""
-        if self._received is not None:
-            self._received = None
-            self._frames.keep(0, self._end)
+        if self._receive_buffer is not None:
+            self._receive_buffer = None
+            self._frames.store(0, self._end)
 
     def pin(self) -> None:
         """Leave the bytes that are being served in place until they are served."""
@@ -212,19 +212,19 @@ class Session:
         """Serve received bytes, up to the first request that may take long.
 
         A pending answer that has arrived is sent first. Nothing is served while an answer is
-        pending, while the session is held, and after a violation.
+        pending, while the session is paused, and after a violation.
         """
         if self._pending is not None and self._pending.waiting.is_resolved:
-            self.keep()
+            self.store_received()
             self.needs_worker = True
         elif self._pending is not None or self.is_paused or self.violation is not None:
-            self.keep()
+            self.store_received()
         else:
             self._serve_received(self._settings.serve)
 
-    def serve_in_steps(self) -> None:
+    def serve_in_worker(self) -> None:
         """Do the same as `serve`, also for requests that may take long; called in a worker."""
-        self.keep()
+        self.store_received()
         self.needs_worker = False
         pending = self._pending
         if self._is_closed or (pending is not None and not pending.waiting.is_resolved):
@@ -232,23 +232,23 @@ class Session:
         if pending is not None:
             self._pending = None
             try:
-                self.out_bytes += pending.finish(pending.waiting.value, self.out)
+                self.out_bytes += pending.encode(pending.waiting.value, self.out)
             except ProtocolViolation as violation:
                 self.violation = violation.reason
         self.is_interrupted = False
         if not self.is_paused and self.violation is None:
-            self._serve_received(self._settings.serve_in_steps)
+            self._serve_received(self._settings.serve_in_worker)
 
     def _serve_received(self, serve: Serve) -> None:
         self.is_interrupted = False
-        buffer, self._received = self._received, None
+        buffer, self._receive_buffer = self._receive_buffer, None
         if buffer is not None:
             self._serve_frames(serve, buffer, self._end)
-        elif self._frames.buffered:
+        elif self._frames.stored_bytes:
             self._serve_frames(serve, *self._frames.restore())
 
-    def take(self) -> Pieces:
-        """Return the answers to be sent, and forget them."""
+    def take_answers(self) -> Pieces:
+        """Return the answers to be sent, and remove them from the session."""
         out, self.out, self.out_bytes = self.out, [], 0
         return out
 
@@ -257,7 +257,7 @@ class Session:
         if self._is_closed:
             return
         self._is_closed = True
-        self._received = None
+        self._receive_buffer = None
         self.out.clear()
         self._frames.clear()
         pending, self._pending = self._pending, None
@@ -291,7 +291,7 @@ class Session:
                     if not isinstance(answer, int):
                         if isinstance(answer, Deferred):
                             continue
-                        size += answer.flushed
+                        size += answer.flushed_bytes
                         self._pending = answer
                         break
                     size += answer
@@ -310,9 +310,9 @@ class Session:
             if settings.flush is not None:
                 size += self._flush(settings.flush)
         self.out_bytes = size
-        self._frames.keep(position, end)
+        self._frames.store(position, end)
         if self._pending is not None:
-            self._pending.waiting.then(self._answer_arrived)
+            self._pending.waiting.then(self._on_answer)
 
     def _flush(self, flush: Callable[[Pieces], int]) -> int:
         try:
@@ -321,13 +321,13 @@ class Session:
             self.violation = violation.reason
             return 0
 
-    def _answer_arrived(self, _: object) -> None:
+    def _on_answer(self, _: object) -> None:
         if not self._is_closed:
             self._settings.wake(self._owner)
 
 
 def invalid_length_reason(length: int, maximum: int) -> str:
-    """Return the reason why a frame of this length is invalid, with a guess about the client."""
+    """Return the reason why a frame length is invalid, and the protocol that the client may use."""
     if length < 0:
         return f"negative frame length {length}"
     reason = f"frame length {length} is above socket.request.max.bytes={maximum}"

@@ -9,22 +9,22 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import kafkalite
+from kafkalite.apis.api_versions import new_api_versions_api
 from kafkalite.apis.table import TABLE, find_api
-from kafkalite.apis.versions_api import api_versions
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.api_names import known_api_name
-from kafkalite.protocol.catalogue import Entity, error_codes, named
+from kafkalite.protocol.catalogue import Entity, entities_in_request, error_codes
 from kafkalite.traffic.model import Direction
 from kafkalite.traffic.proxy.address_rewriting import ADDRESS_FIELDS
 from kafkalite.traffic.replay.comparison.known_differences import NOT_SERVED
 from kafkalite.traffic.replay.comparison.refusals import RETRIABLE_ERRORS
 from kafkalite.traffic.replay.comparison.refusals import error_codes as codes_of_shape
 from kafkalite.traffic.replay.comparison.shapes import shape_of
-from kafkalite.traffic.replay.player.splitting import REQUEST_LAYOUTS, LeaderKind, Subject
+from kafkalite.traffic.replay.player.splitting import REQUEST_LAYOUTS, LeaderKind, RoutingKey
 from kafkalite.traffic.scalar.redaction import SECRETS_OF_REQUESTS
 
 KEY = 93
@@ -45,7 +45,7 @@ def main(root: Path) -> None:
 
 def serve(request: Any) -> None:  # noqa: ANN401 - its class exists only in the copy
     """Serve the API by a broker, and list it in ApiVersions."""
-    rows = api_versions(TABLE).handler.__self__._rows  # type: ignore[attr-defined]
+    rows = new_api_versions_api(TABLE).handler.__self__._rows  # type: ignore[attr-defined]
     assert KEY in {row.api_key for row in rows}
     body: list[bytes | memoryview] = []
     codec.request_builder(KEY, 0)(request, body)
@@ -56,7 +56,7 @@ def serve(request: Any) -> None:  # noqa: ANN401 - its class exists only in the 
     out: list[bytes | memoryview] = []
     failures: list[Exception] = []
     gateway = Gateway(find_api, lambda _, fault: failures.append(fault))
-    gateway.serve_in_steps(call, frame, 4, len(frame), out)
+    gateway.serve_in_worker(call, frame, 4, len(frame), out)
     output = b"".join(out)
     response, position = codec.response_parser(KEY, 0)(output, 9, len(output))
     assert (position, response.error_message) == (len(output), "hello g"), failures
@@ -67,10 +67,10 @@ def serve(request: Any) -> None:  # noqa: ANN401 - its class exists only in the 
 
 def audit(request: Any, refused: Any) -> None:  # noqa: ANN401 - as above
     """Record, route, compare and proxy the API."""
-    assert list(named(KEY, Entity.TOPIC, request)) == ["orders"]
+    assert list(entities_in_request(KEY, Entity.TOPIC, request)) == ["orders"]
     assert list(error_codes(KEY, refused)) == [16]
     assert codes_of_shape(shape_of(KEY, 0, Direction.RESPONSE), refused) == [16]
-    assert REQUEST_LAYOUTS[KEY].subjects(request) == [Subject(LeaderKind.GROUP, "g")]
+    assert REQUEST_LAYOUTS[KEY].routing_keys(request) == [RoutingKey(LeaderKind.GROUP, "g")]
     assert KEY in RETRIABLE_ERRORS
     assert KEY in ADDRESS_FIELDS
     assert KEY not in NOT_SERVED

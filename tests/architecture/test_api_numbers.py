@@ -217,7 +217,7 @@ def test_every_exception_is_needed() -> None:
         "parse = codec.request_parser(8, version)",
         "name = codec.api_name(8)",
         "shape = shape_of(3, version, Direction.REQUEST)",
-        "groups = named(8, Entity.GROUP, request)",
+        "groups = entities_in_request(8, Entity.GROUP, request)",
         "key = ApiKey(8)",
         'frames.where("api_key = 26")',
         'frames.where("api_key in (68, 88)")',

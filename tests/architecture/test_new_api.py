@@ -46,7 +46,7 @@ NodeEndpoints: []NodeEndpoint 0+
 CATALOGUE_ROW = """\
     ApiKey.GREET_GROUP: Row(
         AnsweringNode.GROUP_COORDINATOR,
-        Changes.OFFSETS,
+        ChangedState.OFFSETS,
         access=(_READ_GROUP,),
         request=Fields(group="group_id", topic="topics.name", credentials="password"),
         response=Fields(broker="node_endpoints.node_id"),

@@ -27,7 +27,7 @@ MAY_READ_VERSIONS_MODULES = {
     PACKAGE / "gateway" / "gateway.py",
     PACKAGE / "gateway" / "api.py",
     PACKAGE / "gateway" / "route.py",
-    PACKAGE / "apis" / "versions_api.py",
+    PACKAGE / "apis" / "api_versions.py",
 }
 LOWER_HALF = ("ports", "protocol", "config", "wire", "storage", "coordinator", "metadata",
               "groups", "partitions", "shares", "gateway")  # fmt: skip

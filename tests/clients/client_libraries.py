@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from tests.oracle.built import built_once, run_build
+from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.jars import compiled, java_command
 from tests.oracle.requirements import program
 
@@ -73,7 +73,7 @@ def kafkajs_program(name: str) -> list[str]:
             shutil.copy(source, directory)
         run_build([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], directory)
 
-    return [node, str(built_once("kafkajs", sources, install) / name)]
+    return [node, str(build_once("kafkajs", sources, install) / name)]
 
 
 def java_worker() -> list[str]:
@@ -92,7 +92,7 @@ def franz_go_worker() -> list[str]:
             directory,
         )
 
-    return [str(built_once("franz-go", sources, build) / "worker")]
+    return [str(build_once("franz-go", sources, build) / "worker")]
 
 
 def kafkajs_worker() -> list[str]:

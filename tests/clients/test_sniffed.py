@@ -15,7 +15,7 @@ from kafkalite.testing import Broker
 from kafkalite.traffic.model import Direction, Event, Frame, Gap, Problem
 from kafkalite.traffic.scalar.reading import read
 from tests.clients.observer import wait_until
-from tests.oracle.requirements import LackingError, program, required
+from tests.oracle.requirements import MissingProgramError, program, required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def sniffing(port: str, path: Path) -> Iterator[None]:
         # tshark prints its file's name when it captures, and ends if it has no permission.
         if not any(line.startswith("File:") for line in iter(sniffer.stderr.readline, "")):
             sniffer.wait()
-            raise LackingError("dumpcap may not capture here")
+            raise MissingProgramError("dumpcap may not capture here")
     try:
         yield
     finally:

@@ -25,7 +25,7 @@ from tests.conformance.scenarios.classic_groups import Classic
 from tests.conformance.scenarios.commits import commit, fetch
 from tests.conformance.setup import create_topic, wait_for_group_coordinator
 from tests.conformance.world import Entry, World
-from tests.unit.apis.group_wire import GroupWire, Late
+from tests.unit.apis.group_wire import GroupWire, PendingResponse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,26 +102,26 @@ class Kafkalite:
         self.wire.create("t", 2)
         self.wire.create("u", 2)
         self._group = group
-        self._late: dict[int, Late] = {}
+        self._late: dict[int, PendingResponse] = {}
         self._responses: dict[int, Any] = {}
 
     def send(self, slot: int, request: Message, version: int) -> None:
         answer = self.wire.ask(request, version)
-        if isinstance(answer, Late):
+        if isinstance(answer, PendingResponse):
             self._late[slot] = answer
         else:
             self._responses[slot] = answer
 
     def ask(self, request: Message, version: int) -> Any:  # noqa: ANN401 - any response class
         answer = self.wire.ask(request, version)
-        assert not isinstance(answer, Late)
+        assert not isinstance(answer, PendingResponse)
         return answer
 
     def run_due_work(self) -> tuple[int, ...]:
         """Run everything that is due; return the clients that have a response now."""
         self.wire.clock.advance(0)
         for slot, late in list(self._late.items()):
-            if late.is_there:
+            if late.has_arrived:
                 self._responses[slot] = self._late.pop(slot).response
         return tuple(sorted(self._responses))
 

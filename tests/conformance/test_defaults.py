@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
 def test_kafkas_defaults_are_described_as_defaults(tmp_path: Path) -> None:
     with required():
-        real = RealKafka(tmp_path / "kafka", {}, preset={})
+        real = RealKafka(tmp_path / "kafka", {}, defaults={})
         real.start()
     try:
         emulator = ServedKafkalite(tmp_path / "kafkalite", {}, options=("--defaults", "kafka"))

@@ -1,4 +1,4 @@
-"""The fenced code blocks of the documentation, with the kind that says how each is tested.
+"""The fenced code blocks of the documentation, each with a kind that defines its test.
 
 A comment before the block names the kind, and the reason if the block is not run:
 
@@ -76,11 +76,11 @@ class Kind(Enum):
 
 
 NEEDS_REASON = {Kind.COMPILE, Kind.SYNTAX, Kind.EXAMPLE, Kind.GO}
-"""Kinds of which nothing runs."""
+"""Kinds of blocks that are not run; the marker must have a reason."""
 
 
 class Block(NamedTuple):
-    """One fenced block: where it is, its language, how it is tested, and its text."""
+    """One fenced block: its position, language, kind and text."""
 
     page: str
     line: int
@@ -91,7 +91,7 @@ class Block(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The block's place, as in `docs/tutorial.md:20`."""
+        """The block's position, such as `docs/tutorial.md:20`."""
         return f"{self.page}:{self.line}"
 
 

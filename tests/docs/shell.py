@@ -1,4 +1,4 @@
-"""Command lines of the documentation, changed to meet the broker of a test, and run."""
+"""Runs command lines of the documentation, with their addresses replaced by those of a test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def command_lines(text: str) -> list[str]:
 
 
 def environment(workspace: Path, broker: Broker | None) -> dict[str, str]:
-    """Return an environment in which `kafkalite` is this source, at a broker if one is given."""
+    """Return an environment in which `kafkalite` runs this source code.
+
+    If a broker is given, the control commands use its control address.
+    """
     programs = workspace / "bin"
     programs.mkdir(exist_ok=True)
     program = programs / "kafkalite"
@@ -62,7 +65,7 @@ def console_commands(text: str) -> list[tuple[str, str]]:
     return commands
 
 
-def is_shown(output: str, expected: str) -> bool:
+def matches_shown_output(output: str, expected: str) -> bool:
     """Return whether a program printed the output that the page shows.
 
     `…` stands for any text within a line, and localhost:9092 for the address of any broker.
@@ -76,7 +79,7 @@ def run_line(line: str, workspace: Path, broker: Broker) -> str:
     """Run one command line at a broker and return its output; AssertionError if it fails."""
     variables = environment(workspace, broker)
     if line.startswith(_SERVERS):
-        return start_and_stop(line, workspace, variables, broker.bootstrap_servers)
+        return run_server_until_ready(line, workspace, variables, broker.bootstrap_servers)
     if line.startswith("curl") and shutil.which("curl") is None:
         return ""
     command = line.replace(BOOTSTRAP, broker.bootstrap_servers).replace(CONTROL, broker.control_url)
@@ -96,7 +99,9 @@ def run_line(line: str, workspace: Path, broker: Broker) -> str:
     return completed.stdout
 
 
-def start_and_stop(line: str, workspace: Path, variables: Mapping[str, str], upstream: str) -> str:
+def run_server_until_ready(
+    line: str, workspace: Path, variables: Mapping[str, str], upstream: str
+) -> str:
     """Start a server, wait until it is ready, stop it as Ctrl-C does, and return its output."""
     process = subprocess.Popen(
         _with_free_ports(shlex.split(line), upstream),

@@ -1,4 +1,4 @@
-"""Every code block of the README and the site does what the page says."""
+"""Every code block of the README and the site works as its page describes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.docs.shell import (
     command_lines,
     console_commands,
     environment,
-    is_shown,
+    matches_shown_output,
     run_line,
 )
 from tests.oracle.jars import classpath, java_command
@@ -56,7 +56,7 @@ _SCHEMAS = {
 }
 
 
-def table(*kinds: Kind) -> pytest.MarkDecorator:
+def for_blocks(*kinds: Kind) -> pytest.MarkDecorator:
     """Parametrize a test with the blocks of some kinds."""
     blocks = blocks_of(*kinds)
     return pytest.mark.parametrize("block", blocks, ids=[block.name for block in blocks])
@@ -97,7 +97,7 @@ def test_every_kind_has_a_test() -> None:
 
 
 @pytest.mark.client
-@table(Kind.SCRIPT)
+@for_blocks(Kind.SCRIPT)
 def test_a_script_prints_the_output_that_follows_it(block: Block, tmp_path: Path) -> None:
     with Broker(topics={"orders": 3}) as broker:
         script = block.text.replace(BOOTSTRAP, broker.bootstrap_servers)
@@ -105,14 +105,16 @@ def test_a_script_prints_the_output_that_follows_it(block: Block, tmp_path: Path
     assert printed == output_after(block)
 
 
-@table(Kind.SCRIPT_CAPTURES)
+@for_blocks(Kind.SCRIPT_CAPTURES)
 def test_a_script_reads_captures(block: Block, workspace: Path) -> None:
     variables = environment(workspace, None)
     assert run([sys.executable, "-P", "-W", "ignore", "-c", block.text], workspace, variables)
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory, captures: Path) -> dict[str, list[str]]:
+def failures_by_module(
+    tmp_path_factory: pytest.TempPathFactory, captures: Path
+) -> dict[str, list[str]]:
     """Run all test modules of the documentation by one pytest, and return failures by module.
 
     A module without a passed test is missing.
@@ -141,18 +143,18 @@ def _module(block: Block) -> str:
 
 
 @pytest.mark.client
-@table(Kind.TEST, Kind.TEST_CAPTURES)
-def test_the_tests_of_a_page_pass(block: Block, outcomes: dict[str, list[str]]) -> None:
-    assert outcomes[_module(block)] == []
+@for_blocks(Kind.TEST, Kind.TEST_CAPTURES)
+def test_the_tests_of_a_page_pass(block: Block, failures_by_module: dict[str, list[str]]) -> None:
+    assert failures_by_module[_module(block)] == []
 
 
-@table(Kind.COMPILE)
+@for_blocks(Kind.COMPILE)
 def test_python_that_cannot_run_here_compiles(block: Block) -> None:
     compile(block.text, block.name, "exec")
 
 
 @pytest.mark.client
-@table(Kind.SHELL)
+@for_blocks(Kind.SHELL)
 def test_the_shell_runs_each_line(block: Block, workspace: Path) -> None:
     clock = "manual@2026-03-01" if "kafkalite clock" in block.text else "real"
     with Broker(topics={"orders": 3}, clock=clock, control=True) as broker:
@@ -164,16 +166,16 @@ def test_the_shell_runs_each_line(block: Block, workspace: Path) -> None:
                 run_line(line, workspace, broker)
 
 
-@table(Kind.CONSOLE)
+@for_blocks(Kind.CONSOLE)
 def test_the_console_prints_the_output_that_is_shown(block: Block, workspace: Path) -> None:
     clock = "real" if "kafkalite replay" in block.text else "manual@2026-03-01T12:00:00Z"
     with Broker(topics={"orders": 3}, clock=clock, control=True) as broker:
         for line, expected in console_commands(block.text):
             output = run_line(line, workspace, broker)
-            assert is_shown(output, expected), (line, output)
+            assert matches_shown_output(output, expected), (line, output)
 
 
-@table(Kind.SYNTAX)
+@for_blocks(Kind.SYNTAX)
 def test_lines_that_cannot_run_here_have_valid_syntax(
     block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,7 +191,7 @@ def test_lines_that_cannot_run_here_have_valid_syntax(
             )
 
 
-@table(*_SCHEMAS)
+@for_blocks(*_SCHEMAS)
 def test_yaml_follows_its_schema(block: Block) -> None:
     assert block.kind is not None
     vendored = files("check_jsonschema") / "builtin_schemas" / "vendor" / _SCHEMAS[block.kind]
@@ -200,7 +202,7 @@ def test_yaml_follows_its_schema(block: Block) -> None:
     jsonschema.validate(document, schema)
 
 
-@table(Kind.COMMAND)
+@for_blocks(Kind.COMMAND)
 def test_a_command_that_ci_reads_is_one_line(block: Block) -> None:
     assert block.language == "sh"
     assert block.text.count("\n") == 1
@@ -208,7 +210,7 @@ def test_a_command_that_ci_reads_is_one_line(block: Block) -> None:
 
 @pytest.mark.client
 @pytest.mark.endurance
-@table(Kind.KCAT)
+@for_blocks(Kind.KCAT)
 def test_kcat_runs_each_line(block: Block, tmp_path: Path) -> None:
     with required():
         program("kcat")
@@ -219,7 +221,7 @@ def test_kcat_runs_each_line(block: Block, tmp_path: Path) -> None:
 
 @pytest.mark.client
 @pytest.mark.endurance
-@table(Kind.KAFKA_TOOLS)
+@for_blocks(Kind.KAFKA_TOOLS)
 def test_the_tools_of_kafka_run_each_line(block: Block, tmp_path: Path) -> None:
     with required():
         for name, main_class in MAIN_CLASSES.items():
@@ -235,7 +237,7 @@ def test_the_tools_of_kafka_run_each_line(block: Block, tmp_path: Path) -> None:
 
 @pytest.mark.client
 @pytest.mark.endurance
-@table(Kind.NODE)
+@for_blocks(Kind.NODE)
 def test_a_javascript_program_runs(block: Block, tmp_path: Path) -> None:
     with required():
         node, installed = kafkajs_program("driver.js")
@@ -284,7 +286,7 @@ public class Page {
 
 @pytest.mark.client
 @pytest.mark.endurance
-@table(Kind.JAVA)
+@for_blocks(Kind.JAVA)
 def test_java_statements_run(block: Block, tmp_path: Path) -> None:
     with required():
         jars = classpath()
@@ -298,7 +300,7 @@ def test_java_statements_run(block: Block, tmp_path: Path) -> None:
 
 @pytest.mark.client
 @pytest.mark.endurance
-@table(Kind.GO)
+@for_blocks(Kind.GO)
 def test_go_statements_have_valid_syntax(block: Block, tmp_path: Path) -> None:
     with required():
         formatter = program("gofmt")
@@ -309,7 +311,7 @@ def test_go_statements_have_valid_syntax(block: Block, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)  # an audit takes minutes on a busy machine
-@table(Kind.SPARK)
+@for_blocks(Kind.SPARK)
 def test_a_block_for_spark_runs(
     block: Block, workspace: Path, request: pytest.FixtureRequest
 ) -> None:

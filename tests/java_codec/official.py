@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkalite.protocol.versions import Versions
-from tests.oracle.built import built_once, run_build
+from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.jars import jar_directory
 from tests.oracle.requirements import program
 
@@ -36,7 +36,7 @@ def older_jar_directory() -> Path:
             [maven, "-q", "-B", "-f", str(_POM), goal, f"-DoutputDirectory={directory}"], directory
         )
 
-    return built_once("older-kafka-jars", [_POM], fetch)
+    return build_once("older-kafka-jars", [_POM], fetch)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from kafkalite.protocol._generated.codecs.index import APIS
-from kafkalite.protocol.api_names import WITHOUT_SPEC, known_api_name
+from kafkalite.protocol.api_names import APIS_WITHOUT_SPEC, known_api_name
 from kafkalite.protocol.spec import FieldSpec, MessageSpec, spec_directory
 from kafkalite.protocol.versions import Versions
 from tests.java_codec.official import (
@@ -70,7 +70,7 @@ def test_every_api_has_the_name_of_kafka() -> None:
         if definition["type"] == "request"
     }
     assert {key: known_api_name(key) for key in names} == names
-    assert WITHOUT_SPEC.keys() == names.keys() - APIS.keys()
+    assert APIS_WITHOUT_SPEC.keys() == names.keys() - APIS.keys()
 
 
 def test_specs_equal_the_pinned_release() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from kafkalite.apis.table import TABLE
-from kafkalite.config.releases import Feature, presented_release, release_names
+from kafkalite.config.releases import Feature, emulated_release, release_names
 from kafkalite.protocol.versions import Versions
 from tests.java_codec.official import (
     Definition,
@@ -22,7 +22,7 @@ from tests.java_codec.official import (
     older_jar_directory,
     supported_versions,
 )
-from tests.oracle.built import built_once, run_build
+from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.jars import compiled, jar_directory
 from tests.oracle.requirements import program, required
 
@@ -75,7 +75,7 @@ def jars_of(release: str) -> Path:
                 [maven, "-q", "-B", goal, coordinates, f"-DoutputDirectory={directory}"], directory
             )
 
-    return built_once(f"kafka-{version}", [Path(__file__)], fetch)
+    return build_once(f"kafka-{version}", [Path(__file__)], fetch)
 
 
 def advertised_versions(definition: Definition) -> Versions | None:
@@ -135,20 +135,20 @@ def features_in(directory: Path) -> dict[str, Feature]:
 
 
 def test_apis_and_features_equal_the_pinned_release() -> None:
-    assert presented_release(PINNED).apis == apis_in(jars_of(PINNED))
-    assert presented_release(PINNED).unstable == unstable_in(jars_of(PINNED))
-    assert presented_release(PINNED).features == features_in(jars_of(PINNED))
+    assert emulated_release(PINNED).apis == apis_in(jars_of(PINNED))
+    assert emulated_release(PINNED).unstable == unstable_in(jars_of(PINNED))
+    assert emulated_release(PINNED).features == features_in(jars_of(PINNED))
 
 
 def test_apis_equal_the_last_release_before_kafka_4() -> None:
-    assert presented_release(BEFORE_KAFKA_4).apis == apis_in(older_jar_directory())
-    assert presented_release(BEFORE_KAFKA_4).unstable == unstable_in(older_jar_directory())
+    assert emulated_release(BEFORE_KAFKA_4).apis == apis_in(older_jar_directory())
+    assert emulated_release(BEFORE_KAFKA_4).unstable == unstable_in(older_jar_directory())
 
 
 @pytest.mark.parametrize("release", release_names())
 def test_apis_and_features_equal_every_release(release: str) -> None:
     with required():
         directory = jars_of(release)
-    assert presented_release(release).apis == apis_in(directory)
-    assert presented_release(release).unstable == unstable_in(directory)
-    assert presented_release(release).features == features_in(directory)
+    assert emulated_release(release).apis == apis_in(directory)
+    assert emulated_release(release).unstable == unstable_in(directory)
+    assert emulated_release(release).features == features_in(directory)

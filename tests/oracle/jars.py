@@ -10,8 +10,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.oracle.built import built_once, run_build
-from tests.oracle.requirements import LackingError, UnavailableError, program
+from tests.oracle.build_cache import build_once, run_build
+from tests.oracle.requirements import MissingProgramError, UnavailableError, program
 
 _MIN_JAVA_VERSION = 17
 _RELOAD4J_BINDING = "slf4j-reload4j"
@@ -24,7 +24,7 @@ SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 def jar_directory(release: str | None = None) -> Path:
     """Fetch every jar of a Kafka release, by default the pinned one.
 
-    Raises LackingError without Java and Maven.
+    Raises MissingProgramError without Java and Maven.
     """
     result = _fetch_result(release)
     if isinstance(result, Path):
@@ -33,11 +33,11 @@ def jar_directory(release: str | None = None) -> Path:
 
 
 @functools.cache
-def _fetch_result(release: str | None) -> Path | LackingError | UnavailableError:
+def _fetch_result(release: str | None) -> Path | MissingProgramError | UnavailableError:
     """Fetch once per run; an unreachable registry is not requested again."""
     try:
         return _fetch_jars(release)
-    except (LackingError, UnavailableError) as reason:
+    except (MissingProgramError, UnavailableError) as reason:
         return reason
 
 
@@ -53,7 +53,7 @@ def _fetch_jars(release: str | None) -> Path:
         run_build([maven, "-q", "-B", "-f", str(_POM), goal, *arguments], directory)
 
     name = "kafka-jars" if release is None else f"kafka-jars-{release}"
-    return built_once(name, [_POM], fetch)
+    return build_once(name, [_POM], fetch)
 
 
 def _check_java() -> None:
@@ -63,7 +63,9 @@ def _check_java() -> None:
     )
     match = re.search(r'version "(\d+)', output.stderr + output.stdout)
     if match is None or int(match[1]) < _MIN_JAVA_VERSION:
-        raise LackingError(f"Java {_MIN_JAVA_VERSION} is needed, this is {match and match[1]}")
+        raise MissingProgramError(
+            f"Java {_MIN_JAVA_VERSION} is needed, this is {match and match[1]}"
+        )
 
 
 @functools.cache
@@ -104,4 +106,4 @@ def compiled(source_directory: Path) -> Path:
         files = [str(source) for source in sources]
         run_build([compiler, *options, "-cp", path, "-d", str(directory), *files], directory)
 
-    return built_once(f"classes-{source_directory.name}", [_POM, *sources], compile_all)
+    return build_once(f"classes-{source_directory.name}", [_POM, *sources], compile_all)

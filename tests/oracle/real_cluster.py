@@ -1,4 +1,4 @@
-"""A real Apache Kafka of several nodes: the first is the controller as well, the others brokers."""
+"""A real Apache Kafka of several nodes: a combined controller and broker, and further brokers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _HEAP = "256m"
 def real_cluster(
     directory: Path, nodes: int, config: Mapping[str, str]
 ) -> Iterator[list[RealKafka]]:
-    """Run the nodes of one cluster, and stop them."""
+    """Run the nodes of one cluster, and kill them at the end."""
     first = RealKafka(directory / "1", config, heap=_HEAP)
     cluster = [first]
-    for number in range(2, nodes + 1):
+    for node_id in range(2, nodes + 1):
         node_config: dict[str, str] = {}
-        node = RealKafka(directory / str(number), node_config, heap=_HEAP, formats=())
+        node = RealKafka(directory / str(node_id), node_config, heap=_HEAP, format_options=())
         node_config |= {
             **config,
             "process.roles": "broker",
-            "node.id": str(number),
+            "node.id": str(node_id),
             "controller.quorum.bootstrap.servers": first.controller,
             "listeners": f"PLAINTEXT://{node.bootstrap}",
             "advertised.listeners": f"PLAINTEXT://{node.bootstrap}",

@@ -51,8 +51,8 @@ class RealKafka:
         flags: tuple[str, ...] = _FAST_START,
         release: str | None = None,
         features: Mapping[str, str] = NO_FEATURES,
-        formats: tuple[str, ...] = ("--standalone",),
-        preset: Mapping[str, str] = KAFKALITE_DEFAULTS,
+        format_options: tuple[str, ...] = ("--standalone",),
+        defaults: Mapping[str, str] = KAFKALITE_DEFAULTS,
     ) -> None:
         self.port = free_port()
         self._controller_port = free_port()
@@ -62,8 +62,8 @@ class RealKafka:
         self._flags = flags
         self._release = release
         self._features = features
-        self._formats = formats
-        self._preset = preset
+        self._format_options = format_options
+        self._defaults = defaults
         self._log = directory / "kafka.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -99,7 +99,7 @@ class RealKafka:
         levels = [f"--feature={name}={level}" for name, level in self._features.items()]
         command = java_command(
             "kafka.tools.StorageTool",
-            *("format", *self._formats, "-t", CLUSTER_ID, "-c", str(properties), *levels),
+            *("format", *self._format_options, "-t", CLUSTER_ID, "-c", str(properties), *levels),
             release=self._release,
         )
         completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -169,7 +169,7 @@ class RealKafka:
         controller = self.controller
         return {
             # Both brokers get the same values for settings whose defaults differ.
-            **self._preset,
+            **self._defaults,
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.bootstrap.servers": controller,

@@ -22,7 +22,7 @@ REQUIRE_CLIENTS = "KAFKALITE_REQUIRE_CLIENTS"
 CACHE = "KAFKALITE_TEST_CACHE"
 
 
-class LackingError(Exception):
+class MissingProgramError(Exception):
     """A required program is not installed."""
 
 
@@ -31,10 +31,10 @@ class UnavailableError(Exception):
 
 
 def program(name: str) -> str:
-    """Return the path of a program; raises LackingError if it is not installed."""
+    """Return the path of a program; raises MissingProgramError if it is not installed."""
     path = shutil.which(name)
     if path is None:
-        raise LackingError(f"{name} is not installed")
+        raise MissingProgramError(f"{name} is not installed")
     return path
 
 
@@ -46,12 +46,12 @@ def cache_dir() -> Path:
 
 @contextmanager
 def required() -> Iterator[None]:
-    """Skip or fail the test if the body raises LackingError or UnavailableError."""
+    """Skip or fail the test if the body raises MissingProgramError or UnavailableError."""
     try:
         yield
-    except LackingError as lacking:
-        pytest.skip(str(lacking))
+    except MissingProgramError as missing:
+        pytest.skip(str(missing))
     except UnavailableError as unavailable:
         if os.environ.get(REQUIRE_CLIENTS) == "1":
-            pytest.fail(f"required and not skippable: {unavailable}")
+            pytest.fail(f"required by {REQUIRE_CLIENTS}=1: {unavailable}")
         pytest.skip(str(unavailable))

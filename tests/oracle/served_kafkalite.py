@@ -1,4 +1,4 @@
-"""ServedKafkalite: the `serve` command in a process of its own."""
+"""`ServedKafkalite`: the `serve` command in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker under test, of either kind: started, stopped and restarted on its data."""
+"""The interface of brokers under test: start, stop and restart on the same data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-# Settings of both brokers in addition to kafkalite's preset, for fast rebalances and restarts.
+# Settings of both brokers in addition to kafkalite's defaults, for fast rebalances and restarts.
 # All other settings have Kafka's defaults, so that different defaults are found.
 COMMON_CONFIG: Mapping[str, str] = {
     "num.partitions": "6",
@@ -66,9 +66,9 @@ def restart(target: Target) -> None:
 def free_port(count: int = 1) -> int:
     """Find a free TCP port that is followed by `count` - 1 free ones.
 
-    It is below the ports that systems use for outgoing connections. A client that reconnects to
-    a stopped broker uses those one after the other. If it used the broker's port, it would connect
-    to itself, and the broker could not listen on its port again.
+    The port is below the range that systems use for outgoing connections. A client that reconnects
+    to a stopped broker uses the ports of that range one by one. If the client used the broker's
+    port, it would connect to itself, and the broker could not listen on its port again.
     """
     while True:
         first = random.SystemRandom().randrange(*_PORTS)  # independent of the test run's seed

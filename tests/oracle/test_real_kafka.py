@@ -19,7 +19,7 @@ pytestmark = pytest.mark.oracle
 
 
 def test_a_topic_survives_a_restart(tmp_path: Path) -> None:
-    """Comparisons cannot share its Kafka: leaders have other epochs after a restart."""
+    """Comparison tests use another Kafka, because a restart changes the leader epochs."""
     with required():
         kafka = RealKafka(tmp_path)
         kafka.start()

@@ -6,15 +6,15 @@ import pytest
 
 from tests.oracle.requirements import (
     REQUIRE_CLIENTS,
-    LackingError,
+    MissingProgramError,
     UnavailableError,
     program,
     required,
 )
 
 
-def test_a_missing_program_raises_lacking_error() -> None:
-    with pytest.raises(LackingError, match="no-such-program"):
+def test_a_missing_program_raises_an_error() -> None:
+    with pytest.raises(MissingProgramError, match="no-such-program"):
         program("no-such-program")
 
 
@@ -24,7 +24,7 @@ def test_a_missing_program_skips_the_test(
 ) -> None:
     monkeypatch.setenv(REQUIRE_CLIENTS, is_required)
     with pytest.raises(pytest.skip.Exception, match="no runtime"), required():
-        raise LackingError("no runtime")
+        raise MissingProgramError("no runtime")
 
 
 def test_an_unavailable_dependency_skips_the_test_by_default(

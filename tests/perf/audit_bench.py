@@ -5,10 +5,10 @@
 An event is a request with its response: two frames of a capture. The fencing audit reads heartbeats
 and commits of many groups; for other audits, produce and fetch requests are added.
 
-The first round warms up Java. Then a quarter of the requests is audited, and all of them: the
-difference is the cost of each further request, and the remainder is the fixed cost: planning and
-compiling. The CPU time includes Java and the Python workers. With --check the exit status is 1 if
-the rate of further requests is below the minimum.
+The first round warms up Java. The second round audits a quarter of the requests, the third round
+all of them. The difference is the cost of further requests. The remainder is the fixed cost of
+planning and compiling. The CPU time includes Java and the Python workers. With --check the exit
+status is 1 if the rate of further requests is below the minimum.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.spark.requests import Requests
 
-FLOOR_PER_SECOND = 600_000
+MIN_PER_SECOND = 600_000
 FENCING = "fencing"
 _SMALL_DIVISOR = 4
 _BYTES_PER_EVENT = 220
@@ -43,7 +43,7 @@ class Measurement(NamedTuple):
 
     events: int
     seconds: float
-    processor_seconds: float
+    cpu_seconds: float
 
     @property
     def per_second(self) -> float:
@@ -55,16 +55,17 @@ class Measurement(NamedTuple):
         return Measurement(
             self.events - smaller.events,
             self.seconds - smaller.seconds,
-            self.processor_seconds - smaller.processor_seconds,
+            self.cpu_seconds - smaller.cpu_seconds,
         )
 
     def __str__(self) -> str:
         """Return the result as one line."""
-        each_us = self.processor_seconds / self.events * 1e6
+        us_per_request = self.cpu_seconds / self.events * 1e6
         return (
             f"{self.events:,} requests in {self.seconds:.2f} s: {self.per_second:,.0f} requests/s,"
-            f" {2 * self.per_second:,.0f} frames/s; {self.processor_seconds:.1f} s of CPU time:"
-            f" {each_us:.2f} us per request, {2e6 / each_us:,.0f} requests/s on two cores"
+            f" {2 * self.per_second:,.0f} frames/s; {self.cpu_seconds:.1f} s of CPU time:"
+            f" {us_per_request:.2f} us per request,"
+            f" {2e6 / us_per_request:,.0f} requests/s on two cores"
         )
 
 
@@ -74,15 +75,15 @@ def measure(spark: SparkSession, folder: Path, audits: Sequence[str], events: in
     from kafkalite.traffic.spark.locations import location  # noqa: PLC0415 - heavy
     from kafkalite.traffic.spark.requests import Requests  # noqa: PLC0415 - heavy
 
-    def write_and_read(frame: DataFrame, where: str) -> DataFrame:
-        url = str(folder / where)
+    def write_and_read(frame: DataFrame, path_in_folder: str) -> DataFrame:
+        url = str(folder / path_in_folder)
         frame.write.mode("overwrite").parquet(url)
         return spark.read.schema(frame.schema).parquet(url)
 
     def derive(every: Requests, name: str) -> DataFrame:
         return write_and_read(STATES[name](every, AuditOptions()), f"state/{name}")
 
-    cpu_before, begun = _processor_seconds(os.getpid()), time.perf_counter()
+    cpu_before, started = _cpu_seconds_of_tree(os.getpid()), time.perf_counter()
     requests = Requests.read(spark, location(str(folder)), derive)
     for audit in audits:
         before = time.perf_counter()
@@ -90,10 +91,10 @@ def measure(spark: SparkSession, folder: Path, audits: Sequence[str], events: in
             write_and_read(frame, f"audits/{name}")
         sys.stdout.write(f"  {audit}: {time.perf_counter() - before:.1f} s\n")
     measurement = Measurement(
-        events, time.perf_counter() - begun, _processor_seconds(os.getpid()) - cpu_before
+        events, time.perf_counter() - started, _cpu_seconds_of_tree(os.getpid()) - cpu_before
     )
     if FENCING in audits:
-        commits = events // (2 if len(audits) == 1 else len(audit_traffic.ALL))
+        commits = events // (2 if len(audits) == 1 else len(audit_traffic.ALL_APIS))
         _check(spark.read.parquet(str(folder / "audits/fencing_totals")), commits)
     return measurement
 
@@ -105,7 +106,7 @@ def _check(totals: DataFrame, commits: int) -> None:
     assert rows["assignment-epoch"]["commits_failed"] == 0, rows
 
 
-def _processor_seconds(pid: int) -> float:
+def _cpu_seconds_of_tree(pid: int) -> float:
     """Return the CPU time of a process and all its descendants."""
     processes = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -115,12 +116,14 @@ def _processor_seconds(pid: int) -> float:
             fields = fields_text.rpartition(") ")[2].split()
             processes[int(number)] = (int(fields[1]), sum(map(int, fields[11:15])) / 100)
 
-    def of(parent: int) -> float:
+    def cpu_seconds_with_descendants(parent: int) -> float:
         return processes[parent][1] + sum(
-            of(child) for child, (ppid, _) in processes.items() if ppid == parent
+            cpu_seconds_with_descendants(child)
+            for child, (ppid, _) in processes.items()
+            if ppid == parent
         )
 
-    return of(pid)
+    return cpu_seconds_with_descendants(pid)
 
 
 def main() -> None:
@@ -134,8 +137,8 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--audits", default=FENCING, help="names, or `all`")
     options = parser.parse_args()
-    audits = _ALL if options.audits == "all" else tuple(options.audits.split(","))
-    apis = audit_traffic.GROUPS_ALONE if audits == (FENCING,) else audit_traffic.ALL
+    audits = _ALL_AUDITS if options.audits == "all" else tuple(options.audits.split(","))
+    apis = audit_traffic.GROUP_APIS if audits == (FENCING,) else audit_traffic.ALL_APIS
     spark = start(f"local[{options.cores}]", {"spark.driver.memory": "4g"})
     with tempfile.TemporaryDirectory() as scratch:
         rounds: list[Measurement] = []
@@ -152,11 +155,11 @@ def main() -> None:
     further = large.minus(small)
     fixed_s = small.seconds - small.events / further.per_second
     sys.stdout.write(f"further requests: {further}\nfixed cost, Java warm: {fixed_s:.1f} s\n")
-    if options.check and further.per_second < FLOOR_PER_SECOND:
-        sys.exit(f"below {FLOOR_PER_SECOND:,}/s")
+    if options.check and further.per_second < MIN_PER_SECOND:
+        sys.exit(f"below {MIN_PER_SECOND:,}/s")
 
 
-_ALL = ("fencing", "members", "offsets", "metadata", "producers", "health")
+_ALL_AUDITS = ("fencing", "members", "offsets", "metadata", "producers", "health")
 
 if __name__ == "__main__":
     main()

@@ -24,21 +24,21 @@ GROUPS = 60
 MEMBERS = 5
 PARTITIONS = 4
 _MEMBERS = GROUPS * MEMBERS
-_BEATS_AN_EPOCH = 50
+_HEARTBEATS_PER_EPOCH = 50
 _TOPIC_ID = bytes(range(16))
 _START_US = 1_700_000_000_000_000
 _DURATION_US = 900
 _STEP_US = 2_000
 _CHUNK = 250_000
 _RECORD_BYTES = 120
-_PRODUCER_AT, _SEQUENCE_AT, _COUNT_AT = 43, 53, 57
+_PRODUCER_POSITION, _SEQUENCE_POSITION, _COUNT_POSITION = 43, 53, 57
 """Positions in a record batch: producer id and epoch, base sequence, and record count."""
 
 
 def heartbeats(ids: Ints) -> pa.Table:
     """Return heartbeats; the first response of each epoch contains the assignment."""
     beat, epoch = ids // _MEMBERS, _epoch(ids)
-    is_new, is_first = beat % _BEATS_AN_EPOCH == 0, beat == 0
+    is_new, is_first = beat % _HEARTBEATS_PER_EPOCH == 0, beat == 0
     no_partitions = _structs(
         topic_id=pa.array([], pa.binary()), partitions=_lists(0, pa.array([], _INT))
     )
@@ -68,7 +68,7 @@ def heartbeats(ids: Ints) -> pa.Table:
 def commits(ids: Ints) -> pa.Table:
     """Return commits, a few of them with an old epoch."""
     epoch = _epoch(ids)
-    is_behind = (ids % 1000 < 3) & (epoch > 3)
+    has_old_epoch = (ids % 1000 < 3) & (epoch > 3)
     request_rows = _structs(
         partition_index=_assigned_partitions(ids), committed_offset=np.repeat(ids, PARTITIONS)
     )
@@ -78,11 +78,11 @@ def commits(ids: Ints) -> pa.Table:
     request = _structs(
         group_id=_names("group", ids % GROUPS, GROUPS),
         member_id=_names("member", ids % _MEMBERS, _MEMBERS),
-        generation_id_or_member_epoch=_ints(epoch - is_behind),
+        generation_id_or_member_epoch=_ints(epoch - has_old_epoch),
         retention_time_ms=np.full(len(ids), -1),
-        topics=_of_one_topic(ids, request_rows),
+        topics=_one_topic(ids, request_rows),
     )
-    response = _structs(topics=_of_one_topic(ids, response_rows))
+    response = _structs(topics=_one_topic(ids, response_rows))
     return _requests(ids, _STEP_US // 2, (8, 10), request, response)
 
 
@@ -98,9 +98,9 @@ def produce_requests(ids: Ints) -> pa.Table:
     """Return Produce requests: one batch each, one producer per member, no duplicates."""
     batches = np.zeros((len(ids), _RECORD_BYTES), np.uint8)
     for at, numbers in (
-        (_PRODUCER_AT, (ids % _MEMBERS).astype(">i8")),
-        (_SEQUENCE_AT, (ids // _MEMBERS).astype(">i4")),
-        (_COUNT_AT, np.ones(len(ids), ">i4")),
+        (_PRODUCER_POSITION, (ids % _MEMBERS).astype(">i8")),
+        (_SEQUENCE_POSITION, (ids // _MEMBERS).astype(">i4")),
+        (_COUNT_POSITION, np.ones(len(ids), ">i4")),
     ):
         width = numbers.dtype.itemsize
         batches[:, at : at + width] = numbers.view(np.uint8).reshape(-1, width)
@@ -113,9 +113,9 @@ def produce_requests(ids: Ints) -> pa.Table:
     response_rows = _structs(index=index, error_code=_zeros(len(ids)), base_offset=ids)
     request = _structs(
         transactional_id=pa.nulls(len(ids), pa.string()),
-        topic_data=_of_one_topic(ids, request_rows, 1, "partition_data"),
+        topic_data=_one_topic(ids, request_rows, 1, "partition_data"),
     )
-    response = _structs(responses=_of_one_topic(ids, response_rows, 1, "partition_responses"))
+    response = _structs(responses=_one_topic(ids, response_rows, 1, "partition_responses"))
     return _requests(ids, _STEP_US // 3, (0, 13), request, response)
 
 
@@ -130,7 +130,7 @@ def fetch_requests(ids: Ints) -> pa.Table:
     )
     response = _structs(
         error_code=_zeros(len(ids)),
-        responses=_of_one_topic(ids, response_rows, PARTITIONS, "partitions", "topic"),
+        responses=_one_topic(ids, response_rows, PARTITIONS, "partitions", "topic"),
     )
     request = _structs(max_wait_ms=_ints(np.full(len(ids), 500)))
     return _requests(ids, _STEP_US // 4, (1, 17), request, response)
@@ -140,7 +140,7 @@ _INT = pa.int32()
 
 
 def _epoch(ids: Ints) -> Ints:
-    return 2 + ids // _MEMBERS // _BEATS_AN_EPOCH
+    return 2 + ids // _MEMBERS // _HEARTBEATS_PER_EPOCH
 
 
 def _names(prefix: str, numbers: Ints, count: int) -> pa.Array:
@@ -186,16 +186,16 @@ def _variable_lists(
     return pa.ListArray.from_arrays(_ints(np.append(0, np.cumsum(counts))), values, mask=mask)
 
 
-def _of_one_topic(
+def _one_topic(
     ids: Ints,
     partitions: pa.Array,
     partition_count: int = PARTITIONS,
     field_name: str = "partitions",
     name: str = "name",
 ) -> pa.Array:
-    nameless = pa.array([""]).take(pa.array(np.zeros(len(ids), np.int32)))
+    empty_names = pa.array([""]).take(pa.array(np.zeros(len(ids), np.int32)))
     fields = {
-        name: nameless,
+        name: empty_names,
         "topic_id": _topic_ids(ids),
         field_name: _lists(partition_count, partitions),
     }
@@ -203,17 +203,17 @@ def _of_one_topic(
 
 
 def _requests(
-    ids: Ints, after_us: int, api: tuple[int, int], request: pa.Array, response: pa.Array
+    ids: Ints, offset_us: int, api: tuple[int, int], request: pa.Array, response: pa.Array
 ) -> pa.Table:
     key, version = api
-    at = _START_US + ids * _STEP_US + after_us
+    at = _START_US + ids * _STEP_US + offset_us
     member = ids % _MEMBERS
-    moment = pa.timestamp("us", tz="UTC")
+    timestamp_type = pa.timestamp("us", tz="UTC")
     size = len(ids)
     return pa.table(
         {
-            "ts": pa.array(at).cast(moment),
-            "answered": pa.array(at + _DURATION_US).cast(moment),
+            "ts": pa.array(at).cast(timestamp_type),
+            "answered": pa.array(at + _DURATION_US).cast(timestamp_type),
             "latency_us": np.full(size, _DURATION_US),
             "connection": member,
             "client": _names("10.0.0.1:4", member, _MEMBERS),
@@ -239,8 +239,8 @@ _GENERATORS: Mapping[str, Callable[[Ints], pa.Table]] = {
     "Produce": produce_requests,
     "Fetch": fetch_requests,
 }
-GROUPS_ALONE = ("ConsumerGroupHeartbeat", "OffsetCommit")
-ALL = tuple(_GENERATORS)
+GROUP_APIS = ("ConsumerGroupHeartbeat", "OffsetCommit")
+ALL_APIS = tuple(_GENERATORS)
 """The available APIs; each gets the same number of requests."""
 
 

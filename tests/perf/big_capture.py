@@ -31,7 +31,7 @@ _STEP_NS: Final = 3_000
 _START_NS: Final = 1_750_000_000_000_000_000
 _PORT: Final = 9092
 _SYN, _SYN_ACK, _PUSH_ACK = 0x02, 0x12, 0x18
-_SPREAD: Final = 7919
+_STRIDE: Final = 7919
 """A prime that distributes the message types; the order is the same in every run."""
 
 
@@ -80,30 +80,30 @@ def write(
 ) -> WrittenCapture:
     """Write a capture of about `size` bytes."""
     directory.mkdir(parents=True, exist_ok=True)
-    world = World(connections, notes=notes)
+    generator = TrafficGenerator(connections, notes=notes)
     files: list[Path] = []
     written = 0
     while written < size:
         path = directory / f"capture-{len(files):05}.pcapng"
-        data = world.file(min(file_bytes, size - written))
+        data = generator.file(min(file_bytes, size - written))
         path.write_bytes(data)
         files.append(path)
         written += len(data)
-    return WrittenCapture(tuple(files), world.frames, world.commits, written)
+    return WrittenCapture(tuple(files), generator.frames, generator.commits, written)
 
 
-class World:
+class TrafficGenerator:
     """All connections and their positions."""
 
     def __init__(self, connections: int, *, notes: bool) -> None:
         self.frames = self.commits = 0
         self._notes = notes
-        self._count = connections
+        self._connection_count = connections
         self._exchanges = 0
-        self._now = _START_NS + connections * 1_000_000
+        self._now_ns = _START_NS + connections * 1_000_000
         self._seq = np.full((2, connections), 1001, np.int64)
-        self._correlation = np.zeros(connections, np.int64)
-        self._deck = np.repeat(
+        self._correlation_ids = np.zeros(connections, np.int64)
+        self._template_order = np.repeat(
             np.arange(len(TEMPLATES)), [template.weight for template in TEMPLATES]
         )
         self._frames = [(template.request, template.response) for template in TEMPLATES]
@@ -115,128 +115,142 @@ class World:
             for request, response in self._frames
         ]
         sizes = np.array([len(request) + len(response) for request, response in self._blocks])
-        self._mean = float(sizes[self._deck].mean())
+        self._mean_exchange_bytes = float(sizes[self._template_order].mean())
 
     def file(self, size: int) -> bytes:
         """Return the next file."""
-        opening = b"".join(self._openings())
-        count = max(int(size / self._mean), 1)
-        number = np.arange(self._exchanges, self._exchanges + count)
-        line = number % self._count
-        template_index = self._deck[(number // self._count + line * _SPREAD) % len(self._deck)]
-        round_number = np.arange(count) // self._count
-        body = self._exchange(line, template_index, self._correlation[line] + round_number + 1)
-        self._correlation += np.bincount(line, minlength=self._count)
-        self._exchanges += count
-        return _SECTION + _INTERFACE + opening + body.tobytes()
+        first_packets = b"".join(self._first_packets())
+        exchange_count = max(int(size / self._mean_exchange_bytes), 1)
+        number = np.arange(self._exchanges, self._exchanges + exchange_count)
+        connection = number % self._connection_count
+        template_index = self._template_order[
+            (number // self._connection_count + connection * _STRIDE) % len(self._template_order)
+        ]
+        round_number = np.arange(exchange_count) // self._connection_count
+        body = self._exchange(
+            connection, template_index, self._correlation_ids[connection] + round_number + 1
+        )
+        self._correlation_ids += np.bincount(connection, minlength=self._connection_count)
+        self._exchanges += exchange_count
+        return _SECTION + _INTERFACE + first_packets + body.tobytes()
 
-    def _openings(self) -> Iterator[bytes]:
+    def _first_packets(self) -> Iterator[bytes]:
         """Yield the SYN packets, or for a later file the first packets of continued connections."""
-        for line in range(self._count):
-            opened = _START_NS + line * 1_000_000
+        for connection in range(self._connection_count):
+            opened_ns = _START_NS + connection * 1_000_000
             if not self._exchanges:
-                yield packet(line, 0, 1000, _SYN, b"", at_ns=opened)
-                yield packet(line, 1, 1000, _SYN_ACK, b"", at_ns=opened + 1000)
+                yield packet(connection, 0, 1000, _SYN, b"", at_ns=opened_ns)
+                yield packet(connection, 1, 1000, _SYN_ACK, b"", at_ns=opened_ns + 1000)
             elif self._notes:
-                self._correlation[line] += 1
-                note = encode_packet_note(PacketNote(opened=opened, client=f"{client(line)}:40000"))
+                self._correlation_ids[connection] += 1
+                note = encode_packet_note(
+                    PacketNote(opened=opened_ns, client=f"{client(connection)}:40000")
+                )
                 for side in (0, 1):
                     frame = bytearray(self._frames[0][side])
-                    at = 8 if side == 0 else 4
-                    frame[at : at + 4] = int(self._correlation[line]).to_bytes(4)
-                    seq = int(self._seq[side, line])
+                    position = 8 if side == 0 else 4
+                    frame[position : position + 4] = int(
+                        self._correlation_ids[connection]
+                    ).to_bytes(4)
+                    seq = int(self._seq[side, connection])
                     yield packet(
-                        line, side, seq, _PUSH_ACK, bytes(frame), at_ns=self._now, comment=note
+                        connection,
+                        side,
+                        seq,
+                        _PUSH_ACK,
+                        bytes(frame),
+                        at_ns=self._now_ns,
+                        comment=note,
                     )
-                    self._seq[side, line] += len(frame)
-                    self._now += _STEP_NS
+                    self._seq[side, connection] += len(frame)
+                    self._now_ns += _STEP_NS
                     self.frames += 1
 
     def _exchange(
-        self, line: NDArray[Any], template_index: NDArray[Any], correlation: NDArray[Any]
+        self, connection: NDArray[Any], template_index: NDArray[Any], correlation_ids: NDArray[Any]
     ) -> NDArray[np.uint8]:
         """Write alternating requests and responses."""
-        count = len(line)
+        exchange_count = len(connection)
         sizes = np.array([(len(request), len(response)) for request, response in self._blocks])[
             template_index
         ]
         ends = np.cumsum(sizes.ravel())
         starts = (ends - sizes.ravel()).reshape(-1, 2)
         out = np.zeros(int(ends[-1]), np.uint8)
-        at_ns = self._now + np.arange(2 * count).reshape(-1, 2) * _STEP_NS
+        at_ns = self._now_ns + np.arange(2 * exchange_count).reshape(-1, 2) * _STEP_NS
         for side in (0, 1):
             frame_sizes = np.array([len(frame[side]) for frame in self._frames])[template_index]
-            seq = self._sequence(line, frame_sizes, side)
+            seq = self._sequence(connection, frame_sizes, side)
             for index in np.unique(template_index).tolist():
                 rows = np.flatnonzero(template_index == index)
                 template = np.frombuffer(self._blocks[index][side], np.uint8)
                 blocks = np.repeat(template[None], len(rows), axis=0)
                 _fill(
-                    blocks, side, line[rows], seq=seq[rows], at_ns=at_ns[rows, side],
-                    correlation=correlation[rows],
+                    blocks, side, connection[rows], seq=seq[rows], at_ns=at_ns[rows, side],
+                    correlation_ids=correlation_ids[rows],
                 )  # fmt: skip
-                at = starts[rows, side]
-                out[at[:, None] + np.arange(len(template))] = blocks
-        self._now += 2 * count * _STEP_NS
-        self.frames += 2 * count
+                position = starts[rows, side]
+                out[position[:, None] + np.arange(len(template))] = blocks
+        self._now_ns += 2 * exchange_count * _STEP_NS
+        self.frames += 2 * exchange_count
         self.commits += int(
             np.array([template.is_commit for template in TEMPLATES])[template_index].sum()
         )
         return out
 
-    def _sequence(self, line: NDArray[Any], sizes: NDArray[Any], side: int) -> NDArray[Any]:
+    def _sequence(self, connection: NDArray[Any], sizes: NDArray[Any], side: int) -> NDArray[Any]:
         """Return the sequence number of each frame, and advance the positions."""
-        order = np.argsort(line, kind="stable")
+        order = np.argsort(connection, kind="stable")
         total = np.cumsum(sizes[order]) - sizes[order]
-        firsts = np.searchsorted(line[order], np.arange(self._count))
+        firsts = np.searchsorted(connection[order], np.arange(self._connection_count))
         base = np.append(total, 0)[np.minimum(firsts, len(total))]
-        seq = np.empty(len(line), np.int64)
-        seq[order] = total - base[line[order]] + self._seq[side, line[order]]
-        self._seq[side] += np.bincount(line, sizes, self._count).astype(np.int64)
+        seq = np.empty(len(connection), np.int64)
+        seq[order] = total - base[connection[order]] + self._seq[side, connection[order]]
+        self._seq[side] += np.bincount(connection, sizes, self._connection_count).astype(np.int64)
         return seq & 0xFFFFFFFF
 
 
 def _fill(
     blocks: NDArray[np.uint8],
     side: int,
-    line: NDArray[Any],
+    connection: NDArray[Any],
     *,
     seq: NDArray[Any],
     at_ns: NDArray[Any],
-    correlation: NDArray[Any],
+    correlation_ids: NDArray[Any],
 ) -> None:
     """Copy a template for each packet, and fill in the varying fields."""
 
-    def put(at: int, numbers: NDArray[Any], dtype: str) -> None:
+    def set_field(position: int, numbers: NDArray[Any], dtype: str) -> None:
         typed = numbers.astype(dtype)
-        blocks[:, at : at + typed.dtype.itemsize] = typed[:, None].view(np.uint8)
+        blocks[:, position : position + typed.dtype.itemsize] = typed[:, None].view(np.uint8)
 
-    put(12, at_ns >> 32, "<u4")
-    put(16, at_ns & 0xFFFFFFFF, "<u4")
-    host = line + 1
-    put(28 + (14 if side == 0 else 18), host, ">u2")
-    put(28 + 24, seq, ">u4")
-    put(_PAYLOAD_START + (8 if side == 0 else 4), correlation, ">u4")
+    set_field(12, at_ns >> 32, "<u4")
+    set_field(16, at_ns & 0xFFFFFFFF, "<u4")
+    host = connection + 1
+    set_field(28 + (14 if side == 0 else 18), host, ">u2")
+    set_field(28 + 24, seq, ">u4")
+    set_field(_PAYLOAD_START + (8 if side == 0 else 4), correlation_ids, ">u4")
     # The template has the checksum of host 1.
     start = int(blocks[0, 38]) << 8 | int(blocks[0, 39])
     total = (0xFFFF - start) - 1 + host
-    put(28 + 10, 0xFFFF - ((total & 0xFFFF) + (total >> 16)), ">u2")
+    set_field(28 + 10, 0xFFFF - ((total & 0xFFFF) + (total >> 16)), ">u2")
 
 
-def client(line: int) -> str:
+def client(connection: int) -> str:
     """Return the address of a connection's client."""
-    return f"10.1.{line + 1 >> 8}.{line + 1 & 255}"
+    return f"10.1.{connection + 1 >> 8}.{connection + 1 & 255}"
 
 
 def packet(
-    line: int, side: int, seq: int, flags: int, frame: bytes, *, at_ns: int, comment: str = ""
+    connection: int, side: int, seq: int, flags: int, frame: bytes, *, at_ns: int, comment: str = ""
 ) -> bytes:
     """Return a packet as a pcapng block."""
-    host = bytes((10, 1)) + (line + 1).to_bytes(2)
+    host = bytes((10, 1)) + (connection + 1).to_bytes(2)
     hosts = (host, bytes((10, 0, 0, 1))) if side == 0 else (bytes((10, 0, 0, 1)), host)
     ports = (40000, _PORT) if side == 0 else (_PORT, 40000)
     ip = pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(frame), 0, 0x4000, 64, 6, 0, *hosts)
-    checksum_sum = sum(int.from_bytes(ip[at : at + 2]) for at in range(0, 20, 2))
+    checksum_sum = sum(int.from_bytes(ip[position : position + 2]) for position in range(0, 20, 2))
     checksum_sum = (checksum_sum & 0xFFFF) + (checksum_sum >> 16)
     checksum = 0xFFFF - ((checksum_sum & 0xFFFF) + (checksum_sum >> 16))
     ip = ip[:10] + checksum.to_bytes(2) + ip[12:]

@@ -13,9 +13,9 @@ of the process that writes the capture, both relative to the CPU time of the bro
 recording: with few or busy processors, the writer competes with the broker. The minimum for the
 writer is the time of `dd`, which only copies the same capture from memory to a file.
 
-This is why the target for librdkafka on two processors applies only if the writer has one
-processor to itself: client and broker then share the other. Otherwise client, broker and writer
-together need more than both: 1.2, 0.6 and 0.5 ms per megabyte. Of the time of the writer, 0.35 ms
+Therefore the target for librdkafka on two processors applies only if the writer has one processor
+to itself, and client and broker share the other. Otherwise client, broker and writer together need
+more than two processors: 1.2, 0.6 and 0.5 ms per megabyte. Of the time of the writer, 0.35 ms
 is `write` for the pages of a file in memory (0.2 ms on ext4 with larger pages), but an overhead of
 10 % leaves only 0.2 ms for writer and broker together. The part of the broker is the copy into the
 ring, 0.1 ms. Rings of 2 to 32 MB cost the same; with smaller ones the broker has to wait.
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
 
     Run = Callable[[ServedKafkalite], "Sample"]
 
-LARGEST_OVERHEAD = 0.10
+MAX_OVERHEAD = 0.10
 """The largest permitted overhead, as a fraction of the rate."""
 
-_WRITER_APART = "produce, librdkafka, writer apart"
-WITH_TARGET = (
+_SEPARATE_WRITER = "produce, librdkafka, separate writer"
+MEASURES_WITH_TARGET = (
     "produce, kafka-python",
-    _WRITER_APART,
+    _SEPARATE_WRITER,
     "heartbeats, pipelined",
     "heartbeats, one by one",
 )
@@ -67,11 +67,13 @@ _PAIRS = 3
 _SECONDS = 0.6
 _BATCH = 500
 _SIZE = 1000
-_MEGA = 1_000_000
-_DRAINED_S = 0.2
-_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is made in it
-_SPIN = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
-_names = (f"group-{number}" for number in itertools.count())
+_BYTES_PER_MB = 1_000_000
+_DRAIN_S = 0.2
+_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is created in it
+_SPIN_PROGRAM = (
+    "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
+)
+_group_ids = (f"group-{number}" for number in itertools.count())
 
 
 class Sample(NamedTuple):
@@ -84,33 +86,34 @@ class Sample(NamedTuple):
     """The CPU time of a client in a separate process, including its start."""
 
 
-def pipelined(broker: ServedKafkalite) -> Sample:
+def send_pipelined(broker: ServedKafkalite) -> Sample:
     """Send heartbeats without waiting for responses."""
-    rate = pump(broker.port, broker.pid, [_beat(broker.port)] * _BATCH, _SECONDS)
+    rate = pump(broker.port, broker.pid, [_heartbeat(broker.port)] * _BATCH, _SECONDS)
     return Sample(
         rate.per_second * _SECONDS, _SECONDS, rate.per_second * _SECONDS / rate.per_cpu_second
     )
 
 
-def one_by_one(broker: ServedKafkalite) -> Sample:
+def send_one_by_one(broker: ServedKafkalite) -> Sample:
     """Send each heartbeat after the response to the previous one."""
-    beat, response_count = _beat(broker.port), 0
+    heartbeat, response_count = _heartbeat(broker.port), 0
     address = ("127.0.0.1", broker.port)
-    with awake(), socket.create_connection(address) as connection:
+    with awake_processors(), socket.create_connection(address) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         started, cpu = time.perf_counter(), cpu_seconds(broker.pid)
-        while (taken := time.perf_counter() - started) < _SECONDS:
-            connection.sendall(beat)
+        while (elapsed_s := time.perf_counter() - started) < _SECONDS:
+            connection.sendall(heartbeat)
             connection.recv(4096)
             response_count += 1
-        return Sample(response_count, taken, cpu_seconds(broker.pid) - cpu)
+        return Sample(response_count, elapsed_s, cpu_seconds(broker.pid) - cpu)
 
 
 @contextmanager
-def awake() -> Iterator[None]:
+def awake_processors() -> Iterator[None]:
     """Keep all processors awake with idle-priority processes."""
     spinning = [
-        subprocess.Popen([sys.executable, "-S", "-c", _SPIN]) for _ in os.sched_getaffinity(0)
+        subprocess.Popen([sys.executable, "-S", "-c", _SPIN_PROGRAM])
+        for _ in os.sched_getaffinity(0)
     ]
     try:
         yield
@@ -120,7 +123,7 @@ def awake() -> Iterator[None]:
             process.wait()
 
 
-def produced_by_python(broker: ServedKafkalite, count: int = 10_000) -> Sample:
+def produce_with_python(broker: ServedKafkalite, count: int = 10_000) -> Sample:
     """Produce as fast as a Python client can; the amount is in megabytes."""
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks="all")
     producer.partitions_for("python")
@@ -129,23 +132,23 @@ def produced_by_python(broker: ServedKafkalite, count: int = 10_000) -> Sample:
     for _ in range(count):
         producer.send("python", value)
     producer.flush()
-    taken, cpu = time.perf_counter() - started, cpu_seconds(broker.pid) - cpu
+    elapsed_s, cpu = time.perf_counter() - started, cpu_seconds(broker.pid) - cpu
     producer.close()
-    return Sample(count * _SIZE / _MEGA, taken, cpu)
+    return Sample(count * _SIZE / _BYTES_PER_MB, elapsed_s, cpu)
 
 
-def produced_by_librdkafka(broker: ServedKafkalite, count: int = 300_000) -> Sample:
+def produce_with_librdkafka(broker: ServedKafkalite, count: int = 300_000) -> Sample:
     """Produce as fast as a C client can; the amount (megabytes) is many times the ring's size."""
     cpu, client = cpu_seconds(broker.pid), _children_cpu_seconds()
-    taken = transfer.measure("produce", broker.port, "native", count, _SIZE)
+    elapsed_s = transfer.measure("produce", broker.port, "native", count, _SIZE)
     cpu, client = cpu_seconds(broker.pid) - cpu, _children_cpu_seconds() - client
-    return Sample(count * _SIZE / _MEGA, taken, cpu, client)
+    return Sample(count * _SIZE / _BYTES_PER_MB, elapsed_s, cpu, client)
 
 
-def produced_apart_from_writer(broker: ServedKafkalite) -> Sample:
+def produce_with_separate_writer(broker: ServedKafkalite) -> Sample:
     """Produce with client and broker on one processor, and the writer on another."""
     with separate_processors(broker):
-        return produced_by_librdkafka(broker)
+        return produce_with_librdkafka(broker)
 
 
 @contextmanager
@@ -170,11 +173,11 @@ def separate_processors(broker: ServedKafkalite) -> Iterator[None]:
 
 # Runs that do not change the CPU affinity come first, because a broker keeps a changed one.
 MEASURES: Mapping[str, Run] = {
-    "produce, kafka-python": produced_by_python,
-    "produce, librdkafka": produced_by_librdkafka,
-    _WRITER_APART: produced_apart_from_writer,
-    "heartbeats, pipelined": pipelined,
-    "heartbeats, one by one": one_by_one,
+    "produce, kafka-python": produce_with_python,
+    "produce, librdkafka": produce_with_librdkafka,
+    _SEPARATE_WRITER: produce_with_separate_writer,
+    "heartbeats, pipelined": send_pipelined,
+    "heartbeats, one by one": send_one_by_one,
 }
 
 
@@ -184,7 +187,7 @@ class Comparison:
 
     without: list[Sample] = field(default_factory=list)
     recorded: list[Sample] = field(default_factory=list)
-    written: float = 0
+    writer_cpu_seconds: float = 0
     """The CPU time of the writer process."""
 
     @property
@@ -196,37 +199,37 @@ class Comparison:
     @property
     def cpu_overhead(self) -> float:
         """The relative increase of the CPU time of the broker."""
-        return cpu(self.recorded) / cpu(self.without) - 1
+        return cpu_per_amount(self.recorded) / cpu_per_amount(self.without) - 1
 
     @property
     def writer(self) -> float:
         """The CPU time of the writer, relative to that of the broker without a recording."""
-        return self.written / amount(self.recorded) / cpu(self.without)
+        return self.writer_cpu_seconds / amount(self.recorded) / cpu_per_amount(self.without)
 
 
-def rate(taken: Sample) -> float:
+def rate(elapsed_s: Sample) -> float:
     """Return the amount per second."""
-    return taken.amount / taken.seconds
+    return elapsed_s.amount / elapsed_s.seconds
 
 
-def amount(taken: list[Sample]) -> float:
+def amount(elapsed_s: list[Sample]) -> float:
     """Return the total amount of all turns."""
-    return sum(sample.amount for sample in taken)
+    return sum(sample.amount for sample in elapsed_s)
 
 
-def cpu(taken: list[Sample]) -> float:
+def cpu_per_amount(elapsed_s: list[Sample]) -> float:
     """Return the CPU time per amount."""
-    return sum(sample.cpu_seconds for sample in taken) / amount(taken)
+    return sum(sample.cpu_seconds for sample in elapsed_s) / amount(elapsed_s)
 
 
 @dataclass
 class Report:
     """All results."""
 
-    compared: dict[str, Comparison] = field(
+    comparisons: dict[str, Comparison] = field(
         default_factory=lambda: {name: Comparison() for name in MEASURES}
     )
-    copied: list[float] = field(default_factory=list)
+    dd_cpu_seconds: list[float] = field(default_factory=list)
     """The CPU seconds of `dd` for copying one megabyte of a capture."""
 
     def text(self) -> str:
@@ -239,20 +242,20 @@ class Report:
             f"| {name} | {statistics.median(map(rate, each.without)):,.0f} "
             f"| {statistics.median(map(rate, each.recorded)):,.0f} | {each.overhead:.1%} "
             f"| {each.cpu_overhead:+.1%} | {each.writer:+.1%} |"
-            for name, each in self.compared.items()
+            for name, each in self.comparisons.items()
         ]
-        produced = self.compared["produce, librdkafka"]
-        writer = produced.written / amount(produced.recorded)
-        floor = statistics.median(self.copied)
-        plain, recorded = cpu(produced.without), cpu(produced.recorded)
+        produced = self.comparisons["produce, librdkafka"]
+        writer = produced.writer_cpu_seconds / amount(produced.recorded)
+        dd_seconds = statistics.median(self.dd_cpu_seconds)
+        plain, recorded = cpu_per_amount(produced.without), cpu_per_amount(produced.recorded)
         client = sum(each.client_cpu_seconds for each in produced.without)
         client /= amount(produced.without)
         return "\n".join(lines) + (
             f"\n\nA megabyte from librdkafka costs the broker {plain * 1e3:.2f} ms, recorded "
-            f"{recorded * 1e3:.2f} ms, and the writer {writer * 1e3:.2f} ms: {writer / floor:.1f} "
-            f"times what dd takes to copy it ({floor * 1e3:.2f} ms). librdkafka takes "
-            f"{client * 1e3:.2f} ms: where all processors are busy, dd as the writer would cost "
-            f"{floor / (client + plain + floor):.0%} of its rate.\n"
+            f"{recorded * 1e3:.2f} ms, and the writer {writer * 1e3:.2f} ms, "
+            f"{writer / dd_seconds:.1f} times the {dd_seconds * 1e3:.2f} ms that dd takes to copy "
+            f"it. librdkafka takes {client * 1e3:.2f} ms. If all are busy, dd in place of the "
+            f"writer would cost {dd_seconds / (client + plain + dd_seconds):.0%} of its rate.\n"
         )
 
 
@@ -269,39 +272,39 @@ def measure(rounds: int) -> Report:
                 start(plain)
                 start(recorded)
                 for name, run in MEASURES.items():
-                    _in_turns(run, plain, recorded, report.compared[name])
-                    if run is produced_by_librdkafka:
-                        report.copied.append(copied(captures))
+                    _measure_in_turns(run, plain, recorded, report.comparisons[name])
+                    if run is produce_with_librdkafka:
+                        report.dd_cpu_seconds.append(dd_cpu_seconds(captures))
             finally:
                 plain.kill()
                 recorded.kill()
     return report
 
 
-def _in_turns(
-    run: Run, plain: ServedKafkalite, recorded: ServedKafkalite, compared: Comparison
+def _measure_in_turns(
+    run: Run, plain: ServedKafkalite, recorded: ServedKafkalite, comparison: Comparison
 ) -> None:
     for number in range(_PAIRS):
         if number % 2:
-            compared.without.append(run(plain))
-            _record(run, recorded, compared)
+            comparison.without.append(run(plain))
+            _measure_recorded(run, recorded, comparison)
         else:
-            _record(run, recorded, compared)
-            compared.without.append(run(plain))
+            _measure_recorded(run, recorded, comparison)
+            comparison.without.append(run(plain))
 
 
-def _record(run: Run, broker: ServedKafkalite, compared: Comparison) -> None:
+def _measure_recorded(run: Run, broker: ServedKafkalite, comparison: Comparison) -> None:
     (writer,) = children(broker.pid)
     before = cpu_seconds(writer)
-    taken = run(broker)
-    time.sleep(_DRAINED_S)
+    elapsed_s = run(broker)
+    time.sleep(_DRAIN_S)
     # The rate excludes the warm-up, so its part of the CPU time is subtracted.
-    share = 3 / 4 if run is pipelined else 1
-    compared.recorded.append(taken)
-    compared.written += (cpu_seconds(writer) - before) * share
+    share = 3 / 4 if run is send_pipelined else 1
+    comparison.recorded.append(elapsed_s)
+    comparison.writer_cpu_seconds += (cpu_seconds(writer) - before) * share
 
 
-def copied(captures: Path) -> float:
+def dd_cpu_seconds(captures: Path) -> float:
     """Return the CPU time of `dd` for copying one megabyte of a capture."""
     largest = max(captures.iterdir(), key=lambda path: path.stat().st_size)
     target = captures.with_suffix(".copy")
@@ -310,10 +313,10 @@ def copied(captures: Path) -> float:
         ["dd", f"if={largest}", f"of={target}", "bs=1M", "status=none"],
         check=True,
     )
-    taken = _children_cpu_seconds() - before
+    elapsed_s = _children_cpu_seconds() - before
     size = target.stat().st_size
     target.unlink()
-    return taken * _MEGA / size
+    return elapsed_s * _BYTES_PER_MB / size
 
 
 def _children_cpu_seconds() -> float:
@@ -329,22 +332,22 @@ def children(pid: int) -> list[int]:
 
 
 def missed_targets(report: Report) -> list[str]:
-    """Describe each measure whose overhead is larger than permitted."""
-    overheads = {name: report.compared[name].overhead for name in WITH_TARGET}
+    """Return one line for each measure whose overhead is larger than permitted."""
+    overheads = {name: report.comparisons[name].overhead for name in MEASURES_WITH_TARGET}
     return [
-        f"{name}: the overhead of recording is {overhead:.1%}, more than {LARGEST_OVERHEAD:.0%}"
+        f"{name}: the overhead of recording is {overhead:.1%}, more than {MAX_OVERHEAD:.0%}"
         for name, overhead in overheads.items()
-        if overhead > LARGEST_OVERHEAD
+        if overhead > MAX_OVERHEAD
     ]
 
 
-def _beat(port: int) -> bytes:
-    group = next(_names)
+def _heartbeat(port: int) -> bytes:
+    group = next(_group_ids)
     membership = heartbeats.join(port, group)
-    beat = HeartbeatRequest(
+    heartbeat = HeartbeatRequest(
         group_id=group, generation_id=membership.epoch, member_id=membership.member_id
     )
-    return frame(beat, 4)
+    return frame(heartbeat, 4)
 
 
 def main() -> int:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from tests.perf.big_capture import WrittenCapture
 
-TIMES_TSHARK: Final = 20
+MIN_SPEEDUP_OVER_TSHARK: Final = 20
 """The minimum speedup of typed commits compared with tshark, both on one core."""
-FRAMES_PER_S: Final = {"paired requests": 1_800_000, "typed OffsetCommit": 2_000_000}
+MIN_FRAMES_PER_S: Final = {"paired requests": 1_800_000, "typed OffsetCommit": 2_000_000}
 """The minimum speeds; they leave Spark half of the CPU time to reach them on two cores."""
 
 _OFFSET_COMMIT: Final = 8
@@ -67,7 +67,7 @@ def main() -> int:
     sys.stdout.write(table(speeds))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     sys.stdout.write(f"peak memory {peak} MB\n")
-    failures = missed(speeds) if options.check else []
+    failures = missed_targets(speeds) if options.check else []
     sys.stderr.writelines(f"missed: {failure}\n" for failure in failures)
     return 1 if failures else 0
 
@@ -75,9 +75,9 @@ def main() -> int:
 def measure(capture: WrittenCapture, small: WrittenCapture, rounds: int) -> list[Speed]:
     """Run the readers in alternating rounds, and return the best speed of each."""
     readers: dict[str, Callable[[], None]] = {
-        "paired requests": lambda: to_pairs(capture.files, Options()),
-        "paired, no payload": lambda: to_pairs(capture.files, Options(payload=False)),
-        "typed OffsetCommit": lambda: to_commits(capture.files),
+        "paired requests": lambda: read_pairs(capture.files, Options()),
+        "paired, no payload": lambda: read_pairs(capture.files, Options(payload=False)),
+        "typed OffsetCommit": lambda: read_commits(capture.files),
     }
     best: dict[str, float] = {}
     for _ in range(rounds):
@@ -88,11 +88,13 @@ def measure(capture: WrittenCapture, small: WrittenCapture, rounds: int) -> list
     speeds = [Speed(name, seconds, capture.frames, capture.size) for name, seconds in best.items()]
     tshark = shutil.which("tshark")
     if tshark:
-        speeds.append(Speed("tshark", by_tshark(tshark, small.files), small.frames, small.size))
+        speeds.append(
+            Speed("tshark", tshark_cpu_seconds(tshark, small.files), small.frames, small.size)
+        )
     return speeds
 
 
-def to_pairs(paths: Sequence[Path], options: Options) -> None:
+def read_pairs(paths: Sequence[Path], options: Options) -> None:
     """Read captures to pairs, and discard them."""
     for path in paths:
         with path.open("rb") as file:
@@ -100,7 +102,7 @@ def to_pairs(paths: Sequence[Path], options: Options) -> None:
                 pass
 
 
-def to_commits(paths: Sequence[Path]) -> None:
+def read_commits(paths: Sequence[Path]) -> None:
     """Read captures to typed OffsetCommit requests and responses."""
     options = Options(api_keys=frozenset({_OFFSET_COMMIT}))
     for path in paths:
@@ -110,7 +112,7 @@ def to_commits(paths: Sequence[Path]) -> None:
                     decode_pairs(_OFFSET_COMMIT, batch)
 
 
-def by_tshark(tshark: str, paths: Sequence[Path]) -> float:
+def tshark_cpu_seconds(tshark: str, paths: Sequence[Path]) -> float:
     """Return the CPU time of tshark for the same kind of traffic."""
     fields = ["-Y", "kafka", "-T", "fields", "-e", "kafka.api_key", "-e", "kafka.correlation_id"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -121,18 +123,18 @@ def by_tshark(tshark: str, paths: Sequence[Path]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def missed(speeds: Sequence[Speed]) -> list[str]:
-    """Describe each speed below its minimum."""
+def missed_targets(speeds: Sequence[Speed]) -> list[str]:
+    """Return one line for each speed below its minimum."""
     by_name = {speed.name: speed for speed in speeds}
     failures = [
-        f"{name}: {by_name[name].frames_per_s:,.0f} frames/s, not {floor:,}"
-        for name, floor in FRAMES_PER_S.items()
-        if by_name[name].frames_per_s < floor
+        f"{name}: {by_name[name].frames_per_s:,.0f} frames/s, not {minimum:,}"
+        for name, minimum in MIN_FRAMES_PER_S.items()
+        if by_name[name].frames_per_s < minimum
     ]
     if "tshark" in by_name:
         times = by_name["typed OffsetCommit"].frames_per_s / by_name["tshark"].frames_per_s
-        if times < TIMES_TSHARK:
-            failures.append(f"{times:.1f} times tshark, not {TIMES_TSHARK}")
+        if times < MIN_SPEEDUP_OVER_TSHARK:
+            failures.append(f"{times:.1f} times tshark, not {MIN_SPEEDUP_OVER_TSHARK}")
     return failures
 
 

@@ -77,9 +77,9 @@ def compare(  # noqa: PLR0917 - a row of a table
     written = frames(messages, builders[direction](api_key, version))
     parse = parsers[direction](api_key, version)
     column = pa.array(written, pa.binary())
-    pruned = "" if fields is None else f", {len(fields)} fields"
+    field_note = "" if fields is None else f", {len(fields)} fields"
     return Comparison(
-        f"{codec.api_name(api_key)} v{version} {direction.name.lower()}{pruned}",
+        f"{codec.api_name(api_key)} v{version} {direction.name.lower()}{field_note}",
         len(written),
         sum(map(len, written)),
         lambda: decode(api_key, version, direction, column, fields=fields),
@@ -228,10 +228,10 @@ def records() -> Comparison:
 
 def comparisons() -> list[Comparison]:
     """Return all benchmarks."""
-    some = ("group_id", "topics.partitions.committed_offset")
+    selected_fields = ("group_id", "topics.partitions.committed_offset")
     return [
         compare(8, 9, Direction.REQUEST, commits(), 50),
-        compare(8, 9, Direction.REQUEST, commits(), 70, some),
+        compare(8, 9, Direction.REQUEST, commits(), 70, selected_fields),
         compare(68, 1, Direction.REQUEST, heartbeats(), 20),
         compare(3, 12, Direction.RESPONSE, metadata_responses(), 45),
         compare(1, 17, Direction.REQUEST, fetches(), 28),
@@ -242,9 +242,9 @@ def comparisons() -> list[Comparison]:
 
 def seconds(run: Callable[[], object]) -> float:
     """Return the CPU time of this thread for one run."""
-    began = thread_time_ns()
+    started = thread_time_ns()
     run()
-    return (thread_time_ns() - began) / 1e9
+    return (thread_time_ns() - started) / 1e9
 
 
 def measure(comparison: Comparison) -> tuple[float, float]:

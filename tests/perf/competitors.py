@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tests.oracle.built import built_once, run_build
+from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.real_kafka import PRODUCTION_FLAGS, RealKafka
 from tests.oracle.requirements import UnavailableError, program
 from tests.oracle.served_kafkalite import ServedKafkalite
@@ -81,7 +81,7 @@ class Kfake:
 
 
 def kfake_program() -> Path:
-    """Build kfake; raises LackingError if Go is not installed."""
+    """Build kfake; raises MissingProgramError if Go is not installed."""
     go = program("go")
     sources = [_KFAKE_SOURCES / name for name in ("main.go", "go.mod", "go.sum")]
 
@@ -90,10 +90,10 @@ def kfake_program() -> Path:
             [go, "build", "-C", str(_KFAKE_SOURCES), "-o", str(directory / "kfake"), "."], directory
         )
 
-    return built_once("kfake", sources, build) / "kfake"
+    return build_once("kfake", sources, build) / "kfake"
 
 
-def makers(directory: Path) -> dict[str, Callable[[], Competitor]]:
+def broker_factories(directory: Path) -> dict[str, Callable[[], Competitor]]:
     """Return a factory for each broker; every broker starts with an empty data directory."""
     numbers = iter(range(1_000_000))
 

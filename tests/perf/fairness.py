@@ -1,4 +1,4 @@
-"""Measures how long other clients wait while one client attacks: round trips during each attack.
+"""Measures the round trips of another client while one client sends a flood of costly requests.
 
 `python -m tests.perf.fairness [ATTACK ...]` starts a broker for each attack, sends DescribeCluster
 every 20 ms from a separate process, and prints the median, 99th percentile and worst round trip,
@@ -55,15 +55,15 @@ WORST_MS: Final = 100.0
 P99_MS: Final = 30.0
 MEMORY_RATIO: Final = 1.2
 
-_EVERY_S: Final = 0.02
+_INTERVAL_S: Final = 0.02
 _NOW_MS: Final = 1_700_000_000_000
 _NAMES: Final = 700_000
 _PARTITIONS: Final = 1_000_000
-_SETTLED_S: Final = 2.5
+_SETTLE_S: Final = 2.5
 _TIMEOUT_S: Final = 300.0
 
 
-class Waits(NamedTuple):
+class RoundTrips(NamedTuple):
     """Round trips of the other client: their number, and statistics in milliseconds."""
 
     samples: int
@@ -84,18 +84,18 @@ class Outcome(NamedTuple):
     """The result of one attack."""
 
     attack: str
-    waits: Waits
+    round_trips: RoundTrips
     seconds: float
     memory: Memory
 
     @property
-    def misses(self) -> list[str]:
+    def exceeded_limits(self) -> list[str]:
         """The exceeded limits."""
         exceeded = []
-        if self.waits.worst_ms > WORST_MS:
-            exceeded.append(f"worst {self.waits.worst_ms:.0f} ms")
-        if self.waits.p99_ms > P99_MS:
-            exceeded.append(f"p99 {self.waits.p99_ms:.0f} ms")
+        if self.round_trips.worst_ms > WORST_MS:
+            exceeded.append(f"worst {self.round_trips.worst_ms:.0f} ms")
+        if self.round_trips.p99_ms > P99_MS:
+            exceeded.append(f"p99 {self.round_trips.p99_ms:.0f} ms")
         if self.memory.after > self.memory.before * MEMORY_RATIO:
             exceeded.append(f"memory {self.memory.before:.0f} to {self.memory.after:.0f} MB")
         return exceeded
@@ -105,7 +105,7 @@ def _names(count: int) -> list[str]:
     return [f"{number:x}" for number in range(count)]
 
 
-def _numbers() -> list[int]:
+def _partition_indexes() -> list[int]:
     return list(range(_PARTITIONS))
 
 
@@ -121,12 +121,12 @@ def _produce(topic: str, partitions: Mapping[int, bytes]) -> ProduceRequest:
     )
 
 
-def _flood() -> bytes:
+def _produce_flood() -> bytes:
     records = build_batch([NewRecord(key=b"k", value=bytes(2_000), timestamp=_NOW_MS)])
     return frame(_produce("plain", {0: records}), 9) * 12_288
 
 
-def _created_topics() -> bytes:
+def _create_topics_flood() -> bytes:
     topics = [
         CreateTopicsRequest.CreatableTopic(
             name=f"new-{number}", num_partitions=1, replication_factor=1
@@ -142,20 +142,20 @@ def _metadata_flood() -> bytes:
     return frame(MetadataRequest(topics=topics), 12) * 12_000
 
 
-def _bombs(partitions: int) -> bytes:
+def _compressed_batches(partitions: int) -> bytes:
     records = [NewRecord(key=b"k", value=bytes(1_000), timestamp=_NOW_MS)] * 90_000
     batch = build_batch(records, attributes=CODEC_NUMBERS["zstd"])
     return frame(_produce("compacted", dict.fromkeys(range(partitions), batch)), 9)
 
 
-def _small_bomb() -> bytes:
+def _compressed_small_records() -> bytes:
     records = [NewRecord(key=b"", value=None, timestamp=_NOW_MS)] * 900_000
     batch = build_batch(records, attributes=CODEC_NUMBERS["zstd"])
     return frame(_produce("compacted", {0: batch}), 9)
 
 
-def _elect() -> bytes:
-    topic = ElectLeadersRequest.TopicPartitions(topic="unknown", partitions=_numbers())
+def _elect_leaders() -> bytes:
+    topic = ElectLeadersRequest.TopicPartitions(topic="unknown", partitions=_partition_indexes())
     return frame(ElectLeadersRequest(topic_partitions=[topic], timeout_ms=1_000), 2)
 
 
@@ -165,7 +165,7 @@ def _produce_to_unknown() -> bytes:
 
 def _offset_fetch() -> bytes:
     topic = OffsetFetchRequest.OffsetFetchRequestTopics(
-        name="unknown", partition_indexes=_numbers()
+        name="unknown", partition_indexes=_partition_indexes()
     )
     group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="unknown", topics=[topic])
     return frame(OffsetFetchRequest(groups=[group]), 8)
@@ -181,7 +181,9 @@ def _offset_commit() -> bytes:
 
 
 def _add_partitions() -> bytes:
-    topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name="unknown", partitions=_numbers())
+    topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(
+        name="unknown", partitions=_partition_indexes()
+    )
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="t",
         v3_and_below_producer_id=1,
@@ -222,14 +224,14 @@ class Attack(NamedTuple):
 
 
 ATTACKS: Final[Mapping[str, Attack]] = {
-    "produce flood": Attack(_flood),
-    "eight produce floods": Attack(_flood, connections=8),
-    "create topics flood": Attack(_created_topics),
+    "produce flood": Attack(_produce_flood),
+    "eight produce floods": Attack(_produce_flood, connections=8),
+    "create topics flood": Attack(_create_topics_flood),
     "metadata flood": Attack(_metadata_flood),
-    "30 compressed bombs": Attack(lambda: _bombs(30)),
-    "100 compressed bombs": Attack(lambda: _bombs(100)),
-    "small records bomb": Attack(_small_bomb),
-    "elect leaders": Attack(_elect),
+    "30 compressed batches": Attack(lambda: _compressed_batches(30)),
+    "100 compressed batches": Attack(lambda: _compressed_batches(100)),
+    "compressed small records": Attack(_compressed_small_records),
+    "elect leaders": Attack(_elect_leaders),
     "delete topics": Attack(
         lambda: frame(DeleteTopicsRequest(topic_names=_names(_NAMES), timeout_ms=1), 5)
     ),
@@ -266,7 +268,7 @@ def measure(name: str, *, is_realtime: bool = False) -> Outcome:
         try:
             _compact(served.port)
             if is_realtime:
-                _prioritise(served.pid)
+                _set_realtime_priority(served.pid)
             return _measure_attack(
                 name, served, [payload] * attack.connections, is_realtime=is_realtime
             )
@@ -274,7 +276,7 @@ def measure(name: str, *, is_realtime: bool = False) -> Outcome:
             served.kill()
 
 
-def _prioritise(pid: int) -> None:
+def _set_realtime_priority(pid: int) -> None:
     """Give a process real-time priority, so that other load on the machine has no effect."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setscheduler(int(task.name), os.SCHED_RR, os.sched_param(1))
@@ -283,27 +285,27 @@ def _prioritise(pid: int) -> None:
 def _measure_attack(
     name: str, served: ServedKafkalite, payloads: list[bytes], *, is_realtime: bool
 ) -> Outcome:
-    command = [sys.executable, "-m", "tests.perf.fairness", "--victim", str(served.port)]
+    command = [sys.executable, "-m", "tests.perf.fairness", "--observer", str(served.port)]
     with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as victim,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as observer,
         ThreadPoolExecutor(len(payloads)) as pool,
     ):
-        assert victim.stdout is not None
+        assert observer.stdout is not None
         if is_realtime:
-            _prioritise(victim.pid)
-        victim.stdout.readline()  # connected and warmed up
+            _set_realtime_priority(observer.pid)
+        observer.stdout.readline()  # connected and warmed up
         time.sleep(0.5)
         before = resident_mb(served.pid)
         started = time.perf_counter()
         attackers = [pool.submit(_attack, served.port, payload) for payload in payloads]
         for attacker in attackers:
             attacker.result()
-        taken = time.perf_counter() - started
-        time.sleep(_SETTLED_S)
-        out, _ = victim.communicate(b"\n")
-    waits = Waits(**json.loads(out))
+        elapsed_s = time.perf_counter() - started
+        time.sleep(_SETTLE_S)
+        out, _ = observer.communicate(b"\n")
+    round_trips = RoundTrips(**json.loads(out))
     memory = Memory(before, resident_mb(served.pid, "VmHWM"), resident_mb(served.pid))
-    return Outcome(name, waits, taken, memory)
+    return Outcome(name, round_trips, elapsed_s, memory)
 
 
 def _attack(port: int, payload: bytes) -> None:
@@ -316,8 +318,8 @@ def _attack(port: int, payload: bytes) -> None:
         sender = threading.Thread(target=_send, args=(attacker, payload))
         sender.start()
         for _ in range(frames):
-            (length,) = struct.unpack(">i", _exactly(attacker, 4))
-            _exactly(attacker, length)
+            (length,) = struct.unpack(">i", _receive_exactly(attacker, 4))
+            _receive_exactly(attacker, length)
         sender.join()
 
 
@@ -326,7 +328,7 @@ def _send(attacker: socket.socket, payload: bytes) -> None:
         attacker.sendall(payload)
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes:
+def _receive_exactly(connection: socket.socket, count: int) -> bytes:
     chunks = []
     while count:
         chunk = connection.recv(min(count, 1 << 20))
@@ -361,7 +363,7 @@ def resident_mb(pid: int, field: str = "VmRSS") -> float:
     raise LookupError(field)
 
 
-def _observe(port: int) -> None:
+def _measure_round_trips(port: int) -> None:
     """Send a request every 20 ms until a line arrives on stdin, and print the round trips."""
     client = RawClient(port, _TIMEOUT_S)
     request = DescribeClusterRequest()
@@ -369,22 +371,27 @@ def _observe(port: int) -> None:
         client.call(request, 1)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    over = threading.Event()
+    stop_event = threading.Event()
 
     def wait_for_end() -> None:
         sys.stdin.readline()
-        over.set()
+        stop_event.set()
 
     threading.Thread(target=wait_for_end, daemon=True).start()
-    taken = []
-    while not over.is_set():
+    elapsed_s = []
+    while not stop_event.is_set():
         started = time.perf_counter()
         client.call(request, 1)
-        taken.append((time.perf_counter() - started) * 1000)
-        time.sleep(_EVERY_S)
-    taken.sort()
-    waits = Waits(len(taken), taken[len(taken) // 2], taken[len(taken) * 99 // 100], taken[-1])
-    sys.stdout.write(json.dumps(waits._asdict()))
+        elapsed_s.append((time.perf_counter() - started) * 1000)
+        time.sleep(_INTERVAL_S)
+    elapsed_s.sort()
+    round_trips = RoundTrips(
+        len(elapsed_s),
+        elapsed_s[len(elapsed_s) // 2],
+        elapsed_s[len(elapsed_s) * 99 // 100],
+        elapsed_s[-1],
+    )
+    sys.stdout.write(json.dumps(round_trips._asdict()))
 
 
 def main() -> None:
@@ -397,30 +404,32 @@ def main() -> None:
         action="store_true",
         help="give the broker and the other client real-time priority; requires root",
     )
-    parser.add_argument("--victim", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--observer", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.victim is not None:
-        _observe(options.victim)
+    if options.observer is not None:
+        _measure_round_trips(options.observer)
         return
-    misses = []
+    exceeded_limits = []
     heading = ("attack", "n", "median", "p99", "worst ms", "attack s", "MB before", "peak", "after")
-    say(("{:26}" + "{:>10}" * 8).format(*heading))
+    print_line(("{:26}" + "{:>10}" * 8).format(*heading))
     for name in options.attacks or ATTACKS:
         outcome = measure(name, is_realtime=options.realtime)
-        waits, memory = outcome.waits, outcome.memory
-        say(
-            f"{name:26}{waits.samples:10}{waits.median_ms:10.2f}{waits.p99_ms:10.1f}"
-            f"{waits.worst_ms:10.1f}{outcome.seconds:10.2f}"
+        round_trips, memory = outcome.round_trips, outcome.memory
+        print_line(
+            f"{name:26}{round_trips.samples:10}{round_trips.median_ms:10.2f}{round_trips.p99_ms:10.1f}"
+            f"{round_trips.worst_ms:10.1f}{outcome.seconds:10.2f}"
             f"{memory.before:10.0f}{memory.peak:10.0f}{memory.after:10.0f}"
         )
-        misses += [f"{name}: {miss}" for miss in outcome.misses]
-    for miss in misses:
-        say(f"limit exceeded: {miss}")
-    if misses and options.check:
+        exceeded_limits += [
+            f"{name}: {exceeded_limit}" for exceeded_limit in outcome.exceeded_limits
+        ]
+    for exceeded_limit in exceeded_limits:
+        print_line(f"limit exceeded: {exceeded_limit}")
+    if exceeded_limits and options.check:
         raise SystemExit(1)
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print and flush a line."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

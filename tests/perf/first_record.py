@@ -30,11 +30,11 @@ def wait_for_first_record(port: int, topic: str, protocol: str, group: str) -> f
     started = time.perf_counter()
     consumer.subscribe([topic])
     message = consumer.poll(_TIMEOUT_S)
-    taken = time.perf_counter() - started
+    elapsed_s = time.perf_counter() - started
     assert message is not None
     assert message.error() is None, message.error()
     consumer.close()
-    return taken
+    return elapsed_s
 
 
 def fill(port: int, topic: str) -> None:

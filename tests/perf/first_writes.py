@@ -1,4 +1,4 @@
-"""Measures how the first writes to many partitions delay another client, and how long a stop takes.
+"""Measures how the first writes to many partitions delay another client, and the time of a stop.
 
 One connection writes one record to each of many partitions. A second connection sends
 DescribeCluster requests one after another; their round trips show how long the event loop was busy.
@@ -167,8 +167,8 @@ def main() -> None:
             in_flight=arguments.in_flight,
             options=options,
         )
-    shape = outcome._asdict() | {"delays": outcome.delays._asdict()}
-    sys.stdout.write(f"{json.dumps(shape, indent=2)}\n")
+    outcome_json = outcome._asdict() | {"delays": outcome.delays._asdict()}
+    sys.stdout.write(f"{json.dumps(outcome_json, indent=2)}\n")
 
 
 if __name__ == "__main__":

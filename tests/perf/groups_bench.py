@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.oracle.requirements import LackingError, UnavailableError
+from tests.oracle.requirements import MissingProgramError, UnavailableError
 from tests.perf import (
     groups_big,
     groups_commits,
@@ -23,7 +23,7 @@ from tests.perf import (
     groups_replay,
     heartbeats,
 )
-from tests.perf.competitors import makers, start
+from tests.perf.competitors import broker_factories, start
 from tests.perf.groups_records import KINDS
 from tests.perf.report import KAFKALITE, machine
 
@@ -36,7 +36,7 @@ _SECONDS = 3.0
 _MEMBERS, _PARTITIONS = 1_000, 10_000
 _IDLE_KB = (3.0, 3.0, 4.0)
 """By kind; a member of a consumer group has three records and a separate session."""
-_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is made in it
+_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is created in it
 
 
 class Row(NamedTuple):
@@ -82,11 +82,11 @@ def main() -> int:
     rows: list[Row] = []
     for row in measure_all(options.peers, options.groups, options.records):
         rows.append(row)
-        sys.stdout.write(line(row))
+        sys.stdout.write(format_row(row))
         sys.stdout.flush()
     sys.stdout.write(f"{machine()}\n")
     missed = [row for row in rows if not row.meets_target()] if options.check else []
-    sys.stderr.writelines(f"target missed: {line(row)}" for row in missed)
+    sys.stderr.writelines(f"target missed: {format_row(row)}" for row in missed)
     return 1 if missed else 0
 
 
@@ -95,8 +95,8 @@ def measure_all(peers: str, groups: int, records: int) -> Iterator[Row]:
     for name in [KAFKALITE, *filter(None, peers.split(","))]:
         try:
             yield from _rates(name)
-        except (LackingError, UnavailableError) as absent:
-            sys.stderr.write(f"{name} is not measured: {absent}\n")
+        except (MissingProgramError, UnavailableError) as error:
+            sys.stderr.write(f"{name} is not measured: {error}\n")
     yield from _big_group()
     yield from _idle_groups(groups)
     yield from _expiry(groups)
@@ -106,7 +106,7 @@ def measure_all(peers: str, groups: int, records: int) -> Iterator[Row]:
 def _rates(name: str) -> Iterator[Row]:
     directory = _MEMORY if Path(_MEMORY).is_dir() else None
     with tempfile.TemporaryDirectory(dir=directory) as root:
-        broker = makers(Path(root))[name]()
+        broker = broker_factories(Path(root))[name]()
         start(broker)
         try:
             groups_commits.create_topic(broker.port)
@@ -141,16 +141,16 @@ def _idle_groups(groups: int) -> Iterator[Row]:
 
 
 def _expiry(groups: int) -> Iterator[Row]:
-    for label, swept in zip(
+    for label, sweep in zip(
         ("finds nothing", "takes all"), groups_expiry.measure(groups), strict=True
     ):
         yield Row(
             f"longest step of an expiry that {label}",
-            swept.longest_seconds * 1000,
+            sweep.longest_seconds * 1000,
             "ms",
             50.0,
             True,
-            f"{swept.steps} steps of {swept.cpu_seconds:.2f} s for {groups} groups",
+            f"{sweep.steps} steps of {sweep.cpu_seconds:.2f} s for {groups} groups",
         )
 
 
@@ -158,7 +158,7 @@ def _replay(records: int) -> Iterator[Row]:
     for mix, target in (("typical", 1_000_000.0), ("unique", None)):
         for per_batch in (1, 10):
             replayed = groups_replay.measure(mix, per_batch, records)
-            note = f"{replayed.floor_per_second:,.0f}/s reading only the batch headers"
+            note = f"{replayed.iterated_per_second:,.0f}/s reading only the batch headers"
             yield Row(
                 f"records replayed, {mix} keys, {per_batch} in a batch",
                 replayed.per_second,
@@ -168,7 +168,7 @@ def _replay(records: int) -> Iterator[Row]:
             )
 
 
-def line(row: Row) -> str:
+def format_row(row: Row) -> str:
     """Return a row as a line of the table."""
     digits = 0 if row.unit == "/s" else 2
     target = "" if row.target is None else f"{row.target:,.{digits}f}"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
-from tests.perf.groups_world import World
 from tests.perf.pipeline import frame
+from tests.perf.socketless_broker import SocketlessBroker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ _VERSION = 1
 _JOIN_EPOCH = 0
 _LEAVE_EPOCH = -1
 _HEARTBEAT_MS = 5_000
-_MOST_ROUNDS = 20
+_MAX_ROUNDS = 20
 _TopicPartitions = ConsumerGroupHeartbeatRequest.TopicPartitions
 
 
@@ -54,28 +54,28 @@ class _Member:
 
     def next_frame(self) -> bytes:
         """Return the next heartbeat, which contains only changed fields."""
-        beat = ConsumerGroupHeartbeatRequest(
+        heartbeat = ConsumerGroupHeartbeatRequest(
             group_id=_GROUP, member_id=self.member_id, member_epoch=self.epoch
         )
         if self.epoch == _JOIN_EPOCH:
-            beat.rebalance_timeout_ms = 300_000
-            beat.subscribed_topic_names = self._topics
-            beat.server_assignor = self._assignor
-            beat.topic_partitions = []
+            heartbeat.rebalance_timeout_ms = 300_000
+            heartbeat.subscribed_topic_names = self._topics
+            heartbeat.server_assignor = self._assignor
+            heartbeat.topic_partitions = []
         elif self.owned != self._reported:
-            beat.topic_partitions = [
+            heartbeat.topic_partitions = [
                 _TopicPartitions(topic_id=topic_id, partitions=list(partitions))
                 for topic_id, partitions in self.owned.items()
             ]
             self._reported = dict(self.owned)
-        return frame(beat, _VERSION)
+        return frame(heartbeat, _VERSION)
 
     def leave(self) -> bytes:
         """Return the heartbeat that leaves the group."""
-        beat = ConsumerGroupHeartbeatRequest(
+        heartbeat = ConsumerGroupHeartbeatRequest(
             group_id=_GROUP, member_id=self.member_id, member_epoch=_LEAVE_EPOCH
         )
-        return frame(beat, _VERSION)
+        return frame(heartbeat, _VERSION)
 
 
 class BigGroup:
@@ -91,27 +91,27 @@ class BigGroup:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         limits = {"group.consumer.max.size": str(members)}
-        self._world = World(directory, {**limits, **(settings or {})})
+        self._broker = SocketlessBroker(directory, {**limits, **(settings or {})})
         topics = {f"topic-{number}": partitions // _TOPICS for number in range(_TOPICS)}
         for topic, count in topics.items():
-            self._world.cluster.create_missing_topics({topic: count})
+            self._broker.cluster.create_missing_topics({topic: count})
         self._members = [_Member(number, sorted(topics), assignor) for number in range(members)]
         self._partitions = partitions // _TOPICS * _TOPICS
         self._reset()
 
     def _reset(self) -> None:
-        self._cpu = self._longest = 0.0
+        self._cpu_seconds = self._longest_seconds = 0.0
         self._heartbeats = 0
 
     def join(self) -> RebalanceCost:
         """Let all members join, a millisecond apart, and rebalance until stable."""
         self._reset()
         for member in self._members:
-            self._beat(member)
-            self._world.clock.advance(1)
+            self._send_heartbeat(member)
+            self._broker.clock.advance(1)
         return self._rebalance()
 
-    def lose_one(self) -> RebalanceCost:
+    def remove_member(self) -> RebalanceCost:
         """Let one member leave, and rebalance until stable."""
         self._reset()
         self._serve(self._members.pop().leave())
@@ -119,17 +119,17 @@ class BigGroup:
 
     def close(self) -> None:
         """Close the directory."""
-        self._world.close()
+        self._broker.close()
 
     def _rebalance(self) -> RebalanceCost:
-        for _ in range(_MOST_ROUNDS):
-            self._world.clock.advance(_HEARTBEAT_MS)
+        for _ in range(_MAX_ROUNDS):
+            self._broker.clock.advance(_HEARTBEAT_MS)
             before = self._assignments()
             for member in self._members:
-                self._beat(member)
+                self._send_heartbeat(member)
             if self._assignments() == before and self._is_complete():
-                return RebalanceCost(self._cpu, self._heartbeats, self._longest)
-        raise AssertionError(f"not stable after {_MOST_ROUNDS} rounds")
+                return RebalanceCost(self._cpu_seconds, self._heartbeats, self._longest_seconds)
+        raise AssertionError(f"not stable after {_MAX_ROUNDS} rounds")
 
     def _assignments(self) -> list[tuple[int, dict[bytes, tuple[int, ...]]]]:
         return [(member.epoch, member.owned) for member in self._members]
@@ -144,9 +144,9 @@ class BigGroup:
         }
         return len(owned) == sum(sizes) == self._partitions
 
-    def _beat(self, member: _Member) -> None:
+    def _send_heartbeat(self, member: _Member) -> None:
         data = self._serve(member.next_frame())
-        response = self._world.parse(ConsumerGroupHeartbeatRequest, _VERSION, data)
+        response = self._broker.parse(ConsumerGroupHeartbeatRequest, _VERSION, data)
         assert not response.error_code, response
         member.epoch = response.member_epoch
         if response.assignment is not None:
@@ -157,10 +157,10 @@ class BigGroup:
 
     def _serve(self, request: bytes) -> bytes:
         started = time.process_time()
-        data = self._world.serve(request)
-        taken = time.process_time() - started
-        self._cpu += taken
-        self._longest = max(self._longest, taken)
+        data = self._broker.serve(request)
+        elapsed_s = time.process_time() - started
+        self._cpu_seconds += elapsed_s
+        self._longest_seconds = max(self._longest_seconds, elapsed_s)
         self._heartbeats += 1
         return data
 
@@ -179,6 +179,6 @@ def measure(
         )
         gc.collect()
         try:
-            return group.join(), group.lose_one()
+            return group.join(), group.remove_member()
         finally:
             group.close()

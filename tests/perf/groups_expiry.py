@@ -8,7 +8,7 @@ import time
 from typing import NamedTuple
 
 from tests.perf.groups_records import NOW_MS, TOPIC_ID, append, batch_of, simple_group
-from tests.perf.groups_world import World
+from tests.perf.socketless_broker import SocketlessBroker
 
 _MINUTE_MS = 60_000
 _SETTINGS = {
@@ -29,36 +29,36 @@ class SweepCost(NamedTuple):
 def measure(groups: int) -> tuple[SweepCost, SweepCost]:
     """Return a pass that finds nothing to expire, and one that expires everything."""
     with tempfile.TemporaryDirectory() as directory:
-        world = World(directory, _SETTINGS)
-        topic = world.cluster.partitions.topic("__consumer_offsets")
+        broker = SocketlessBroker(directory, _SETTINGS)
+        topic = broker.cluster.partitions.topic("__consumer_offsets")
         assert topic is not None
         log = topic.partitions[0].log
         for number in range(groups):
             decisions = simple_group(f"group-{number}", TOPIC_ID)
             append(log, (batch_of(decision, NOW_MS) for decision in decisions))
-        world.reload_groups()
+        broker.reload_groups()
         gc.collect()
         gc.freeze()
         try:
-            nothing = _sweep(world, 25 * _MINUTE_MS)
-            assert len(world.group_shard().machine.directory.groups) == groups
-            everything = _sweep(world, 25 * _MINUTE_MS)
-            assert not world.group_shard().machine.directory.groups
+            nothing = _sweep(broker, 25 * _MINUTE_MS)
+            assert len(broker.group_shard().machine.directory.groups) == groups
+            everything = _sweep(broker, 25 * _MINUTE_MS)
+            assert not broker.group_shard().machine.directory.groups
         finally:
             gc.unfreeze()
-            world.close()
+            broker.close()
     return nothing, everything
 
 
-def _sweep(world: World, ms: int) -> SweepCost:
+def _sweep(broker: SocketlessBroker, ms: int) -> SweepCost:
     """Advance the clock from deadline to deadline."""
-    clock = world.clock
+    clock = broker.clock
     until_ms = clock.now_ms() + ms
     steps, longest, total = 0, 0.0, 0.0
     while (deadline_ms := clock.next_deadline_ms) is not None and deadline_ms <= until_ms:
         started = time.process_time()
         clock.advance(max(0, deadline_ms - clock.now_ms()))
-        taken = time.process_time() - started
-        steps, longest, total = steps + 1, max(longest, taken), total + taken
+        elapsed_s = time.process_time() - started
+        steps, longest, total = steps + 1, max(longest, elapsed_s), total + elapsed_s
     clock.advance(until_ms - clock.now_ms())
     return SweepCost(steps, longest, total)

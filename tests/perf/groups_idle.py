@@ -33,10 +33,10 @@ _CONFIG = {
     "offsets.topic.num.partitions": str(_PARTITIONS),
     "offsets.retention.minutes": str(2**31 - 1),
 }
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 
 
-class Idle(NamedTuple):
+class IdleCost(NamedTuple):
     """The cost of idle groups."""
 
     bytes_per_group: float
@@ -45,7 +45,7 @@ class Idle(NamedTuple):
     restart_cpu_seconds: float
 
 
-def measure(kind: str, groups: int) -> Idle:
+def measure(kind: str, groups: int) -> IdleCost:
     """Start a broker without groups and one with them, and return the difference."""
     with tempfile.TemporaryDirectory() as directory:
         broker = ServedKafkalite(Path(directory), _CONFIG)
@@ -56,35 +56,35 @@ def measure(kind: str, groups: int) -> Idle:
         empty = _run(broker, 0)
         _fill(Path(directory) / "data", kind, groups, topic_id)
         full = _run(broker, groups)
-    return Idle(
+    return IdleCost(
         (full.bytes_per_group - empty.bytes_per_group) / groups,
         full.restart_seconds - empty.restart_seconds,
         full.restart_cpu_seconds - empty.restart_cpu_seconds,
     )
 
 
-def _run(broker: ServedKafkalite, groups: int) -> Idle:
+def _run(broker: ServedKafkalite, groups: int) -> IdleCost:
     started = time.perf_counter()
     broker.start()
     start_seconds = time.perf_counter() - started
     cpu = cpu_seconds(broker.pid)
     resident = _resident_bytes(broker.pid)
-    client = RawClient(broker.port, _PATIENCE_S)
+    client = RawClient(broker.port, _TIMEOUT_S)
     assert len(client.call(ListGroupsRequest(), 4).groups) == groups
     if groups:
         described = client.call(DescribeGroupsRequest(groups=["group-0"]), 5)
         assert described.groups[0].group_id == "group-0"
     client.close()
     broker.kill()
-    return Idle(resident, start_seconds, cpu)
+    return IdleCost(resident, start_seconds, cpu)
 
 
 def _fill(data: Path, kind: str, groups: int, topic_id: bytes) -> None:
     """Write the records of the groups to the partitions a coordinator would use."""
-    led: dict[int, list[str]] = {}
+    group_ids_by_partition: dict[int, list[str]] = {}
     for group_id in (f"group-{number}" for number in range(groups)):
-        led.setdefault(partition_of(group_id, _PARTITIONS), []).append(group_id)
-    for partition, group_ids in led.items():
+        group_ids_by_partition.setdefault(partition_of(group_id, _PARTITIONS), []).append(group_id)
+    for partition, group_ids in group_ids_by_partition.items():
         directory = str(data / f"__consumer_offsets-{partition}")
         log = Log.open(OsFiles(), directory, LogConfig(), now_ms=NOW_MS)
         append(log, _batches(kind, group_ids, topic_id))
@@ -100,9 +100,9 @@ def _batches(kind: str, group_ids: list[str], topic_id: bytes) -> Iterator[bytes
 
 def _ensure_offsets_topic(port: int) -> None:
     client = RawClient(port)
-    find = FindCoordinatorRequest(coordinator_keys=["group-0"])
-    deadline = time.monotonic() + _PATIENCE_S
-    while client.call(find, 4).coordinators[0].error_code:
+    request = FindCoordinatorRequest(coordinator_keys=["group-0"])
+    deadline = time.monotonic() + _TIMEOUT_S
+    while client.call(request, 4).coordinators[0].error_code:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     client.close()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 TOPIC = "orders"
 TOPIC_ID = bytes(range(16))
 NOW_MS = 1_700_000_000_000
-_AT_ONCE = 500
+_BATCHES_PER_APPEND = 500
 _SESSION_MS = 1_800_000
 _SUBSCRIPTION = encode_value(ConsumerProtocolSubscription(topics=[TOPIC]), 3)
 _SERDE = CoordinatorSerde(written_version)
@@ -48,7 +48,7 @@ def batch_of(decision: Sequence[Record], now_ms: int = NOW_MS) -> bytes:
 def append(log: Log, batches: Iterator[bytes]) -> int:
     """Append batches to a log, and return the number of records."""
     count = 0
-    while views := list(map(BatchView, itertools.islice(batches, _AT_ONCE))):
+    while views := list(map(BatchView, itertools.islice(batches, _BATCHES_PER_APPEND))):
         log.append(views, leader_epoch=0, now_ms=NOW_MS)
         count += sum(view.record_count for view in views)
     return count

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.perf.groups_records import append, batch_of, commit
-from tests.perf.groups_world import World
+from tests.perf.socketless_broker import SocketlessBroker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,36 +25,36 @@ _SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.segment.bytes": str(2**31 - 1),
 }
-_PARTITIONS_OF_A_GROUP = 10
+_PARTITIONS_PER_GROUP = 10
 _TYPICAL_KEYS = 5_000
 _ROUNDS = 3
 
 
-class Replayed(NamedTuple):
+class ReplayRate(NamedTuple):
     """Records per second of CPU time, of loading and of iterating over batches."""
 
     per_second: float
-    floor_per_second: float
+    iterated_per_second: float
 
 
 MIXES = {"typical": _TYPICAL_KEYS, "unique": None}
 """The number of partitions; None: one per record."""
 
 
-def measure(mix: str, per_batch: int, count: int) -> Replayed:
+def measure(mix: str, per_batch: int, count: int) -> ReplayRate:
     """Load a log of `count` records several times, and return the fastest."""
     with tempfile.TemporaryDirectory() as directory:
-        world = World(directory, _SETTINGS)
-        topic = world.cluster.partitions.topic("__consumer_offsets")
+        broker = SocketlessBroker(directory, _SETTINGS)
+        topic = broker.cluster.partitions.topic("__consumer_offsets")
         assert topic is not None
         log = topic.partitions[0].log
         append(log, _batches(MIXES[mix] or count, per_batch, count))
-        floor = min(_seconds(lambda: _iterate(log)) for _ in range(_ROUNDS))
-        taken = min(_seconds(world.reload_groups) for _ in range(_ROUNDS))
-        committed = sum(1 for _ in world.group_shard().machine.offsets.all_committed())
+        iteration_s = min(_seconds(lambda: _iterate(log)) for _ in range(_ROUNDS))
+        elapsed_s = min(_seconds(broker.reload_groups) for _ in range(_ROUNDS))
+        committed = sum(1 for _ in broker.group_shard().machine.offsets.all_committed())
         assert committed == (MIXES[mix] or count), committed
-        world.close()
-    return Replayed(count / taken, count / floor)
+        broker.close()
+    return ReplayRate(count / elapsed_s, count / iteration_s)
 
 
 def _batches(keys: int, per_batch: int, count: int) -> Iterator[bytes]:
@@ -70,7 +70,7 @@ def _batches(keys: int, per_batch: int, count: int) -> Iterator[bytes]:
 
 
 def _commit(number: int) -> Record:
-    group, partition = divmod(number, _PARTITIONS_OF_A_GROUP)
+    group, partition = divmod(number, _PARTITIONS_PER_GROUP)
     return commit(f"consumers-of-{group:06d}", "orders", partition, number)
 
 
@@ -79,13 +79,13 @@ def _iterate(log: Log) -> None:
         pass
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _seconds(function: Callable[[], object]) -> float:
     """Return the CPU time of a call, without garbage collection, as during startup."""
     gc.collect()
     gc.disable()
     try:
         started = time.process_time()
-        work()
+        function()
         return time.process_time() - started
     finally:
         gc.enable()

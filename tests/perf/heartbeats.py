@@ -17,7 +17,7 @@ from tests.perf.pipeline import Rate, frame, pump
 
 _CHUNK = 500
 _TIMEOUT_MS = 300_000
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 
 
 class Membership(NamedTuple):
@@ -42,7 +42,9 @@ def join(port: int, group_id: str) -> Membership:
     while (joined := client.call(request, 9)).error_code:
         request.member_id = joined.member_id
         time.sleep(0.05)
-    share = SyncGroupRequest.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"")
+    assignment = SyncGroupRequest.SyncGroupRequestAssignment(
+        member_id=joined.member_id, assignment=b""
+    )
     synced = client.call(
         SyncGroupRequest(
             group_id=group_id,
@@ -50,7 +52,7 @@ def join(port: int, group_id: str) -> Membership:
             member_id=joined.member_id,
             protocol_type="consumer",
             protocol_name="range",
-            assignments=[share],
+            assignments=[assignment],
         ),
         5,
     )
@@ -71,7 +73,7 @@ def join_consumer_group(port: int, group_id: str, topic: str) -> Membership:
         subscribed_topic_names=[topic],
         topic_partitions=[],
     )
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while (joined := client.call(request, 1)).error_code or not joined.assignment.topic_partitions:
         assert time.monotonic() < deadline, joined
         time.sleep(0.05)
@@ -98,38 +100,38 @@ def join_consumer_group(port: int, group_id: str, topic: str) -> Membership:
 def rate(port: int, pid: int, seconds: float) -> Rate:
     """Pipeline heartbeats of the classic protocol for a while."""
     membership = join(port, "beating")
-    beat = HeartbeatRequest(
+    heartbeat = HeartbeatRequest(
         group_id="beating", generation_id=membership.epoch, member_id=membership.member_id
     )
-    return _rate(port, pid, beat, 4, seconds)
+    return _rate(port, pid, heartbeat, 4, seconds)
 
 
 def consumer_rate(port: int, pid: int, seconds: float, *, topic: str) -> Rate:
     """Pipeline heartbeats of the consumer protocol for a while."""
     membership = join_consumer_group(port, "beating-too", topic)
-    beat = ConsumerGroupHeartbeatRequest(
+    heartbeat = ConsumerGroupHeartbeatRequest(
         group_id="beating-too", member_epoch=membership.epoch, member_id=membership.member_id
     )
-    return _rate(port, pid, beat, 1, seconds)
+    return _rate(port, pid, heartbeat, 1, seconds)
 
 
 def _rate(
     port: int,
     pid: int,
-    beat: HeartbeatRequest | ConsumerGroupHeartbeatRequest,
+    heartbeat: HeartbeatRequest | ConsumerGroupHeartbeatRequest,
     version: int,
     seconds: float,
 ) -> Rate:
     client = RawClient(port)
-    answer = client.call(beat, version)
+    answer = client.call(heartbeat, version)
     assert not answer.error_code, answer
     client.close()
-    return pump(port, pid, [frame(beat, version)] * _CHUNK, seconds)
+    return pump(port, pid, [frame(heartbeat, version)] * _CHUNK, seconds)
 
 
 def _find_coordinator(client: RawClient, group_id: str) -> None:
-    find = FindCoordinatorRequest(coordinator_keys=[group_id])
-    deadline = time.monotonic() + _PATIENCE_S
-    while client.call(find, 4).coordinators[0].error_code:
+    request = FindCoordinatorRequest(coordinator_keys=[group_id])
+    deadline = time.monotonic() + _TIMEOUT_S
+    while client.call(request, 4).coordinators[0].error_code:
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
 
 _CLIENT_ID = b"perf"
-_PATIENCE_S = 1.0
-_TICK = os.sysconf("SC_CLK_TCK")
+_TIMEOUT_S = 1.0
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class Rate(NamedTuple):
@@ -47,15 +47,15 @@ def pump(port: int, pid: int, frames: list[bytes], seconds: float) -> Rate:
     """
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    answer_size = _answer_size(connection, frames[0])
+    response_bytes = _response_bytes(connection, frames[0])
     chunk = b"".join(frames)
-    over = threading.Event()
-    sent = [0]
+    stop_event = threading.Event()
+    sent_count = [0]
 
     def send() -> None:
-        while not over.is_set():
+        while not stop_event.is_set():
             connection.sendall(chunk)
-            sent[0] += len(frames)
+            sent_count[0] += len(frames)
 
     received = 0
     buffer = bytearray(1 << 20)
@@ -71,26 +71,26 @@ def pump(port: int, pid: int, frames: list[bytes], seconds: float) -> Rate:
         receive(time.perf_counter() + seconds / 3)
         started, cpu, before = time.perf_counter(), cpu_seconds(pid), received
         receive(started + seconds)
-        taken, cpu = time.perf_counter() - started, cpu_seconds(pid) - cpu
-        answers = (received - before) / answer_size
-        over.set()
-        connection.settimeout(_PATIENCE_S)
-        while received < sent[0] * answer_size or sender.is_alive():
+        elapsed_s, cpu = time.perf_counter() - started, cpu_seconds(pid) - cpu
+        response_count = (received - before) / response_bytes
+        stop_event.set()
+        connection.settimeout(_TIMEOUT_S)
+        while received < sent_count[0] * response_bytes or sender.is_alive():
             # All may be received before the sender has counted its last chunk.
             with suppress(TimeoutError):
                 received += connection.recv_into(buffer)
     sender.join()
     connection.close()
-    return Rate(answers / taken, answers / max(cpu, 1 / _TICK))
+    return Rate(response_count / elapsed_s, response_count / max(cpu, 1 / _TICKS_PER_SECOND))
 
 
 def cpu_seconds(pid: int) -> float:
     """Return the CPU time of a process with all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / _TICK
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
 
-def _answer_size(connection: socket.socket, request: bytes) -> int:
+def _response_bytes(connection: socket.socket, request: bytes) -> int:
     connection.sendall(request)
     header = connection.recv(4, socket.MSG_WAITALL)
     length: int = struct.unpack(">i", header)[0]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_EVERY_S: Final = 0.1
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_TICK: Final = os.sysconf("SC_CLK_TCK")
+_INTERVAL_S: Final = 0.1
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _MB: Final = 1_000_000
 _JAVA: Final = "java"
 
@@ -46,20 +46,20 @@ class Usage:
 def sample_children() -> Iterator[Usage]:
     """Sample the descendants of this process while the context is active."""
     usage = Usage()
-    over = threading.Event()
+    stop_event = threading.Event()
 
     def watch() -> None:
-        while not over.wait(_EVERY_S):
+        while not stop_event.wait(_INTERVAL_S):
             usage.add_sample([(process.name, process.size_mb) for process in children(os.getpid())])
 
     before = sum(process.cpu_s for process in children(os.getpid()))
-    watching = threading.Thread(target=watch, daemon=True)
-    watching.start()
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield usage
     finally:
-        over.set()
-        watching.join()
+        stop_event.set()
+        watcher.join()
         processes = children(os.getpid())
         usage.add_sample([(process.name, process.size_mb) for process in processes])
         usage.cpu_s = sum(process.cpu_s for process in processes) - before
@@ -77,7 +77,7 @@ class Process:
 
 def children(pid: int) -> list[Process]:
     """Return all descendants of a process."""
-    families: dict[int, list[int]] = {}
+    children_by_parent: dict[int, list[int]] = {}
     processes: dict[int, Process] = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -90,11 +90,13 @@ def children(pid: int) -> list[Process]:
         fields = stat.rpartition(")")[2].split()
         name = stat[stat.index("(") + 1 : stat.rindex(")")]
         ticks = sum(map(int, fields[11:15]))
-        families.setdefault(int(fields[1]), []).append(int(folder.name))
-        processes[int(folder.name)] = Process(name, pages * _PAGE / _MB, ticks / _TICK)
-    descendants, todo = [], [*families.get(pid, [])]
-    while todo:
-        child = todo.pop()
+        children_by_parent.setdefault(int(fields[1]), []).append(int(folder.name))
+        processes[int(folder.name)] = Process(
+            name, pages * _PAGE_BYTES / _MB, ticks / _TICKS_PER_SECOND
+        )
+    descendants, unvisited = [], [*children_by_parent.get(pid, [])]
+    while unvisited:
+        child = unvisited.pop()
         descendants.append(processes[child])
-        todo += families.get(child, [])
+        unvisited += children_by_parent.get(child, [])
     return descendants

@@ -40,10 +40,10 @@ DIRECT, PIPE, PLAIN, CAPTURE = "direct", "pipe", "proxy, no recorder", "kafkalit
 _ROUNDS = 3
 _SECONDS = 1.5
 _RECV_BYTES = 1024 * 1024
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 _MIB = 1024 * 1024
 
-LEAST_OF_PIPE, LEAST_OF_PIPE_SMALL = 0.25, 0.10
+MIN_SHARE_OF_PIPE, MIN_SHARE_OF_PIPE_SMALL = 0.25, 0.10
 """`--check`: the minimum rate of `kafkalite capture`, relative to a pipe.
 
 A pipe copies a hundred small requests at once; the proxy has to find each of them.
@@ -58,7 +58,7 @@ class Load:
     request: bytes
     answer: bytes
     window: int
-    least_of_pipe: float = LEAST_OF_PIPE
+    min_share_of_pipe: float = MIN_SHARE_OF_PIPE
 
     @property
     def size(self) -> int:
@@ -99,7 +99,7 @@ def _heartbeats() -> Load:
         request=request_frame(request, 4),
         answer=response_frame(HeartbeatResponse(), 4),
         window=100,
-        least_of_pipe=LEAST_OF_PIPE_SMALL,
+        min_share_of_pipe=MIN_SHARE_OF_PIPE_SMALL,
     )
 
 
@@ -129,22 +129,22 @@ class _PipeEnd(asyncio.Protocol):
 
     def __init__(self, other: _PipeEnd | None = None) -> None:
         self._peer = other
-        self._early = b""
+        self._early_data = b""
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = made = cast("asyncio.Transport", transport)
-        made.set_write_buffer_limits(high=_MIB)
-        made.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.transport = opened = cast("asyncio.Transport", transport)
+        opened.set_write_buffer_limits(high=_MIB)
+        opened.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def connect(self, other: _PipeEnd) -> None:
         """Connect the other end."""
         self._peer = other
-        other.transport.write(self._early)
+        other.transport.write(self._early_data)
 
     def data_received(self, data: bytes) -> None:
         if self._peer is None:
-            self._early += data
+            self._early_data += data
         else:
             self._peer.transport.write(data)
 
@@ -264,12 +264,12 @@ def pump(port: int, load: Load, seconds: float = _SECONDS) -> float:
     """Keep all requests of the window in flight for a while, and return exchanges per second."""
     with socket.create_connection((LOOPBACK, port)) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        client.settimeout(_PATIENCE_S)
+        client.settimeout(_TIMEOUT_S)
         buffer = bytearray(_RECV_BYTES)
         client.sendall(load.request * load.window)
         exchange_count = pending = 0
         started = time.perf_counter()
-        while (taken := time.perf_counter() - started) < seconds:
+        while (elapsed_s := time.perf_counter() - started) < seconds:
             received = client.recv_into(buffer)
             if not received:
                 raise ConnectionError("the connection was closed")
@@ -277,7 +277,7 @@ def pump(port: int, load: Load, seconds: float = _SECONDS) -> float:
             if complete:
                 exchange_count += complete
                 client.sendall(load.request * complete)
-    return exchange_count / taken
+    return exchange_count / elapsed_s
 
 
 def measure(rounds: int) -> dict[str, dict[str, float]]:
@@ -300,9 +300,9 @@ def measure(rounds: int) -> dict[str, dict[str, float]]:
 def missed_targets(best: Mapping[str, Mapping[str, float]]) -> list[str]:
     """Describe each load for which the recording proxy is too slow."""
     return [
-        f"{load.name}: {ratio:.2f} of the rate of a pipe, minimum {load.least_of_pipe}"
+        f"{load.name}: {ratio:.2f} of the rate of a pipe, minimum {load.min_share_of_pipe}"
         for load in LOADS
-        if (ratio := best[load.name][CAPTURE] / best[load.name][PIPE]) < load.least_of_pipe
+        if (ratio := best[load.name][CAPTURE] / best[load.name][PIPE]) < load.min_share_of_pipe
     ]
 
 
@@ -334,16 +334,16 @@ def main(arguments: Sequence[str]) -> int:
     return int(bool(failures))
 
 
-_SERVED = {"stub": _serve_stub, "pipe": _serve_pipe, "proxy": _serve_proxy}
+_SERVERS = {"stub": _serve_stub, "pipe": _serve_pipe, "proxy": _serve_proxy}
 
 
-def _run(serving: Coroutine[None, None, None]) -> None:
+def _run(server: Coroutine[None, None, None]) -> None:
     loop = new_event_loop(Log(Level.ERROR))
-    loop.run_until_complete(serving)
+    loop.run_until_complete(server)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] and sys.argv[1] in _SERVED:
-        _run(_SERVED[sys.argv[1]](int(sys.argv[2])))
+    if sys.argv[1:2] and sys.argv[1] in _SERVERS:
+        _run(_SERVERS[sys.argv[1]](int(sys.argv[2])))
     else:
         sys.exit(main(sys.argv[1:]))

@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from kafkalite.traffic.replay.report import ReplayReport
     from kafkalite.traffic.scalar.recorder import Tap
 
-BEATS = 20_000
+HEARTBEATS = 20_000
 DEPTH = 32
 """Requests in flight of a pipelining client."""
 HOURS = 6
-BEAT_S = 3
+HEARTBEAT_INTERVAL_S = 3
 
-MIN_OF_MINIMAL_CLIENT = 0.1
+MIN_SHARE_OF_MINIMAL_CLIENT = 0.1
 """The minimum rate of a replay, relative to a minimal client."""
-MOST_DAY_S = 120.0
+MAX_DAY_S = 120.0
 
 _S_NS = 1_000_000_000
 _START_NS = 1_772_323_200 * _S_NS  # 2026-03-01
@@ -88,7 +88,7 @@ class SyntheticCapture:
             self.tap.sent([framed])
 
 
-def write_heartbeats(directory: Path, count: int, *, depth: int, apart_s: int) -> None:
+def write_heartbeats(directory: Path, count: int, *, depth: int, interval_s: int) -> None:
     """Write a capture of a member that joins a group and sends heartbeats."""
     now_ns = [_START_NS]
     recorder = Recorder(str(directory), lambda: now_ns[0])
@@ -110,10 +110,10 @@ def write_heartbeats(directory: Path, count: int, *, depth: int, apart_s: int) -
         synthetic.call([(join_request(member_id), join_response(error), 5)])
     member: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": _MEMBER}
     synthetic.call([(SyncGroupRequest(**member), SyncGroupResponse(), 3)])
-    beat = HeartbeatRequest(**member), HeartbeatResponse(), 3
+    heartbeat = HeartbeatRequest(**member), HeartbeatResponse(), 3
     for _ in range(count // depth):
-        now_ns[0] += apart_s * _S_NS
-        synthetic.call([beat] * depth)
+        now_ns[0] += interval_s * _S_NS
+        synthetic.call([heartbeat] * depth)
     tap.close()
     recorder.close()
 
@@ -173,19 +173,19 @@ def minimal_client_rate(bootstrap: str, depth: int) -> float:
     """Return requests per second of a client that only counts received bytes."""
     host, _, port = bootstrap.rpartition(":")
     frame = request_content(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
-    burst = (_LENGTH.pack(len(frame)) + frame) * depth
+    requests = (_LENGTH.pack(len(frame)) + frame) * depth
     with socket.create_connection((host, int(port))) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         started = time.perf_counter()
-        for _ in range(BEATS // depth):
-            connection.sendall(burst)
+        for _ in range(HEARTBEATS // depth):
+            connection.sendall(requests)
             remaining = (4 + 4 + 4 + 2) * depth  # length, correlation id, throttle time, error
             while remaining:
                 remaining -= len(connection.recv(remaining))
-        return BEATS / (time.perf_counter() - started)
+        return HEARTBEATS / (time.perf_counter() - started)
 
 
-def without_findings(report: ReplayReport) -> ReplayReport:
+def check_no_findings(report: ReplayReport) -> ReplayReport:
     """Return the report, after checking that the replay has no differences."""
     assert report.findings == [], report.findings
     return report
@@ -196,18 +196,18 @@ def measure(directory: Path) -> list[str]:
     failures = []
     for depth in (1, DEPTH):
         capture = directory / f"depth-{depth}"
-        write_heartbeats(capture, BEATS, depth=depth, apart_s=0)
+        write_heartbeats(capture, HEARTBEATS, depth=depth, interval_s=0)
         with running_broker() as (bootstrap, _):
-            floor = minimal_client_rate(bootstrap, depth)
-            report = without_findings(replay(capture, to=bootstrap))
+            minimal_rate = minimal_client_rate(bootstrap, depth)
+            report = check_no_findings(replay(capture, to=bootstrap))
         rate = report.requests / report.seconds
         sys.stdout.write(
             f"at maximum speed, {depth:2} in flight: {rate:8.0f} requests/s, "
-            f"minimal client {floor:8.0f}/s ({rate / floor:.2f})\n"
+            f"minimal client {minimal_rate:8.0f}/s ({rate / minimal_rate:.2f})\n"
         )
-        if rate < MIN_OF_MINIMAL_CLIENT * floor:
+        if rate < MIN_SHARE_OF_MINIMAL_CLIENT * minimal_rate:
             failures.append(
-                f"{rate / floor:.2f} of the rate of a minimal client, {depth} in flight"
+                f"{rate / minimal_rate:.2f} of the rate of a minimal client, {depth} in flight"
             )
     failures += measure_days(directory / "day")
     return failures
@@ -215,13 +215,13 @@ def measure(directory: Path) -> list[str]:
 
 def measure_days(capture: Path) -> list[str]:
     """Measure a day with a driven clock, controlled over HTTP and in this process."""
-    beats = HOURS * 3600 // BEAT_S
-    write_heartbeats(capture, beats, depth=1, apart_s=BEAT_S)
+    heartbeat_count = HOURS * 3600 // HEARTBEAT_INTERVAL_S
+    write_heartbeats(capture, heartbeat_count, depth=1, interval_s=HEARTBEAT_INTERVAL_S)
     failures = []
     start_clock = "manual@2026-02-28T00:00:00Z"
     with running_broker("--clock", start_clock) as (bootstrap, control):
         reports = {
-            "over HTTP": without_findings(
+            "over HTTP": check_no_findings(
                 replay(capture, to=bootstrap, options=ReplayOptions(control=control))
             )
         }
@@ -229,15 +229,15 @@ def measure_days(capture: Path) -> list[str]:
         in_process = replay(
             capture, to=broker.bootstrap_servers, options=ReplayOptions(clock=broker.clock)
         )
-        reports["in one process"] = without_findings(in_process)
+        reports["in one process"] = check_no_findings(in_process)
     for control_kind, report in reports.items():
         day_s = report.seconds * 24 / HOURS
         sys.stdout.write(
             f"with the clock driven {control_kind}: {report.recorded_seconds / 3600:.1f} h in "
-            f"{report.seconds:.1f} s, so a day of {24 * 3600 // BEAT_S} heartbeats in "
-            f"{day_s:.1f} s\n"
+            f"{report.seconds:.1f} s, so a day of "
+            f"{24 * 3600 // HEARTBEAT_INTERVAL_S} heartbeats in {day_s:.1f} s\n"
         )
-        if day_s > MOST_DAY_S:
+        if day_s > MAX_DAY_S:
             failures.append(f"a day takes {day_s:.0f} s {control_kind}")
     return failures
 

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.oracle.requirements import LackingError, UnavailableError
+from tests.oracle.requirements import MissingProgramError, UnavailableError
 from tests.perf import first_record, groups_commits, heartbeats, transfer
-from tests.perf.competitors import Competitor, makers, start
+from tests.perf.competitors import Competitor, broker_factories, start
 from tests.perf.report import KAFKALITE, MEASURES, Results, table
 
 if TYPE_CHECKING:
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 _STARTS = 5
 _SIZES = {100: 1_000_000, 1000: 300_000}
-_BEATS_S = 3.0
-_MEGA = 1_000_000
+_RATE_SECONDS = 3.0
+_BYTES_PER_MB = 1_000_000
 _IDLE_S = 1.0
 
 # kfake stores nothing on disk. With data directories in memory, the comparison does not depend on
 # the disk.
-_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is made in it
+_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is created in it
 
 # Targets: milliseconds to start, start-up speed relative to Kafka, idle megabytes, and heartbeats
 # per second on one core.
-_START_MS, _START_TIMES, _IDLE_MB, _BEATS = 150, 20, 45, 400_000
+_START_MS, _START_SPEEDUP, _IDLE_MB, _HEARTBEATS_PER_SECOND = 150, 20, 45, 400_000
 
 
 def main() -> int:
@@ -46,54 +46,56 @@ def main() -> int:
     options = parser.parse_args()
     results = Results()
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
-        available = makers(Path(directory))
+        available = broker_factories(Path(directory))
         names = [KAFKALITE, *filter(None, options.peers.split(","))]
         for number in range(options.rounds):
             for name in [*names[number % len(names) :], *names[: number % len(names)]]:
                 try:
                     measure(results, available[name])
-                except (LackingError, UnavailableError) as absent:
-                    sys.stderr.write(f"{name} is not measured: {absent}\n")
+                except (MissingProgramError, UnavailableError) as error:
+                    sys.stderr.write(f"{name} is not measured: {error}\n")
     sys.stdout.write(f"{table(results)} Data directories in {options.directory or 'TMPDIR'}.\n")
     failures = missed_targets(results) if options.check else []
     sys.stderr.writelines(f"target missed: {failure}\n" for failure in failures)
     return 1 if failures else 0
 
 
-def measure(results: Results, make: Callable[[], Competitor]) -> None:
+def measure(results: Results, create_broker: Callable[[], Competitor]) -> None:
     """Measure everything once for one broker."""
     for _start in range(_STARTS):
-        broker = make()
+        broker = create_broker()
         results.add("start", broker.name, start(broker) * 1000)
         broker.kill()
-    broker = make()
+    broker = create_broker()
     start(broker)
     try:
         time.sleep(_IDLE_S)
-        results.add("idle", broker.name, _resident_bytes(broker.pid) / _MEGA)
+        results.add("idle", broker.name, _resident_bytes(broker.pid) / _BYTES_PER_MB)
         _measure_transfer(results, broker)
-        beats, _per_cpu_second = heartbeats.rate(broker.port, broker.pid, _BEATS_S)
-        results.add("heartbeats", broker.name, beats)
+        heartbeats_per_second, _per_cpu_second = heartbeats.rate(
+            broker.port, broker.pid, _RATE_SECONDS
+        )
+        results.add("heartbeats", broker.name, heartbeats_per_second)
         groups_commits.create_topic(broker.port)
-        commits, _ = groups_commits.classic_rate(broker.port, broker.pid, _BEATS_S)
+        commits, _ = groups_commits.classic_rate(broker.port, broker.pid, _RATE_SECONDS)
         results.add("commits", broker.name, commits)
     finally:
         broker.kill()
-    _measure_first_record(results, make)
+    _measure_first_record(results, create_broker)
 
 
 def _measure_transfer(results: Results, broker: Competitor) -> None:
     transfer.measure("produce", broker.port, "warm", 50_000, 100)
     transfer.measure("consume", broker.port, "warm", 50_000, 100)
     for size, count in _SIZES.items():
-        scale = size / _MEGA if size > min(_SIZES) else 1.0
+        scale = size / _BYTES_PER_MB if size > min(_SIZES) else 1.0
         for direction in ("produce", "consume"):
-            taken = transfer.measure(direction, broker.port, f"t-{size}", count, size)
-            results.add(f"{direction}-{size}", broker.name, count / taken * scale)
+            elapsed_s = transfer.measure(direction, broker.port, f"t-{size}", count, size)
+            results.add(f"{direction}-{size}", broker.name, count / elapsed_s * scale)
 
 
-def _measure_first_record(results: Results, make: Callable[[], Competitor]) -> None:
-    broker = make()
+def _measure_first_record(results: Results, create_broker: Callable[[], Competitor]) -> None:
+    broker = create_broker()
     start(broker)
     try:
         first_record.fill(broker.port, "first")
@@ -101,8 +103,10 @@ def _measure_first_record(results: Results, make: Callable[[], Competitor]) -> N
             # The first group makes the broker create its offsets topic; it is not counted.
             first_record.measure(broker.port, "first", protocol, f"warm-{protocol}")
             for number in range(3):
-                taken = first_record.measure(broker.port, "first", protocol, f"{protocol}-{number}")
-                results.add(protocol, broker.name, taken * 1000)
+                elapsed_s = first_record.measure(
+                    broker.port, "first", protocol, f"{protocol}-{number}"
+                )
+                results.add(protocol, broker.name, elapsed_s * 1000)
     finally:
         broker.kill()
 
@@ -115,24 +119,26 @@ def _resident_bytes(pid: int) -> int:
 
 
 def missed_targets(results: Results) -> list[str]:
-    """Describe each missed target."""
+    """Return one line for each missed target."""
     by_key = {measure.key: measure for measure in MEASURES}
     missed = []
     for key, limit in (("start", _START_MS), ("idle", _IDLE_MB)):
         value = results.best(by_key[key], KAFKALITE)
         if value is None or value > limit:
             missed.append(f"{by_key[key].title} {value} > {limit} {by_key[key].unit}")
-    times = results.advantage(by_key["start"], "kafka")
-    if times is not None and times < _START_TIMES:
-        missed.append(f"start is {times:.1f} times faster than Kafka's, not {_START_TIMES}")
+    speedup = results.advantage(by_key["start"], "kafka")
+    if speedup is not None and speedup < _START_SPEEDUP:
+        missed.append(f"start is {speedup:.1f} times faster than Kafka's, not {_START_SPEEDUP}")
     for key in ("produce-1000", "consume-1000"):
         for peer in ("kafka", "kfake"):
             ratio = results.advantage(by_key[key], peer)
             if ratio is not None and ratio < 1:
                 missed.append(f"{by_key[key].title}: {ratio:.2f} of {peer}")
-    beats = results.best(by_key["heartbeats"], KAFKALITE)
-    if beats is None or beats < _BEATS:
-        missed.append(f"{by_key['heartbeats'].title} {beats} < {_BEATS}")
+    heartbeats_per_second = results.best(by_key["heartbeats"], KAFKALITE)
+    if heartbeats_per_second is None or heartbeats_per_second < _HEARTBEATS_PER_SECOND:
+        missed.append(
+            f"{by_key['heartbeats'].title} {heartbeats_per_second} < {_HEARTBEATS_PER_SECOND}"
+        )
     return missed
 
 

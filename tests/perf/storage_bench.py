@@ -19,7 +19,7 @@ from kafkalite.ports.files import OsFiles
 from kafkalite.storage.batch import Producer, build_batch, split_batches
 from kafkalite.storage.log import Log
 from kafkalite.storage.record_format import NewRecord
-from kafkalite.storage.validation import prepare
+from kafkalite.storage.validation import validate_and_convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ MEGABYTE = 1 << 20
 SIZES = {"100 B": 100, "1 KB": 1024, "16 KB": 16 * 1024, "1 MB": MEGABYTE - 200}
 ROUNDS = 9
 BYTES_PER_ROUND = 32 << 20
-MOST_PER_ROUND = 20_000
+MAX_CALLS_PER_ROUND = 20_000
 
 
 def microseconds(action: Callable[[], object], count: int) -> float:
@@ -49,7 +49,7 @@ class Bench:
     """The benchmark of one batch size: a log, and a bare file with the same bytes."""
 
     def __init__(self, directory: str, size: int) -> None:
-        self.count = max(20, min(MOST_PER_ROUND, BYTES_PER_ROUND // size))
+        self.count = max(20, min(MAX_CALLS_PER_ROUND, BYTES_PER_ROUND // size))
         self.megabytes = 40
         self.config = LogConfig(segment_bytes=2**31 - 1)
         self.plain = bytearray(produced(size, idempotent=False))
@@ -57,8 +57,8 @@ class Bench:
         self.directory = f"{directory}/t-0"
         self.log = self.open_log()
         self.append(self.plain)
-        self.path = f"{directory}/floor"
-        self.floor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        self.path = f"{directory}/bare"
+        self.bare_file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self.sequence = 0
         self.next_read = 0
         self.next_bare = 0
@@ -69,7 +69,9 @@ class Bench:
 
     def append(self, buffer: bytearray) -> None:
         """Do everything the broker does with a produced batch."""
-        batches = prepare(split_batches(buffer), self.config, now_ms=2**41, partition="t-0")
+        batches = validate_and_convert(
+            split_batches(buffer), self.config, now_ms=2**41, partition="t-0"
+        )
         batches[0].base_sequence = self.sequence if batches[0].producer_id >= 0 else -1
         if batches[0].producer_id >= 0:
             self.sequence += 1
@@ -78,7 +80,7 @@ class Bench:
 
     def bare_write(self) -> None:
         """Write the bytes of an append."""
-        os.writev(self.floor, (self.plain[:16], memoryview(self.plain)[16:]))
+        os.writev(self.bare_file, (self.plain[:16], memoryview(self.plain)[16:]))
 
     def read_tail(self) -> None:
         """Read the last batch, like a consumer without lag."""
@@ -99,12 +101,12 @@ class Bench:
 
     def bare_tail(self) -> None:
         """Read as many bytes as one batch has."""
-        os.pread(self.floor, len(self.plain), len(self.plain))
+        os.pread(self.bare_file, len(self.plain), len(self.plain))
 
     def bare_through(self) -> None:
         """Read the next megabyte."""
         size = MEGABYTE // len(self.plain) * len(self.plain)
-        if len(os.pread(self.floor, size, self.next_bare)) < size:
+        if len(os.pread(self.bare_file, size, self.next_bare)) < size:
             self.next_bare = 0
         else:
             self.next_bare += size
@@ -114,7 +116,7 @@ class Bench:
         self.log.delete()
         self.log = self.open_log()
         self.append(self.plain)
-        os.ftruncate(self.floor, 0)
+        os.ftruncate(self.bare_file, 0)
 
     def run(self) -> dict[str, tuple[float, float]]:
         """Return the median times of each operation and of its system call."""
@@ -130,12 +132,12 @@ class Bench:
             self.reset()
             bare = microseconds(self.bare_write, self.count)
             bare_tail = microseconds(self.bare_tail, self.count)
-            bare_whole = microseconds(self.bare_through, self.megabytes)
+            bare_through = microseconds(self.bare_through, self.megabytes)
             self.reset()
             measure("append", lambda: self.append(self.plain), bare)
             measure("read the tail", self.read_tail, bare_tail)
             self.next_read = 0
-            measure("read a megabyte", self.read_through, bare_whole)
+            measure("read a megabyte", self.read_through, bare_through)
             self.reset()
             self.sequence = 0
             measure("append idempotent", lambda: self.append(self.idempotent), bare)
@@ -152,8 +154,8 @@ def main() -> None:
         directory = tempfile.mkdtemp(prefix="kafkalite-bench-")
         try:
             for name, (operation_us, bare_us) in Bench(directory, size).run().items():
-                moved = MEGABYTE if name.endswith("megabyte") else size
-                rate = moved / operation_us / 1000
+                moved_bytes = MEGABYTE if name.endswith("megabyte") else size
+                rate = moved_bytes / operation_us / 1000
                 ratio = operation_us / bare_us
                 times = f"{operation_us:>10.2f}{bare_us:>10.2f}{ratio:>8.2f}{rate:>8.2f}"
                 print(f"{name:<20}{label:>8}{times}")  # noqa: T201

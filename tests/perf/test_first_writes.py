@@ -54,6 +54,6 @@ def test_many_first_writes_and_a_stop(tmp_path: Path, *, is_temporary: bool) -> 
     assert delays.p99 <= P99_MS * slowness, delays
     if not is_temporary:
         directory = DataDirectory(OsFiles(), str(data))
-        assert directory.was_clean
+        assert directory.was_shut_down_cleanly
         for index in range(PARTITIONS):
             assert directory.open_log(TOPIC, index, LogConfig(), now_ms=0).end_offset == 1

@@ -17,15 +17,15 @@ from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from tests.conformance.batches import batch
-from tests.perf.groups_world import World
 from tests.perf.pipeline import frame
+from tests.perf.socketless_broker import SocketlessBroker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 _TOPIC = "plain"
-_WARM, _COUNTED = 50, 200
+_WARM_UP_COUNT, _MEASURED_COUNT = 50, 200
 
 
 def produce(number: int) -> bytes:
@@ -59,18 +59,18 @@ def commit(number: int) -> bytes:
 def test_a_plain_request_stays_within_its_number_of_calls(
     make: Callable[[int], bytes], budget: int, tmp_path: Path
 ) -> None:
-    world = World(str(tmp_path))
+    broker = SocketlessBroker(str(tmp_path))
     topic = CreateTopicsRequest.CreatableTopic(name=_TOPIC, num_partitions=1, replication_factor=1)
-    world.call(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 5)
-    for number in range(_WARM + _COUNTED):
-        world.serve(produce(number))
-    frames = [make(number) for number in range(_WARM + _COUNTED)]
-    for request in frames[:_WARM]:
-        world.serve(request)
+    broker.call(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 5)
+    for number in range(_WARM_UP_COUNT + _MEASURED_COUNT):
+        broker.serve(produce(number))
+    frames = [make(number) for number in range(_WARM_UP_COUNT + _MEASURED_COUNT)]
+    for request in frames[:_WARM_UP_COUNT]:
+        broker.serve(request)
     profile = cProfile.Profile()
     profile.enable()
-    for request in frames[_WARM:]:
-        world.serve(request)
+    for request in frames[_WARM_UP_COUNT:]:
+        broker.serve(request)
     profile.disable()
-    world.close()
-    assert pstats.Stats(profile).total_calls / _COUNTED < budget  # type: ignore[attr-defined]
+    broker.close()
+    assert pstats.Stats(profile).total_calls / _MEASURED_COUNT < budget  # type: ignore[attr-defined]

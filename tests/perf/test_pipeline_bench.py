@@ -21,7 +21,7 @@ def test_targets_apply_to_two_cores_and_tshark_is_compared_per_core() -> None:
         Measurement(TYPED, 2, 2.0, 4_000_000, 1),
         Measurement(PAIRED, 2, 2.0, 4_000_000, 1),
     ]
-    assert {name: reached for name, (reached, _) in target_results(measurements).items()} == {
+    assert {name: results for name, (results, _) in target_results(measurements).items()} == {
         "frames/s to typed OffsetCommits": 2_000_000,
         "requests/s paired": 1_000_000,
         "second core": 2.0,

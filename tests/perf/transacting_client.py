@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.perf.transactions import PARTITIONS, TOPIC
 
 _TIMEOUT_S = 60.0
-_WARM = 30
+_WARM_UP_COUNT = 30
 _VALUE = bytes(100)
 
 
@@ -38,18 +38,18 @@ def transact(port: int, count: int, run: str) -> float:
     metadata = consumer.consumer_group_metadata()
     producer.init_transactions(_TIMEOUT_S)
     started = 0.0
-    for number in range(-_WARM, count):
+    for number in range(-_WARM_UP_COUNT, count):
         if number == 0:
             started = time.perf_counter()
         producer.begin_transaction()
         for partition in range(PARTITIONS):
             producer.produce(TOPIC, _VALUE, partition=partition)
-        offsets = [TopicPartition(TOPIC, 0, number + _WARM)]
+        offsets = [TopicPartition(TOPIC, 0, number + _WARM_UP_COUNT)]
         producer.send_offsets_to_transaction(offsets, metadata, _TIMEOUT_S)
         producer.commit_transaction(_TIMEOUT_S)
-    taken = time.perf_counter() - started
+    elapsed_s = time.perf_counter() - started
     consumer.close()
-    return taken
+    return elapsed_s
 
 
 def measure(port: int, count: int, run: str = "") -> float:

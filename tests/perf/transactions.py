@@ -40,9 +40,9 @@ _GROUP_KIND, _TRANSACTION_KIND = 0, 1
 _TIMEOUT_MS = 60_000
 _BACKOFF_S = 0.02
 """The backoff of the Java client before it retries AddPartitionsToTxn."""
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _VALUE = bytes(100)
-_RETRIED = frozenset(
+_RETRIED_ERRORS = frozenset(
     (
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -97,7 +97,7 @@ class Identity(NamedTuple):
 
 def prepare(port: int) -> None:
     """Create the topic."""
-    client = RawClient(port, _PATIENCE_S)
+    client = RawClient(port, _TIMEOUT_S)
     topic = CreateTopicsRequest.CreatableTopic(
         name=TOPIC, num_partitions=PARTITIONS, replication_factor=1
     )
@@ -108,19 +108,19 @@ def prepare(port: int) -> None:
 
 def identify(port: int, transactional_id: str) -> Identity:
     """Initialize the producer, and wait for the coordinators of the producer and the group."""
-    client = RawClient(port, _PATIENCE_S)
-    until = time.monotonic() + _PATIENCE_S
+    client = RawClient(port, _TIMEOUT_S)
+    deadline = time.monotonic() + _TIMEOUT_S
     group_id = Identity(transactional_id, -1, -1).group_id
     for key_type, key in ((_TRANSACTION_KIND, transactional_id), (_GROUP_KIND, group_id)):
         find = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
         while client.call(find, 4).coordinators[0].error_code:
-            assert time.monotonic() < until, f"{key} has no coordinator"
+            assert time.monotonic() < deadline, f"{key} has no coordinator"
             time.sleep(_BACKOFF_S)
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=_TIMEOUT_MS
     )
-    while (initialized := client.call(request, 4)).error_code in _RETRIED:
-        assert time.monotonic() < until, initialized
+    while (initialized := client.call(request, 4)).error_code in _RETRIED_ERRORS:
+        assert time.monotonic() < deadline, initialized
         time.sleep(_BACKOFF_S)
     assert not initialized.error_code, initialized
     client.close()
@@ -207,21 +207,21 @@ def _offset_commit(identity: Identity, epoch: int, offset: int) -> TxnOffsetComm
     )
 
 
-def errors_of(answer: Any) -> Iterator[int]:  # noqa: ANN401 - any response class
+def error_codes_of(answer: Any) -> Iterator[int]:  # noqa: ANN401 - any response class
     """Yield all error codes in a response."""
     for name in answer.__slots__:
         if name.endswith("error_code"):
             yield getattr(answer, name)
         elif isinstance(rows := getattr(answer, name), list):
             for row in rows:
-                yield from errors_of(row)
+                yield from error_codes_of(row)
 
 
 class Connection:
     """The connection of one producer: sends a step, and reads its responses."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), _PATIENCE_S)
+        self.socket = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._unanswered: list[EncodedRequest] = []
         self._retried: list[EncodedRequest] = []
@@ -258,9 +258,9 @@ class Connection:
     def _check(self, request: EncodedRequest, received: bytearray, end: int) -> None:
         start = 8 + codec.is_flexible(request.key, request.version)
         answer, _ = codec.response_parser(request.key, request.version)(received, start, end)
-        errors = {code for code in errors_of(answer) if code}
+        errors = {code for code in error_codes_of(answer) if code}
         if errors:
-            assert errors <= _RETRIED, answer
+            assert errors <= _RETRIED_ERRORS, answer
             self._retried.append(request)
 
 
@@ -285,18 +285,18 @@ def rate(
     with separate_processors(pid):
         cpu, started = cpu_seconds(pid), time.perf_counter()
         _run_plans(connections, plans)
-        taken, cpu = time.perf_counter() - started, cpu_seconds(pid) - cpu
+        elapsed_s, cpu = time.perf_counter() - started, cpu_seconds(pid) - cpu
     for connection in connections:
         connection.socket.close()
     for identity in identities:
         committed = committed_offset(port, identity.group_id)
         assert committed == transactions, f"{identity.group_id}: committed offset {committed}"
-    return Rate(producers * transactions / taken, producers * transactions / max(cpu, 0.01))
+    return Rate(producers * transactions / elapsed_s, producers * transactions / max(cpu, 0.01))
 
 
 def _run_plans(connections: Sequence[Connection], plans: Sequence[Sequence[Step]]) -> None:
     """Run the steps of all producers concurrently."""
-    nexts = [1] * len(plans)
+    next_steps = [1] * len(plans)
     delayed: list[tuple[float, int, list[EncodedRequest]]] = []
     remaining = len(plans)
     with selectors.DefaultSelector() as selector:
@@ -308,7 +308,7 @@ def _run_plans(connections: Sequence[Connection], plans: Sequence[Sequence[Step]
             while delayed and delayed[0][0] <= now:
                 _, index, refused = heapq.heappop(delayed)
                 connections[index].send(refused)
-            wait = delayed[0][0] - now if delayed else _PATIENCE_S
+            wait = delayed[0][0] - now if delayed else _TIMEOUT_S
             for key, _ in selector.select(wait):
                 index = key.data
                 retries = connections[index].receive()
@@ -316,9 +316,9 @@ def _run_plans(connections: Sequence[Connection], plans: Sequence[Sequence[Step]
                     continue
                 if retries:
                     heapq.heappush(delayed, (time.perf_counter() + _BACKOFF_S, index, retries))
-                elif nexts[index] < len(plans[index]):
-                    connections[index].send(plans[index][nexts[index]])
-                    nexts[index] += 1
+                elif next_steps[index] < len(plans[index]):
+                    connections[index].send(plans[index][next_steps[index]])
+                    next_steps[index] += 1
                 else:
                     remaining -= 1
 
@@ -327,13 +327,13 @@ def committed_offset(port: int, group_id: str) -> int:
     """Return the committed offset of partition 0, after pending transactions have ended."""
     topic = OffsetFetchRequest.OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])
     group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=[topic])
-    client = RawClient(port, _PATIENCE_S)
-    until = time.monotonic() + _PATIENCE_S
+    client = RawClient(port, _TIMEOUT_S)
+    deadline = time.monotonic() + _TIMEOUT_S
     while True:
         answer = client.call(OffsetFetchRequest(groups=[group], require_stable=True), 8)
         partition = answer.groups[0].topics[0].partitions[0]
         if partition.error_code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
             client.close()
             return int(partition.committed_offset)
-        assert time.monotonic() < until, answer
+        assert time.monotonic() < deadline, answer
         time.sleep(_BACKOFF_S)

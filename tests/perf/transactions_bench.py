@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.oracle.requirements import LackingError, UnavailableError
+from tests.oracle.requirements import MissingProgramError, UnavailableError
 from tests.perf import transacting_client
-from tests.perf.competitors import makers, start
+from tests.perf.competitors import broker_factories, start
 from tests.perf.report import KAFKALITE, PEERS, Measure, Results, table
 from tests.perf.transactions import NEW, OLD, prepare, rate
 from tests.perf.visibility import latency
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from tests.perf.competitors import Competitor
     from tests.perf.transactions import Protocol
 
-_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is made in it
+_MEMORY = "/dev/shm"  # noqa: S108 - a new directory is created in it
 _PRODUCERS = 8
-_WARM = 300
+_WARM_UP_COUNT = 300
 _TRANSACTIONS = {"kafka": 500}
 """The number of transactions per producer, if it differs from `_TRANSACTION_COUNT`."""
 _TRANSACTION_COUNT = 1_500
 _LATENCY_SAMPLES = 1_000
-_BY_CLIENT = {"kafka": 40}
-_MANY_BY_CLIENT = 400
+_CLIENT_COUNTS = {"kafka": 40}
+_CLIENT_COUNT = 400
 
 _CLIENT = Measure(
     key="client", title="one librdkafka producer, one after the other", unit="transactions/s"
@@ -82,31 +82,31 @@ def main() -> int:
     names = [KAFKALITE, *filter(None, options.peers.split(","))]
     memory = _MEMORY if Path(_MEMORY).is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory) as directory:
-        available = makers(Path(directory))
+        available = broker_factories(Path(directory))
         for number in range(options.rounds):
             for name in [*names[number % len(names) :], *names[: number % len(names)]]:
                 try:
                     measure(results, available[name])
-                except (LackingError, UnavailableError) as absent:
-                    sys.stderr.write(f"{name} is not measured: {absent}\n")
+                except (MissingProgramError, UnavailableError) as error:
+                    sys.stderr.write(f"{name} is not measured: {error}\n")
     sys.stdout.write(f"{table(results, MEASURES)} Data directories in {memory or 'TMPDIR'}.\n")
     failures = list(missed_targets(results)) if options.check else []
     sys.stderr.writelines(f"target missed: {failure}\n" for failure in failures)
     return 1 if failures else 0
 
 
-def measure(results: Results, make: Callable[[], Competitor]) -> None:
+def measure(results: Results, create_broker: Callable[[], Competitor]) -> None:
     """Measure everything once for one broker, each after a warm-up."""
-    broker = make()
+    broker = create_broker()
     start(broker)
     count = _TRANSACTIONS.get(broker.name, _TRANSACTION_COUNT)
     try:
         prepare(broker.port)
-        by_client = _BY_CLIENT.get(broker.name, _MANY_BY_CLIENT)
+        by_client = _CLIENT_COUNTS.get(broker.name, _CLIENT_COUNT)
         results.add(_CLIENT.key, broker.name, transacting_client.measure(broker.port, by_client))
         for protocol in (NEW, OLD):
             name = protocol.name
-            for run, transactions in (("-warm", _WARM), ("", count)):
+            for run, transactions in (("-warm", _WARM_UP_COUNT), ("", count)):
                 measured_rate = rate(
                     broker.port,
                     broker.pid,

@@ -33,10 +33,10 @@ def produce(port: int, topic: str, count: int, size: int) -> float:
             producer.poll(0.001)
         producer.produce_batch(topic, messages[: count - start], partition=0)
     unacknowledged = producer.flush(_TIMEOUT_S)
-    taken = time.perf_counter() - started
+    elapsed_s = time.perf_counter() - started
     if unacknowledged:
         raise TimeoutError(f"{unacknowledged} records were not acknowledged")
-    return taken
+    return elapsed_s
 
 
 def consume(port: int, topic: str, count: int, size: int) -> float:
@@ -62,9 +62,9 @@ def consume(port: int, topic: str, count: int, size: int) -> float:
         if not messages:
             raise TimeoutError(f"{count_read} of {count} records")
         count_read += len(messages)
-    taken = time.perf_counter() - started
+    elapsed_s = time.perf_counter() - started
     consumer.close()
-    return taken
+    return elapsed_s
 
 
 def measure(direction: str, port: int, topic: str, count: int, size: int) -> float:

@@ -107,7 +107,7 @@ def latency(port: int, protocol: Protocol, *, transactions: int, run: str = "") 
     identity = identify(port, f"{protocol.name}{run}-seen")
     plans = [encode_transaction(protocol, identity, number) for number in range(transactions)]
     producer, reader = Connection(port), Reader(port)
-    taken = []
+    elapsed_s = []
     with selectors.DefaultSelector() as selector:
         selector.register(producer.socket, selectors.EVENT_READ)
         selector.register(reader.socket, selectors.EVENT_READ)
@@ -122,13 +122,15 @@ def latency(port: int, protocol: Protocol, *, transactions: int, run: str = "") 
                     if key.fileobj is reader.socket:
                         missing -= reader.receive()
                         if not missing:
-                            taken.append(time.perf_counter() - started)
+                            elapsed_s.append(time.perf_counter() - started)
                     else:
                         retries = producer.receive()
                         assert not retries, "EndTxn was rejected"
                         is_answered = retries is not None
     producer.socket.close()
     reader.close()
-    taken.sort()
-    assert len(taken) == transactions
-    return Latency(taken[len(taken) // 2] * 1000, taken[len(taken) * 99 // 100] * 1000)
+    elapsed_s.sort()
+    assert len(elapsed_s) == transactions
+    return Latency(
+        elapsed_s[len(elapsed_s) // 2] * 1000, elapsed_s[len(elapsed_s) * 99 // 100] * 1000
+    )

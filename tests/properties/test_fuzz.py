@@ -123,7 +123,7 @@ class World:
         settings = SessionSettings(
             buffers=self.buffers,
             serve=self.gateway.serve,
-            serve_in_steps=self.gateway.serve_in_steps,
+            serve_in_worker=self.gateway.serve_in_worker,
             wake=lambda _: None,
             max_request_bytes=MAX_REQUEST,
             max_buffered_bytes=MAX_REQUEST,
@@ -133,18 +133,18 @@ class World:
 
 def send(session: Session, data: bytes) -> None:
     while data:
-        space = session.space()
+        space = session.get_buffer()
         count = min(len(space), len(data))
         space[:count] = data[:count]
-        session.received(count)
-        session.serve_in_steps()
+        session.buffer_updated(count)
+        session.serve_in_worker()
         data = data[count:]
 
 
 def answers_to(session: Session, data: bytes) -> Iterator[tuple[int, bytes]]:
     """Send bytes, and yield each response's correlation id and content."""
     send(session, data)
-    for content in split_frames(b"".join(session.take())):
+    for content in split_frames(b"".join(session.take_answers())):
         yield unpack_from(">i", content)[0], content
 
 
@@ -196,7 +196,7 @@ def test_closed_connections_leak_no_memory(tmp_path: Path) -> None:
         for _ in range(times):
             session = world.connect()
             send(session, mutator.draw())
-            session.take()
+            session.take_answers()
             session.close()
 
     connect_and_break(2 * times)

@@ -18,8 +18,8 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.acknowledgement import AcknowledgementBatch, AcknowledgeType
 from kafkalite.shares.acquisition import AcquireRequest, FetchedBatches
 from kafkalite.shares.partition import SharePartition
+from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.shares.state import FINAL_STATES, DeliveryState
-from kafkalite.shares.table import SharePartitionTable
 from tests.effort import examples
 from tests.unit.shares.share_world import KEY, ShareWorld
 
@@ -46,7 +46,7 @@ class ShareHistory(RuleBasedStateMachine):
             "share.coordinator.snapshot.update.records.per.snapshot": str(updates),
         }
         self.world = ShareWorld(self.settings)
-        self.world.begin()
+        self.world.initialize()
         self.log: list[tuple[int, int]] = []
         self.log_start = 0
         self.leader_epoch = 0
@@ -62,12 +62,12 @@ class ShareHistory(RuleBasedStateMachine):
             config=self.world.config,
             history=EventHistory(),
         )
-        share = self.table.begin(
+        share = self.table.get_or_load(
             KEY,
             store=self.world.store,
             name="t-0",
             leader_epoch=self.leader_epoch,
-            choose_start=lambda: 0,
+            choose_start_offset=lambda: 0,
         )
         assert isinstance(share, SharePartition)
         self.share = share

@@ -251,7 +251,7 @@ def test_log_continues_when_the_disk_has_space_again(config: LogConfig, refusals
     continue_working(steps, 1, config)
     for fail_at in range(5, steps.steps):
         files = FaultyFiles(
-            MemoryFiles(), fail_at=fail_at, crash=False, part=0.6, refusals=refusals
+            MemoryFiles(), fail_at=fail_at, crash=False, part=0.6, failing_steps=refusals
         )
         acknowledged = continue_working(files, 1, config)
         log = DataDirectory(files.disk, "data").open_log(*NAME, config, now_ms=0)

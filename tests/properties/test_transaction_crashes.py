@@ -147,7 +147,7 @@ def test_full_disk_delays_the_end_of_a_transaction(
     broker.write(broker.init(), 0)
     decided = complete_run.steps
     for fail_at in range(decided, decided + 5):
-        files = FaultyFiles(copy_disk(disk), fail_at=fail_at, crash=False, refusals=refusals)
+        files = FaultyFiles(copy_disk(disk), fail_at=fail_at, crash=False, failing_steps=refusals)
         broker, answers = Broker(files, versions), Answers()
         producer = broker.init()
         broker.write(producer, 0)

@@ -205,7 +205,7 @@ class Races:
                 ), "its commit was not requested"
                 self.client_transaction = None
         for marker in self.world.markers:
-            decided = self.world.now()
+            decided = self.world.describe()
             assert decided.producer == (marker.producer_id, marker.producer_epoch)
             assert decided.state in PREPARED_STATES
             assert marker.is_commit is (decided.state is TransactionState.PREPARE_COMMIT)
@@ -297,7 +297,7 @@ class Races:
         if codes[topic_partition] is not ErrorCode.NONE:
             raise KafkaError(codes[topic_partition])
         if (
-            self.world.now().state is TransactionState.ONGOING
+            self.world.describe().state is TransactionState.ONGOING
             and client.client_transaction.decided is None
         ):
             assert self.client_transaction in {None, client.client_transaction}, (

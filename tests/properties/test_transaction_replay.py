@@ -68,7 +68,7 @@ def hard_state(machine: TransactionShard, *, has_tags: bool = True) -> dict[str,
 
 def loaded(log: MemoryCoordinatorLog) -> TransactionShard:
     """Return a machine that has replayed a log."""
-    machine = TransactionShard(config=CONFIG, image=MetadataImage(), draw_producer_id=lambda: 0)
+    machine = TransactionShard(config=CONFIG, image=MetadataImage(), generate_producer_id=lambda: 0)
     replay_latest(log, SERDE, machine)
     return machine
 
@@ -86,7 +86,7 @@ class TransactionHistory(RuleBasedStateMachine):
     def producer_of(self, name: str, shift: int, *, is_previous: bool = False) -> Producer:
         """Return the producer of an id, or a stale or unknown one."""
         try:
-            transaction = self.world.now(name)
+            transaction = self.world.describe(name)
         except KafkaError:
             return Producer(4_000, 0)
         if is_previous:

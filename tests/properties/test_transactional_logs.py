@@ -160,7 +160,7 @@ class World:
         self.partition = self.open(clean_shutdown=True)
 
     def kill(self, _: Step) -> None:
-        self.partition.log.abandon()
+        self.partition.log.close_files()
         self.partition = self.open(clean_shutdown=False)
 
 

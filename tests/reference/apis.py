@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.table import TABLE
-from kafkalite.config.releases import Release, presented_release, release_names
+from kafkalite.config.releases import Release, emulated_release, release_names
 from kafkalite.protocol.spec import load_specs
 from kafkalite.protocol.versions import Versions
 from tests.reference.markdown import code, page, table
@@ -27,7 +27,7 @@ has under development. The last column is the latest of them."""
 def apis_page() -> str:
     """Return the page of APIs."""
     descriptions = {spec.key: spec.comment for spec in load_specs() if spec.kind == "request"}
-    releases = [presented_release(name) for name in release_names()]
+    releases = [emulated_release(name) for name in release_names()]
     rows = sorted(TABLE.items())
     return page(
         "APIs and versions",

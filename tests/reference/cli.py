@@ -30,10 +30,10 @@ _UNTITLED = ("positional arguments", "options")
 def cli_page() -> str:
     """Return the page of the command line."""
     parts = []
-    for name, about, add_options, _ in COMMANDS:
+    for name, description, add_options, _ in COMMANDS:
         parser = argparse.ArgumentParser(prog=f"kafkalite {name}", add_help=False)
         add_options(parser)
-        parts += [f"## kafkalite {name}", about]
+        parts += [f"## kafkalite {name}", description]
         parts += [_SERVE, *_broker_options()] if name == "serve" else _arguments(parser)
     return page("Command line", _INTRODUCTION, *parts)
 

@@ -49,7 +49,7 @@ _RULES = {
     "throttled-replicas": "* or PARTITION:BROKER",
     "share-reset": "earliest, latest or by_duration:DURATION",
 }
-"""The words of the tables for valid values that are not a range or a choice."""
+"""Rule name in the tables → text, for valid values that are not a range or a choice."""
 _CHOICES = {
     "one": "one of",
     "any-case": "one of, in any case:",
@@ -142,7 +142,7 @@ def _keys_with_values(keys: Mapping[str, ConfigKey]) -> Iterator[tuple[ConfigKey
 
 
 def _values(rule: str) -> str:
-    """Return the valid values that a word of the tables means."""
+    """Return the valid values of a rule in the tables, as text."""
     if rule in _RULES:
         return _RULES[rule]
     rule_name, bracket, choices = rule.rstrip(")").partition("(")
@@ -172,7 +172,7 @@ def _common_cells(key: ConfigKey, values: str) -> tuple[str, ...]:
 
 
 def _topic_effect(key: ConfigKey) -> str:
-    """Return the effect of a topic's configuration, or why it and its broker key have none."""
+    """Return the effect of a topic's configuration, or the reason why it has no effect."""
     synonyms = [name for name, _ in TOPIC_SYNONYMS.get(key.name, ())]
     reasons = [reason_without_effect(name) for name in synonyms or [key.name]]
     return key.documentation if None in reasons else f"No effect. {reasons[0]}."

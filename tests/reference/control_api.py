@@ -16,7 +16,7 @@ from tests.reference.record_tags import attribute_docstrings
 
 
 class ControlRoute(NamedTuple):
-    """A method of a route: what it does, its body or parameters, and the shape of its response."""
+    """A method of a route: its purpose, its body or parameters, and the form of its response."""
 
     purpose: str
     body: str = ""
@@ -64,7 +64,7 @@ ROUTES: dict[tuple[str, str], ControlRoute] = {
     ),
 }  # fmt: skip
 
-_CLOCK: dict[str, tuple[str, str]] = {
+_CLOCK_COMMANDS: dict[str, tuple[str, str]] = {
     "advance": ('{"advance": "7d"}', "advance by a duration: `7d`, `12h`, `30m`, `10s`, `250ms`, `1h30m`"),
     "advance_ms": ('{"advance_ms": 1000}', "advance by milliseconds"),
     "now": ('{"now": "2026-03-01T12:00:00Z"}', "advance to a time; it must not be in the past"),
@@ -73,7 +73,7 @@ _CLOCK: dict[str, tuple[str, str]] = {
     "rate": ('{"rate": 60}', "let the clock run 60 times as fast as real time"),
 }  # fmt: skip
 
-RULE: dict[str, dict[str, str]] = {
+RULE_FIELDS: dict[str, dict[str, str]] = {
     "match": {
         "api": "name of the API, such as Produce",
         "client_id": "client id",
@@ -122,7 +122,10 @@ def control_api_page() -> str:
         "## Clock commands",
         table(
             ("Body", "Effect"),
-            [(code(_CLOCK[name][0]), _CLOCK[name][1]) for name in http._CLOCK_COMMANDS],
+            [
+                (code(_CLOCK_COMMANDS[name][0]), _CLOCK_COMMANDS[name][1])
+                for name in http._CLOCK_COMMANDS
+            ],
         ),
         "## Fault rules",
         _FAULTS,
@@ -130,7 +133,7 @@ def control_api_page() -> str:
             ("Part", "Field", "Meaning"),
             [
                 (code(object_name), code(name), meaning)
-                for object_name, fields in RULE.items()
+                for object_name, fields in RULE_FIELDS.items()
                 for name, meaning in fields.items()
             ],
         ),
@@ -144,7 +147,7 @@ def control_api_page() -> str:
 def served_routes() -> list[tuple[str, str]]:
     """Return method and path of each route that the application serves."""
     anything = cast("Any", None)  # a broker is needed for requests only
-    routes = cast("Any", http.Control(anything, anything, None).app.routes)
+    routes = cast("Any", http.ControlApp(anything, anything, None).app.routes)
     return [
         (method, route.path.replace("{fault_id:path}", "ID"))
         for route in routes

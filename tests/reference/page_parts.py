@@ -28,13 +28,13 @@ _NO_EFFECT_TABLE = re.compile(
 )
 
 
-def with_api_count(text: str) -> str:
+def update_api_count(text: str) -> str:
     """Return the README with the number of served APIs that clients see."""
     served = sum(key not in _BETWEEN_BROKERS for key in TABLE)
     return _replace(_API_COUNT, text, str(served))
 
 
-def with_no_effect_table(text: str) -> str:
+def update_no_effect_table(text: str) -> str:
     """Return the page of defaults with the table of configurations without effect."""
     rows = [(sentence(reason), codes(keys.split())) for reason, keys in NO_EFFECT.items()]
     return _replace(_NO_EFFECT_TABLE, text, table(("Reason", "Settings"), rows) + "\n")
@@ -49,7 +49,7 @@ def _replace(part: re.Pattern[str], text: str, new: str) -> str:
 
 
 PARTS: Mapping[str, Callable[[str], str]] = {
-    "README.md": with_api_count,
-    "docs/explanation/defaults.md": with_no_effect_table,
+    "README.md": update_api_count,
+    "docs/explanation/defaults.md": update_no_effect_table,
 }
-"""Path → function from the page's text to the text with the current part."""
+"""Path → the function that returns the page's text with the current generated part."""

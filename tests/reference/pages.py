@@ -49,6 +49,6 @@ def write() -> None:
             print(f"{name}: needs {error.name}")  # noqa: T201 - the output of a program
             continue
         (DIRECTORY / f"{name}.md").write_text(text, encoding="utf-8")
-    for path, with_part in PARTS.items():
+    for path, update_part in PARTS.items():
         page = ROOT / path
-        page.write_text(with_part(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(update_part(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -106,7 +106,7 @@ RETURNED_ONLY = {"BrokerClock", "BrokerFaults", "InjectedFault"}
 
 INTERNAL = {
     "Recorder": {"begin_connection", "end_connection", "put"},
-    "ReplayReport": {"add", "problem"},
+    "ReplayReport": {"add_finding", "add_problem"},
 }
 """Class → methods that only other classes of kafkalite call."""
 

@@ -29,7 +29,7 @@ from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from tests.scenarios.group_world import subscription
-from tests.unit.apis.group_wire import GroupWire, Late
+from tests.unit.apis.group_wire import GroupWire, PendingResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ class Group:
         self.leader, self.follower = first.member_id, second.member_id
         waiting = self.wire.ask(self.sync(self.follower, group_instance_id="i-2"), SYNC)
         self.wire.ask(self.sync(self.leader), SYNC)
-        assert waiting.is_there
+        assert waiting.has_arrived
         self.wire.ask(self.commit(member_id=self.leader, generation_id_or_member_epoch=1), COMMIT)
 
     def join(self, **fields: Any) -> JoinGroupRequest:  # noqa: ANN401
@@ -113,7 +113,7 @@ class Group:
         """Send a request that must be refused with this error and change nothing."""
         before = self.look()
         answer = self.wire.ask(request, version)
-        assert not isinstance(answer, Late), "it waits"
+        assert not isinstance(answer, PendingResponse), "it waits"
         assert error_of(answer) == code
         assert self.look() == before
 
@@ -265,7 +265,7 @@ def test_commits_are_refused_until_the_assignment() -> None:
     wire = group.wire
     rejoin = wire.ask(group.join(member_id=group.leader), JOIN)
     wire.ask(group.join(member_id=group.follower, group_instance_id="i-2"), JOIN)
-    assert rejoin.is_there
+    assert rejoin.has_arrived
     assert rejoin.response.generation_id == 2
     request = group.commit(member_id=group.leader, generation_id_or_member_epoch=2)
     group.refuses(request, COMMIT, CODE.REBALANCE_IN_PROGRESS)
@@ -317,7 +317,7 @@ def test_malformed_member_metadata_is_accepted(data: bytes) -> None:
 
 
 def answer_of(answer: Any) -> Any:  # noqa: ANN401 - any response class
-    return answer.response if isinstance(answer, Late) else answer
+    return answer.response if isinstance(answer, PendingResponse) else answer
 
 
 # Sizes
@@ -352,7 +352,7 @@ def with_long_string(request: Message, version: int, marker: str, length: int) -
 def offered(wire: GroupWire, frame: bytes) -> object:
     """Pass a frame to the gateway."""
     out: list[bytes | memoryview] = []
-    return wire._gateway.serve_in_steps(wire.calls[1], bytearray(frame), 0, len(frame), out)
+    return wire._gateway.serve_in_worker(wire.calls[1], bytearray(frame), 0, len(frame), out)
 
 
 @pytest.mark.parametrize(
@@ -450,7 +450,7 @@ def test_assignments_of_unknown_members_are_not_stored() -> None:
     wire = group.wire
     rejoin = wire.ask(group.join(member_id=group.leader), JOIN)
     wire.ask(group.join(member_id=group.follower, group_instance_id="i-2"), JOIN)
-    assert rejoin.is_there
+    assert rejoin.has_arrived
     row = SyncGroupRequest.SyncGroupRequestAssignment
     unknown_members = [
         row(member_id=f"unknown-{index}", assignment=b"x" * 50) for index in range(MANY)
@@ -510,7 +510,7 @@ def test_any_timeout_is_accepted(version: int) -> None:
         wire = group.wire
         request = group.join(group_id="h", rebalance_timeout_ms=rebalance_timeout_ms)
         answer = wire.ask(request, version)
-        if not isinstance(answer, Late):
+        if not isinstance(answer, PendingResponse):
             request.member_id = answer.member_id
             answer = wire.ask(request, version)
         wire.clock.advance(0)

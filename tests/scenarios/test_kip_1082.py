@@ -318,7 +318,7 @@ def warnings_of(world: ConsumerWorld) -> list[tuple[str, str, str, dict[str, obj
     def warn(host: str, kind: str, event: str, **fields: object) -> None:
         found.append((host, kind, event, fields))
 
-    world.node.warn_of_client = warn
+    world.node.warn_about_client = warn
     return found
 
 

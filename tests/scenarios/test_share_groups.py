@@ -234,7 +234,7 @@ class _FullLog:
 
 def test_empty_groups_remain_listed(wire: ShareGroupWire) -> None:
     wire.create("t")
-    wire.read_and_left("t")
+    wire.join_and_leave("t")
     wire.clock.advance(30 * 24 * 3_600_000)
     (row,) = wire.ask(ListGroupsRequest(types_filter=["share"]), 5).groups
     assert (row.group_id, row.group_state, row.group_type) == ("g", "Empty", "share")

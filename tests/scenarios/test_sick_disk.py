@@ -17,7 +17,7 @@ from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
-from kafkalite.server.logging import DiskLog, Level, Log
+from kafkalite.server.logging import DiskFailureLog, Level, Log
 from kafkalite.server.settings import Settings
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.conformance.batches import BASE_TIMESTAMP, Batch
@@ -48,7 +48,7 @@ class Wire(TransactionWire):
     def __init__(self, path: Path, files: Files | None = None) -> None:
         super().__init__(path, files=files)
         self.words = io.StringIO()
-        self._directory.health.subscribe(DiskLog(Log(Level.WARNING, "json", self.words)))
+        self._directory.health.subscribe(DiskFailureLog(Log(Level.WARNING, "json", self.words)))
 
     @property
     def lines(self) -> list[tuple[str, str, str]]:
@@ -108,7 +108,7 @@ def test_a_full_disk_has_one_warning_at_its_beginning_and_one_at_its_end() -> No
     wire = Wire(DIRECTORY, files)
     wire.find("g", kind=0)
     assert wire.produce() == ErrorCode.NONE
-    files.fail_from(files.steps, refusals=10**6)
+    files.fail_from(files.steps, failing_steps=10**6)
     for _ in range(MANY):
         assert wire.produce(0) == ErrorCode.KAFKA_STORAGE_ERROR
         assert wire.produce(1) == ErrorCode.KAFKA_STORAGE_ERROR
@@ -131,7 +131,7 @@ def test_free_space_on_a_full_disk_is_detected_without_writes() -> None:
     files = FaultyFiles(MemoryFiles(), crash=False)
     wire = Wire(DIRECTORY, files)
     assert wire.produce() == ErrorCode.NONE
-    files.fail_from(files.steps, refusals=10**6)
+    files.fail_from(files.steps, failing_steps=10**6)
     assert wire.produce() == ErrorCode.KAFKA_STORAGE_ERROR
     health = wire.cluster.partitions.disk_health
     health.retry_all()

@@ -33,9 +33,9 @@ def worn(epoch: int = LAST_PRODUCER_EPOCH, *, level: int = 2) -> TransactionWorl
 
 def has_not_changed(world: TransactionWorld, ask: Callable[[], object]) -> ErrorCode:
     """Return the error of a call that must change nothing."""
-    before, entries = world.now(), len(world.log.entries)
+    before, entries = world.describe(), len(world.log.entries)
     code = error_code_of(ask)
-    assert (world.now(), len(world.log.entries)) == (before, entries)
+    assert (world.describe(), len(world.log.entries)) == (before, entries)
     return code
 
 
@@ -47,7 +47,7 @@ def test_an_end_at_the_last_epoch_returns_a_new_id(*, is_commit: bool) -> None:
     world.writes_markers = False
     world.add(LAST, A)
     assert world.end(LAST, is_commit=is_commit) == SUCCESSOR
-    prepared = world.now()
+    prepared = world.describe()
     assert prepared.producer == (OLD, MAX_PRODUCER_EPOCH)
     assert prepared.next_producer_id == FRESH
     (markers,) = world.markers
@@ -57,7 +57,7 @@ def test_an_end_at_the_last_epoch_returns_a_new_id(*, is_commit: bool) -> None:
         assert error_code_of(lambda: world.add(producer, A)) is ErrorCode.CONCURRENT_TRANSACTIONS  # noqa: B023 - called at once
         assert error_code_of(lambda: world.end(producer)) is ErrorCode.CONCURRENT_TRANSACTIONS  # noqa: B023 - same
     world.write_markers()
-    over = world.now()
+    over = world.describe()
     assert over.producer == SUCCESSOR
     assert (over.previous_producer_id, over.next_producer_id) == (OLD, -1)
     # A client that lost the response may repeat the same end.
@@ -79,7 +79,7 @@ def test_a_new_id_is_stored_while_markers_are_pending() -> None:
     world.add(LAST, A)
     world.end(LAST)
     later = world.restart(writes_markers=True)
-    assert later.now().producer == SUCCESSOR
+    assert later.describe().producer == SUCCESSOR
     assert later.end(LAST) == SUCCESSOR
 
 
@@ -87,7 +87,7 @@ def test_a_new_producer_fences_at_the_last_epoch() -> None:
     world = worn()
     world.add(LAST, A)
     assert error_code_of(world.init) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert world.now().producer == SUCCESSOR
+    assert world.describe().producer == SUCCESSOR
     assert world.init() == (FRESH, 1)
     assert error_code_of(lambda: world.init(LAST)) is ErrorCode.PRODUCER_FENCED
     assert error_code_of(lambda: world.add(LAST, A)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -97,9 +97,9 @@ def test_a_new_producer_fences_at_the_last_epoch_before_version_2() -> None:
     world = worn(level=1)
     world.add(LAST, A, version=0)
     assert error_code_of(world.init) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert world.now().producer == (OLD, MAX_PRODUCER_EPOCH)
+    assert world.describe().producer == (OLD, MAX_PRODUCER_EPOCH)
     assert world.init() == SUCCESSOR
-    assert world.now().previous_producer_id == OLD
+    assert world.describe().previous_producer_id == OLD
 
 
 def test_before_version_2_an_end_does_not_change_the_last_epoch() -> None:
@@ -107,7 +107,7 @@ def test_before_version_2_an_end_does_not_change_the_last_epoch() -> None:
     for is_commit in (True, False):
         world.add(LAST, A, version=0)
         world.end(LAST, is_commit=is_commit, version=0)
-        assert world.now().producer == LAST
+        assert world.describe().producer == LAST
 
 
 @pytest.mark.parametrize("epoch", [LAST_PRODUCER_EPOCH, MAX_PRODUCER_EPOCH])

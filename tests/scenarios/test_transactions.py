@@ -64,14 +64,14 @@ class Stage:
         world.writes_markers = word == "Complete"
         if end:
             world.end(self.present, is_commit=end == "Commit", version=version)
-        assert world.now().state.label == state.replace("-", "")
-        self.before = world.now()
+        assert world.describe().state.label == state.replace("-", "")
+        self.before = world.describe()
         self.entries = len(world.log.entries)
         self.markers = len(world.markers) + len(world.written)
 
     @property
     def present(self) -> Producer:
-        return self.world.now().producer
+        return self.world.describe().producer
 
     def asked_by(self, column: str) -> Producer | None:
         producer_id, epoch = self.present
@@ -90,7 +90,7 @@ class Stage:
         expected = WORDS.get(cell.outcome, ErrorCode.NONE)
         assert refused is expected, cell
         if refused is not ErrorCode.NONE or cell.outcome == "NONE":
-            assert self.world.now() == self.before
+            assert self.world.describe() == self.before
             assert len(self.world.log.entries) == self.entries
             assert len(self.world.markers) + len(self.world.written) == self.markers
         return refused is not ErrorCode.NONE or cell.outcome == "NONE"
@@ -110,7 +110,7 @@ def ends(stage: Stage, cell: Cell, *, is_commit: bool) -> None:
         unchanged = NO_PRODUCER if stage.version < 2 else stage.before.producer
         assert answers == ([unchanged] if cell.outcome == "NONE" else [])
         return
-    prepared = world.now()
+    prepared = world.describe()
     assert prepared.state.label == cell.outcome
     bumped = stage.before.producer_epoch + (1 if stage.version == 2 else 0)
     assert prepared.producer_epoch == bumped
@@ -121,7 +121,7 @@ def ends(stage: Stage, cell: Cell, *, is_commit: bool) -> None:
     assert markers.transaction_version == stage.version
     assert markers.partitions == tuple(sorted(stage.before.partitions))
     world.write_markers()
-    over = world.now()
+    over = world.describe()
     assert over.state.label == prepared.state.label.replace("Prepare", "Complete")
     assert over.partitions == frozenset()
     assert over.producer_epoch == bumped
@@ -210,7 +210,7 @@ def test_add_partitions(cell: Cell, version: int) -> None:
     stage.world.clock.advance(1_000)
     if stage.is_refused(cell, lambda: stage.world.add(producer, B, version=version)):
         return
-    now = stage.world.now()
+    now = stage.world.describe()
     assert now.state.label == "Ongoing"
     assert now.partitions == stage.before.partitions | {B}
     assert now.producer == stage.before.producer
@@ -230,17 +230,17 @@ def test_a_log_of_the_older_format_does_not_support_version_2() -> None:
     world = TransactionWorld(level=0)
     producer = world.init()
     assert error_code_of(lambda: world.add(producer, A, version=2)) is ErrorCode.UNSUPPORTED_VERSION
-    assert world.now().state.label == "Empty"
+    assert world.describe().state.label == "Empty"
     aborted = error_code_of(lambda: world.end(producer, is_commit=False))
     assert aborted is ErrorCode.UNSUPPORTED_VERSION
     world.add(producer, A, version=0)
     assert error_code_of(lambda: world.end(producer)) is ErrorCode.UNSUPPORTED_VERSION
-    assert world.now().state.label == "Ongoing"
+    assert world.describe().state.label == "Ongoing"
     assert not world.written
     # The same request succeeds after the cluster's feature level has changed.
     world.set_level(1)
     world.end(producer)
-    assert world.now().producer == producer._replace(producer_epoch=1)
+    assert world.describe().producer == producer._replace(producer_epoch=1)
 
 
 VERIFY_ITS_OWN = """
@@ -265,7 +265,7 @@ def test_verify_a_partition_that_was_added(cell: Cell, version: int) -> None:
     expected = WORDS.get(cell.outcome, ErrorCode.NONE)
     assert (codes or [refused]) == [expected]
     assert bool(codes) is (cell.outcome in {"TA", "NONE"})
-    assert stage.world.now() == stage.before
+    assert stage.world.describe() == stage.before
 
 
 def test_verify_a_partition_that_was_not_added() -> None:
@@ -306,7 +306,7 @@ def begins(stage: Stage, cell: Cell) -> None:
     expected = stage.asked_by(cell.column)
     if cell.outcome == "fenced":
         assert error_code_of(lambda: world.init(expected)) is ErrorCode.CONCURRENT_TRANSACTIONS
-        fenced = world.now()
+        fenced = world.describe()
         assert fenced.state.label == "PrepareAbort"
         assert fenced.producer_epoch == stage.before.producer_epoch + 1
         (markers,) = world.markers
@@ -318,7 +318,7 @@ def begins(stage: Stage, cell: Cell) -> None:
     answers: list[Producer] = []
     if stage.is_refused(cell, lambda: answers.append(world.init(expected, timeout_ms=77))):
         return
-    now = world.now()
+    now = world.describe()
     bump = 0 if cell.outcome == "again" else 1
     assert answers == [now.producer]
     assert now.producer_epoch == stage.before.producer_epoch + bump
@@ -346,7 +346,7 @@ def requests_for(world: TransactionWorld, name: str) -> dict[str, Callable[[], o
         "verify": lambda: world.machine.verify_partitions(name, absent, [A]),
         "end": lambda: world.end(absent, transactional_id=name),
         "end-before-2": lambda: world.end(absent, version=0, transactional_id=name),
-        "describe": lambda: world.now(name),
+        "describe": lambda: world.describe(name),
     }
 
 
@@ -408,14 +408,14 @@ def test_describe_and_list() -> None:
     world = TransactionWorld(writes_markers=False)
     start_ms = world.clock.now_ms()
     producer = world.init()
-    assert described(world.now()) == ("Empty", 4_000, 0, 60_000, -1, [])
+    assert described(world.describe()) == ("Empty", 4_000, 0, 60_000, -1, [])
     world.add(producer, B)
     world.add(producer, A)
-    assert described(world.now()) == ("Ongoing", 4_000, 0, 60_000, start_ms, [A, B])
+    assert described(world.describe()) == ("Ongoing", 4_000, 0, 60_000, start_ms, [A, B])
     world.end(producer)
-    assert described(world.now()) == ("PrepareCommit", 4_000, 1, 60_000, start_ms, [A, B])
+    assert described(world.describe()) == ("PrepareCommit", 4_000, 1, 60_000, start_ms, [A, B])
     world.clock.advance(10)
     world.write_markers()
-    assert described(world.now()) == ("CompleteCommit", 4_000, 1, 60_000, start_ms, [])
+    assert described(world.describe()) == ("CompleteCommit", 4_000, 1, 60_000, start_ms, [])
     world.init(transactional_id="y")
     assert [each.transactional_id for each in world.machine.transactions()] == ["x", "y"]

@@ -155,7 +155,9 @@ def prepared() -> tuple[MemoryFiles, int]:
 def test_a_full_disk_delays_a_transaction(protocol: Protocol, refusals: int) -> None:
     before, steps = prepared()
     for step in range(100):
-        files = FaultyFiles(deepcopy(before), fail_at=steps + step, crash=False, refusals=refusals)
+        files = FaultyFiles(
+            deepcopy(before), fail_at=steps + step, crash=False, failing_steps=refusals
+        )
         wire = started(files)
         client = Client(wire, protocol)
         client.transact()

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pyspark
 
-from tests.oracle.built import built_once, run_build
+from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.requirements import program
 
 SPARKS = Path(pyspark.__file__).parent / "jars"
 
 
 def jars(name: str, pom: Path, **properties: str) -> list[Path]:
-    """Return the jars that `pom` lists, with its `properties`; LackingError without Maven."""
+    """Return the jars that `pom` lists; raises MissingProgramError without Maven."""
     maven = program("mvn")
     options = [f"-D{name}={value}" for name, value in properties.items()]
 
@@ -24,7 +24,7 @@ def jars(name: str, pom: Path, **properties: str) -> list[Path]:
         run_build([maven, "-q", "-B", "-f", str(pom), goal, output_option, *options], directory)
 
     key = "-".join([name, *properties.values()])
-    return sorted(built_once(key, [pom], fetch).glob("*.jar"))
+    return sorted(build_once(key, [pom], fetch).glob("*.jar"))
 
 
 def hadoop_version() -> str:

@@ -113,7 +113,7 @@ class DataPlane:
             self.table.end_waits()
             self.data_directory.close(self.table.logs())
         else:
-            self.data_directory.abandon()
+            self.data_directory.release_lock()
         self.data_directory = DataDirectory(self.files, str(self.directory))
         self.table = self._table()
         self.table.open(self.image)

@@ -32,19 +32,21 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
 
-_ALTERABLE = frozenset(
+_ALTERABLE_TYPES = frozenset(
     (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
 )
 
 
-def _resource(call: Call, kind: int, name: str) -> ConfigResource:
+def _alterable_resource(call: Call, kind: int, name: str) -> ConfigResource:
     """Return the resource; raises KafkaError INVALID_REQUEST if this node cannot alter it."""
     try:
         resource = ConfigResource(ResourceType(kind), name)
     except ValueError:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}") from None
     has_groups = call.node.config.release.has_group_configs
-    if resource.type not in _ALTERABLE or (resource.type is ResourceType.GROUP and not has_groups):
+    if resource.type not in _ALTERABLE_TYPES or (
+        resource.type is ResourceType.GROUP and not has_groups
+    ):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     if resource.type is ResourceType.BROKER and name:
         node_id = node_id_of(name, "Node")
@@ -56,17 +58,17 @@ def _resource(call: Call, kind: int, name: str) -> ConfigResource:
     return resource
 
 
-def _check_keys(names: Iterable[str], nulls: Sequence[str]) -> None:
+def _check_config_names(names: Iterable[str], null_names: Sequence[str]) -> None:
     if any(count > 1 for count in Counter(names).values()):
         raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorText.REPEATED_CONFIG.template)
-    if nulls:
+    if null_names:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, ErrorText.NULL_CONFIG.format(names=", ".join(nulls))
+            ErrorCode.INVALID_REQUEST, ErrorText.NULL_CONFIG.format(names=", ".join(null_names))
         )
 
 
-def _check_once(identity: tuple[int, str], counts: Counter[tuple[int, str]]) -> None:
-    if counts[identity] > 1:
+def _check_is_unique(resource_key: tuple[int, str], counts: Counter[tuple[int, str]]) -> None:
+    if counts[resource_key] > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
 
@@ -78,13 +80,13 @@ def handle_incremental_alter_configs(
         (each.resource_type, each.resource_name) for each in in_steps(request.resources)
     )
     altered: dict[ConfigResource, list[ConfigChange]] = {}
-    outcome: dict[tuple[int, str], KafkaError | None] = {}
+    errors: dict[tuple[int, str], KafkaError | None] = {}
     for resource in in_steps(request.resources):
-        identity = (resource.resource_type, resource.resource_name)
-        outcome[identity] = None
+        resource_key = (resource.resource_type, resource.resource_name)
+        errors[resource_key] = None
         try:
-            _check_once(identity, counts)
-            _check_keys(
+            _check_is_unique(resource_key, counts)
+            _check_config_names(
                 (config.name for config in resource.configs),
                 [
                     config.name
@@ -92,28 +94,32 @@ def handle_incremental_alter_configs(
                     if config.value is None and config.config_operation != AlterOperation.DELETE
                 ],
             )
-            changes = [_change(config) for config in resource.configs]
+            changes = [_parse_change(config) for config in resource.configs]
             if resource.resource_type == ResourceType.BROKER_LOGGER:
-                _check_own_loggers(call, resource.resource_name)
+                _check_logger_node(call, resource.resource_name)
                 levels = call.node.config.log_levels
                 alter_loggers(levels, changes, validate_only=request.validate_only)
             else:
-                altered[_resource(call, *identity)] = changes
+                altered[_alterable_resource(call, *resource_key)] = changes
         except KafkaError as error:
-            outcome[identity] = error.without_traceback()
-    decided = call.node.cluster.metadata.alter_configs(altered, validate_only=request.validate_only)
-    outcome.update(((resource.type, resource.name), error) for resource, error in decided.items())
+            errors[resource_key] = error.without_traceback()
+    controller_errors = call.node.cluster.metadata.alter_configs(
+        altered, validate_only=request.validate_only
+    )
+    errors.update(
+        ((resource.type, resource.name), error) for resource, error in controller_errors.items()
+    )
     return IncrementalAlterConfigsResponse(
         responses=[
-            _incremental_result(identity, outcome[identity])
-            for identity in (
+            _incremental_result(resource_key, errors[resource_key])
+            for resource_key in (
                 (each.resource_type, each.resource_name) for each in in_steps(request.resources)
             )
         ]
     )
 
 
-def _check_own_loggers(call: Call, name: str) -> None:
+def _check_logger_node(call: Call, name: str) -> None:
     if node_id_of(name, "Node") != call.node.id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -121,7 +127,7 @@ def _check_own_loggers(call: Call, name: str) -> None:
         )
 
 
-def _change(config: IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
+def _parse_change(config: IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigChange:
     try:
         operation = AlterOperation(config.config_operation)
     except ValueError:
@@ -130,20 +136,20 @@ def _change(config: IncrementalAlterConfigsRequest.AlterableConfig) -> ConfigCha
     return ConfigChange(config.name, operation, config.value)
 
 
-def _message_of(error: KafkaError | None) -> str | None:
+def _error_message(error: KafkaError | None) -> str | None:
     if error is None or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
         return None
     return error.message or error.code.message
 
 
 def _incremental_result(
-    identity: tuple[int, str], error: KafkaError | None
+    resource_key: tuple[int, str], error: KafkaError | None
 ) -> IncrementalAlterConfigsResponse.AlterConfigsResourceResponse:
     return IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
         error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=_message_of(error),
-        resource_type=identity[0],
-        resource_name=identity[1],
+        error_message=_error_message(error),
+        resource_type=resource_key[0],
+        resource_name=resource_key[1],
     )
 
 
@@ -166,43 +172,45 @@ def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfi
         (each.resource_type, each.resource_name) for each in in_steps(request.resources)
     )
     replacements: dict[ConfigResource, dict[str, str]] = {}
-    outcome: dict[tuple[int, str], KafkaError | None] = {}
+    errors: dict[tuple[int, str], KafkaError | None] = {}
     for altered in in_steps(request.resources):
-        identity = (altered.resource_type, altered.resource_name)
-        outcome[identity] = None
+        resource_key = (altered.resource_type, altered.resource_name)
+        errors[resource_key] = None
         try:
-            _check_once(identity, counts)
-            _check_keys(
+            _check_is_unique(resource_key, counts)
+            _check_config_names(
                 (config.name for config in altered.configs),
                 [config.name for config in altered.configs if config.value is None],
             )
-            resource = _resource(call, *identity)
+            resource = _alterable_resource(call, *resource_key)
         except KafkaError as error:
-            outcome[identity] = error.without_traceback()
+            errors[resource_key] = error.without_traceback()
             continue
         replacements[resource] = {config.name: config.value or "" for config in altered.configs}
-    decided = call.node.cluster.metadata.replace_configs(
+    controller_errors = call.node.cluster.metadata.replace_configs(
         replacements, validate_only=request.validate_only
     )
-    outcome.update(((resource.type, resource.name), error) for resource, error in decided.items())
+    errors.update(
+        ((resource.type, resource.name), error) for resource, error in controller_errors.items()
+    )
     return AlterConfigsResponse(
         responses=[
-            _result(identity, outcome[identity])
-            for identity in (
+            _alter_result(resource_key, errors[resource_key])
+            for resource_key in (
                 (each.resource_type, each.resource_name) for each in in_steps(request.resources)
             )
         ]
     )
 
 
-def _result(
-    identity: tuple[int, str], error: KafkaError | None
+def _alter_result(
+    resource_key: tuple[int, str], error: KafkaError | None
 ) -> AlterConfigsResponse.AlterConfigsResourceResponse:
     return AlterConfigsResponse.AlterConfigsResourceResponse(
         error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=_message_of(error),
-        resource_type=identity[0],
-        resource_name=identity[1],
+        error_message=_error_message(error),
+        resource_type=resource_key[0],
+        resource_name=resource_key[1],
     )
 
 
@@ -213,7 +221,7 @@ def refuse_alter_configs(
     error = KafkaError(code, message)
     return AlterConfigsResponse(
         responses=[
-            _result((resource.resource_type, resource.resource_name), error)
+            _alter_result((resource.resource_type, resource.resource_name), error)
             for resource in in_steps(request.resources)
         ]
     )

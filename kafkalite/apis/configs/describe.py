@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.configs.log_levels import describe_loggers
-from kafkalite.apis.duplicates import Repeats
+from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -47,9 +47,11 @@ _UNKNOWN_TYPE = 0
 
 def handle_describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Return the settings of resources; each succeeds or fails on its own."""
-    repeats = Repeats()
+    duplicate_limit = DuplicateLimit()
     return DescribeConfigsResponse(
-        results=[_describe(call, request, each, repeats) for each in in_steps(request.resources)]
+        results=[
+            _describe(call, request, each, duplicate_limit) for each in in_steps(request.resources)
+        ]
     )
 
 
@@ -57,7 +59,7 @@ def _describe(
     call: Call,
     request: DescribeConfigsRequest,
     resource: DescribeConfigsRequest.DescribeConfigsResource,
-    repeats: Repeats,
+    duplicate_limit: DuplicateLimit,
 ) -> DescribeConfigsResponse.DescribeConfigsResult:
     result = DescribeConfigsResponse.DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -65,7 +67,7 @@ def _describe(
     pause()
     describe = _DESCRIBERS.get(resource.resource_type, _describe_unsupported)
     try:
-        repeats.check((resource.resource_type, resource.resource_name))
+        duplicate_limit.check((resource.resource_type, resource.resource_name))
         entries = list(describe(call, resource.resource_name))
     except KafkaError as error:
         result.error_code = error.code
@@ -207,7 +209,7 @@ def refuse_describe_configs(
     )
 
 
-_LISTABLE = (
+_LISTABLE_TYPES = (
     ResourceType.TOPIC,
     ResourceType.BROKER,
     ResourceType.BROKER_LOGGER,
@@ -218,7 +220,7 @@ _LISTABLE = (
 LISTING_ERAS = Eras(
     # KIP-1142: the API originally listed client metrics subscriptions only.
     (0, (ResourceType.CLIENT_METRICS,)),
-    (1, _LISTABLE),
+    (1, _LISTABLE_TYPES),
 )
 
 

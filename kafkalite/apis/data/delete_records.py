@@ -34,7 +34,9 @@ def handle_delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRe
         topics=[
             DeleteRecordsResponse.DeleteRecordsTopicResult(
                 name=name,
-                partitions=[_delete(call, name, *one) for one in offsets.items()],
+                partitions=[
+                    _delete(call, name, index, offset) for index, offset in offsets.items()
+                ],
             )
             for name, offsets in topics.items()
         ]
@@ -55,7 +57,7 @@ def _refuse_successes(response: DeleteRecordsResponse) -> None:
         topic.partitions = [
             answer
             if answer.error_code
-            else _refused(answer.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
+            else _partition_error(answer.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
             for answer in in_steps(topic.partitions)
         ]
 
@@ -67,21 +69,23 @@ def _delete(
     try:
         partition = None if topic is None else topic.partition(index)
         if partition is None:
-            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _partition_error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.is_internal:
-            return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+            return _partition_error(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition.check_access(call.node.id)
         low_watermark = partition.delete_records(offset)
     except KafkaError as error:
-        return _refused(index, error.code)
+        return _partition_error(index, error.code)
     except OSError:
-        return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
+        return _partition_error(index, ErrorCode.KAFKA_STORAGE_ERROR)
     return DeleteRecordsResponse.DeleteRecordsPartitionResult(
         partition_index=index, low_watermark=low_watermark
     )
 
 
-def _refused(index: int, code: ErrorCode) -> DeleteRecordsResponse.DeleteRecordsPartitionResult:
+def _partition_error(
+    index: int, code: ErrorCode
+) -> DeleteRecordsResponse.DeleteRecordsPartitionResult:
     return DeleteRecordsResponse.DeleteRecordsPartitionResult(
         partition_index=index, low_watermark=_NO_WATERMARK, error_code=code
     )
@@ -98,7 +102,8 @@ def refuse_delete_records(
             DeleteRecordsResponse.DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
-                    _refused(each.partition_index, code) for each in in_steps(topic.partitions)
+                    _partition_error(each.partition_index, code)
+                    for each in in_steps(topic.partitions)
                 ],
             )
             for topic in in_steps(request.topics)

@@ -1,7 +1,7 @@
 """Fetch: returns batches of partitions, after waiting for `min_bytes` (KIP-74, 227, 320, 392).
 
-Batches are read when the answer is sent: a waiting fetch holds no records, only a `LongPoll`. Bytes
-are sent as they were read from disk.
+Batches are read when the answer is sent: a waiting fetch holds no records, only a `LongPoll`. The
+bytes of batches are sent exactly as they are on disk.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_UNREAD_BYTES = 256 * 1024 * 1024
 
 _MIN_ANSWER_BYTES = 1024 * 1024
 
-_POINTS_AT_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
+_ERRORS_WITH_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ _SESSION_ERRORS = frozenset((
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 ))  # fmt: skip
 
-Answered = tuple[RequestedPartition, FetchResponse.PartitionData]
+PartitionAnswer = tuple[RequestedPartition, FetchResponse.PartitionData]
 
 
 def handle_fetch(call: Call, request: FetchRequest) -> FetchResponse | Waiting[FetchResponse]:
@@ -81,7 +81,7 @@ def handle_fetch(call: Call, request: FetchRequest) -> FetchResponse | Waiting[F
     """
     fetch = _Fetch(call, request)
     answers = fetch.read()
-    missing_bytes = fetch.min_bytes - fetch.found_bytes
+    missing_bytes = fetch.min_bytes - fetch.read_bytes
     if request.max_wait_ms <= 0 or missing_bytes <= 0 or not fetch.may_wait:
         return fetch.response(answers)
     return fetch.wait(answers, missing_bytes, request.max_wait_ms)
@@ -94,8 +94,8 @@ class _Fetch:
     """
 
     __slots__ = (
-        "_committed",
         "_era",
+        "_is_read_committed",
         "_leader_only",
         "_leaders",
         "_listener",
@@ -106,9 +106,9 @@ class _Fetch:
         "_readable",
         "_replica_id",
         "_session",
-        "found_bytes",
         "may_wait",
         "min_bytes",
+        "read_bytes",
     )  # fmt: skip
 
     def __init__(self, call: Call, request: FetchRequest) -> None:
@@ -122,59 +122,61 @@ class _Fetch:
         self._listener = call.listener
         self._replica_id = request.replica_id if state is None else state.replica_id
         is_consumer = self._replica_id == _CONSUMER
-        self._committed = is_consumer and request.isolation_level == _READ_COMMITTED
+        self._is_read_committed = is_consumer and request.isolation_level == _READ_COMMITTED
         self._leader_only = self._replica_id >= 0 or (is_consumer and not era.reads_from_followers)
         self._max_bytes = min(request.max_bytes, node.config.int("fetch.max.bytes"))
         self.min_bytes = min(request.min_bytes, self._max_bytes)
         self._session = node.partitions.fetch_sessions(self._node_id).begin(
             request.session_id,
             request.session_epoch,
-            _requested(request, era, may_pause=call.may_pause),
-            _forgotten(request, era),
+            _requested_partitions(request, era, may_pause=call.may_pause),
+            _forgotten_partitions(request, era),
             uses_topic_ids=era.uses_topic_ids,
         )
         self._readable: list[tuple[RequestedPartition, Partition | ReplicaView]] = []
         self._leaders: set[int] = set()
-        self.found_bytes = 0
+        self.read_bytes = 0
         self.may_wait = False
 
-    def read(self) -> list[Answered]:
+    def read(self) -> list[PartitionAnswer]:
         """Read every partition, within the size limits; unknown partitions are last.
 
-        The first batch is returned whole, however large: a client with a smaller limit than one
-        batch must be able to continue (KIP-74).
+        The first batch is always returned in full, even if it is larger than the limits.
+        Otherwise a client with a limit below the size of that batch could never continue (KIP-74).
         """
         refused = self._locate()
         self._leaders.clear()
-        remaining_bytes = min(self._max_bytes, self._affordable_bytes())
-        found_bytes = 0
-        answers: list[Answered] = []
+        remaining_bytes = min(self._max_bytes, self._response_limit_bytes())
+        read_bytes = 0
+        answers: list[PartitionAnswer] = []
         readable = self._readable
         for requested, partition in in_steps(readable) if self._may_pause else readable:
             try:
-                answer = self._read(
-                    requested, partition, remaining_bytes, at_least_one=not found_bytes
+                answer = self._read_partition(
+                    requested, partition, remaining_bytes, at_least_one=not read_bytes
                 )
             except KafkaError as error:
-                answer = self._refusal(partition, error.code)
+                answer = self._error_with_leader(partition, error.code)
                 self.may_wait = False
             except OSError as error:
-                answer = self._refusal(partition, self._read_error(partition, requested, error))
+                answer = self._error_with_leader(
+                    partition, self._code_of_read_error(partition, requested, error)
+                )
                 self.may_wait = False
             if answer.records:
                 size = len(answer.records)
-                found_bytes += size
+                read_bytes += size
                 remaining_bytes = max(0, remaining_bytes - size)
-                if partition.is_behind(requested.fetch_offset):
+                if partition.is_before_active_segment(requested.fetch_offset):
                     # The read stopped at the end of a segment; the next segment has more data.
                     self.may_wait = False
             elif answer.diverging_epoch is not None:
                 self.may_wait = False
             answers.append((requested, answer))
-        self.found_bytes = found_bytes
+        self.read_bytes = read_bytes
         return answers + refused
 
-    def _affordable_bytes(self) -> int:
+    def _response_limit_bytes(self) -> int:
         """Return the maximum size of an answer, which depends on the size of unread answers.
 
         Kafka sends from its files. Here an answer is in memory until the client reads it, and a few
@@ -182,37 +184,42 @@ class _Fetch:
         """
         return max(_MIN_ANSWER_BYTES, _MAX_UNREAD_BYTES - self._node.unread_answers.bytes)
 
-    def _locate(self) -> list[Answered]:
+    def _locate(self) -> list[PartitionAnswer]:
         """Find the partitions, and return the answers of those that cannot be read."""
         table = self._node.partitions
         find = table.topic_by_id if self._era.uses_topic_ids else table.topic
         self._readable.clear()
-        refused: list[Answered] = []
-        is_one_offline = False
+        refused: list[PartitionAnswer] = []
+        has_offline_partition = False
         all_requested = self._session.requested
         for requested in in_steps(all_requested) if self._may_pause else all_requested:
             topic = find(requested.topic)  # type: ignore[arg-type]  # an id or a name
             try:
                 partition = None if topic is None else topic.partition(requested.index)
             except KafkaError:
-                is_one_offline = True
-                answer = _refused(requested.index, self._storage_error())
+                has_offline_partition = True
+                answer = _partition_error(requested.index, self._storage_error())
                 answer.aborted_transactions = None
                 refused.append((requested, answer))
                 continue
             if partition is not None:
                 self._readable.append((requested, partition.seen_by(self._node_id)))
             elif topic is None and self._era.uses_topic_ids:
-                refused.append((requested, _refused(requested.index, ErrorCode.UNKNOWN_TOPIC_ID)))
+                refused.append(
+                    (requested, _partition_error(requested.index, ErrorCode.UNKNOWN_TOPIC_ID))
+                )
             else:
                 refused.append(
-                    (requested, _refused(requested.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                    (
+                        requested,
+                        _partition_error(requested.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                    )
                 )
         # As in Kafka, a fetch waits if partitions are unknown, but not if one is offline.
-        self.may_wait = bool(self._readable) and not is_one_offline
+        self.may_wait = bool(self._readable) and not has_offline_partition
         return refused
 
-    def _read(
+    def _read_partition(
         self,
         requested: RequestedPartition,
         partition: Partition | ReplicaView,
@@ -220,7 +227,7 @@ class _Fetch:
         *,
         at_least_one: bool,
     ) -> FetchResponse.PartitionData:
-        self._admit(requested, partition)
+        self._check_fetchable(requested, partition)
         answer = FetchResponse.PartitionData(
             partition_index=partition.index,
             high_watermark=partition.high_watermark,
@@ -239,19 +246,23 @@ class _Fetch:
         answer.records = partition.read(
             requested.fetch_offset,
             max_bytes=min(requested.max_bytes, remaining_bytes),
-            limit_offset=partition.limit_offset(committed=self._committed),
+            limit_offset=partition.limit_offset(committed=self._is_read_committed),
             at_least_one=at_least_one,
         )
-        if self._committed:
+        if self._is_read_committed:
             answer.aborted_transactions = [
                 FetchResponse.AbortedTransaction(
-                    producer_id=one.producer_id, first_offset=one.first_offset
+                    producer_id=transaction.producer_id, first_offset=transaction.first_offset
                 )
-                for one in partition.aborted_in_read(requested.fetch_offset, len(answer.records))
+                for transaction in partition.aborted_in_read(
+                    requested.fetch_offset, len(answer.records)
+                )
             ]
         return answer
 
-    def _admit(self, requested: RequestedPartition, partition: Partition | ReplicaView) -> None:
+    def _check_fetchable(
+        self, requested: RequestedPartition, partition: Partition | ReplicaView
+    ) -> None:
         partition.check_access(
             self._node_id, requested.current_leader_epoch, leader_only=self._leader_only
         )
@@ -262,23 +273,23 @@ class _Fetch:
                 else ErrorCode.UNKNOWN_LEADER_EPOCH
             )
 
-    def _refusal(
+    def _error_with_leader(
         self, partition: Partition | ReplicaView, code: ErrorCode
     ) -> FetchResponse.PartitionData:
-        answer = _refused(partition.index, code)
+        answer = _partition_error(partition.index, code)
         answer.aborted_transactions = None
-        if code in _POINTS_AT_LEADER and self._era.reports_leaders:
+        if code in _ERRORS_WITH_LEADER and self._era.reports_leaders:
             self._leaders.add(partition.leader)
             answer.current_leader = FetchResponse.LeaderIdAndEpoch(
                 leader_id=partition.leader, leader_epoch=partition.leader_epoch
             )
         return answer
 
-    def _read_error(
+    def _code_of_read_error(
         self, partition: Partition | ReplicaView, requested: RequestedPartition, error: OSError
     ) -> ErrorCode:
-        limit_offset = partition.limit_offset(committed=self._committed)
-        code = partition.read_failed(
+        limit_offset = partition.limit_offset(committed=self._is_read_committed)
+        code = partition.report_read_failure(
             error,
             lambda: partition.log.read(
                 requested.fetch_offset, max_bytes=1, limit_offset=limit_offset, at_least_one=True
@@ -292,7 +303,7 @@ class _Fetch:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def wait(
-        self, answers: list[Answered], missing_bytes: int, max_wait_ms: int
+        self, answers: list[PartitionAnswer], missing_bytes: int, max_wait_ms: int
     ) -> Waiting[FetchResponse]:
         """Return a Waiting for the answer, which is read when enough has arrived or time is up."""
         clock = self._node.clock
@@ -307,22 +318,22 @@ class _Fetch:
                 offset=requested.fetch_offset,
                 readable=len(answer.records or b""),
                 max_bytes=requested.max_bytes,
-                committed=self._committed,
+                committed=self._is_read_committed,
             )
         wait_ms = 0 if self._may_pause and self._has_grown(answers) else max_wait_ms
         poll.start(clock, clock.now_ms() + wait_ms)
         return waiting
 
-    def _has_grown(self, answers: list[Answered]) -> bool:
+    def _has_grown(self, answers: list[PartitionAnswer]) -> bool:
         """Return whether a partition grew after it was read, during a pause."""
-        committed = self._committed
+        committed = self._is_read_committed
         return any(
             partition.limit_offset(committed=committed)
             > (answer.last_stable_offset if committed else answer.high_watermark)
             for (_, partition), (_, answer) in zip(self._readable, answers, strict=False)
         )
 
-    def response(self, answers: list[Answered]) -> FetchResponse:
+    def response(self, answers: list[PartitionAnswer]) -> FetchResponse:
         """Return the response with the partitions that the fetch session includes."""
         try:
             session_id, included = self._session.finish(answers)
@@ -354,7 +365,7 @@ class _Fetch:
         return response
 
 
-def _has_large_session(call: Call, request: FetchRequest) -> bool:
+def _has_large_fetch_session(call: Call, request: FetchRequest) -> bool:
     """Return whether a short request is for a large fetch session."""
     if not request.session_id:
         return False
@@ -363,14 +374,14 @@ def _has_large_session(call: Call, request: FetchRequest) -> bool:
     return sessions.size_of(request.session_id) > ELEMENTS_PER_PAUSE
 
 
-def _requested(
+def _requested_partitions(
     request: FetchRequest, era: FetchEra, *, may_pause: bool
 ) -> list[RequestedPartition]:
     """Return the partitions in the request; if a partition occurs twice, its last row counts."""
-    by_id = era.uses_topic_ids
+    uses_topic_ids = era.uses_topic_ids
     requested = {}
     for topic in in_steps(request.topics) if may_pause else request.topics:
-        name = topic.topic_id if by_id else topic.topic
+        name = topic.topic_id if uses_topic_ids else topic.topic
         for partition in in_steps(topic.partitions) if may_pause else topic.partitions:
             requested[name, partition.partition] = RequestedPartition(
                 name,
@@ -384,16 +395,16 @@ def _requested(
     return list(requested.values())
 
 
-def _forgotten(request: FetchRequest, era: FetchEra) -> list[PartitionKey]:
-    by_id = era.uses_topic_ids
+def _forgotten_partitions(request: FetchRequest, era: FetchEra) -> list[PartitionKey]:
+    uses_topic_ids = era.uses_topic_ids
     return [
-        (topic.topic_id if by_id else topic.topic, index)
+        (topic.topic_id if uses_topic_ids else topic.topic, index)
         for topic in in_steps(request.forgotten_topics_data)
         for index in in_steps(topic.partitions)
     ]
 
 
-def _refused(index: int, code: ErrorCode) -> FetchResponse.PartitionData:
+def _partition_error(index: int, code: ErrorCode) -> FetchResponse.PartitionData:
     return FetchResponse.PartitionData(
         partition_index=index, error_code=code, high_watermark=_NO_OFFSET, records=b""
     )
@@ -414,7 +425,10 @@ def refuse_fetch(
     refused = [
         FetchResponse.FetchableTopicResponse(
             topic=topic.topic,
-            partitions=[_refused(one.partition, code) for one in in_steps(topic.partitions)],
+            partitions=[
+                _partition_error(requested.partition, code)
+                for requested in in_steps(topic.partitions)
+            ],
         )
         for topic in in_steps(request.topics)
         if topic.topic
@@ -428,7 +442,7 @@ APIS = (
         versions=Versions(4, 18),
         handler=handle_fetch,
         inline_bytes=8 * 1024,
-        may_take_long=_has_large_session,
+        may_take_long=_has_large_fetch_session,
         refuse=refuse_fetch,
         eras=FETCH_ERAS,
     ),

@@ -37,19 +37,19 @@ EARLIEST_PENDING_UPLOAD = -6
 _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
 _READ_COMMITTED = 1
-_NOT_TIERED = frozenset((LATEST_TIERED, EARLIEST_PENDING_UPLOAD))
+_TIERED_STORAGE_TIMESTAMPS = frozenset((LATEST_TIERED, EARLIEST_PENDING_UPLOAD))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsetsEra:
     """Traits of a range of ListOffsets versions."""
 
-    knows: frozenset[int]
+    special_timestamps: frozenset[int]
     """The negative timestamps that have a meaning."""
 
 
-def _era(*knows: int) -> ListOffsetsEra:
-    return ListOffsetsEra(knows=frozenset(knows))
+def _era(*special_timestamps: int) -> ListOffsetsEra:
+    return ListOffsetsEra(special_timestamps=frozenset(special_timestamps))
 
 
 LIST_OFFSETS_ERAS = Eras(
@@ -77,9 +77,9 @@ def handle_list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsR
         for partition in in_steps(topic.partitions):
             index = partition.partition_index
             rows[index] = (
-                _answer(call, request, topic.name, partition)
+                _list_partition_offset(call, request, topic.name, partition)
                 if index not in rows
-                else _refused(index, ErrorCode.INVALID_REQUEST)
+                else _partition_error(index, ErrorCode.INVALID_REQUEST)
             )
     return ListOffsetsResponse(
         topics=[
@@ -89,36 +89,38 @@ def handle_list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsR
     )
 
 
-def _answer(
+def _list_partition_offset(
     call: Call,
     request: ListOffsetsRequest,
     topic_name: str,
     requested: ListOffsetsRequest.ListOffsetsPartition,
 ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
     index = requested.partition_index
-    if requested.timestamp < 0 and requested.timestamp not in call.era.knows:
-        return _refused(index, ErrorCode.UNSUPPORTED_VERSION)
+    if requested.timestamp < 0 and requested.timestamp not in call.era.special_timestamps:
+        return _partition_error(index, ErrorCode.UNSUPPORTED_VERSION)
     topic = call.node.partitions.topic(topic_name)
     try:
         found_partition = None if topic is None else topic.partition(index)
         if found_partition is None:
-            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _partition_error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition = found_partition.seen_by(call.node.id)
         partition.check_access(
             call.node.id,
             requested.current_leader_epoch,
             leader_only=request.replica_id != _DEBUGGING_CONSUMER,
         )
-        is_committed = (
+        is_read_committed = (
             request.replica_id == _CONSUMER and request.isolation_level == _READ_COMMITTED
         )
-        search = partial(_search, partition, requested.timestamp, is_committed=is_committed)
+        search = partial(
+            _search, partition, requested.timestamp, is_read_committed=is_read_committed
+        )
         try:
             found = search()
         except OSError as error:
-            return _refused(index, partition.read_failed(error, search))
+            return _partition_error(index, partition.report_read_failure(error, search))
     except KafkaError as error:
-        return _refused(index, error.code)
+        return _partition_error(index, error.code)
     return ListOffsetsResponse.ListOffsetsPartitionResponse(
         partition_index=index,
         timestamp=found.timestamp,
@@ -130,21 +132,23 @@ def _answer(
 
 
 def _search(
-    partition: Partition | ReplicaView, timestamp: int, *, is_committed: bool
+    partition: Partition | ReplicaView, timestamp: int, *, is_read_committed: bool
 ) -> TimestampAndOffset:
-    limit_offset = partition.limit_offset(committed=is_committed)
+    limit_offset = partition.limit_offset(committed=is_read_committed)
     if timestamp == LATEST:
         return partition.latest_offset(limit_offset)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return partition.earliest_offset()
-    if timestamp in _NOT_TIERED:
+    if timestamp in _TIERED_STORAGE_TIMESTAMPS:
         return NOT_FOUND
     if timestamp == MAX_TIMESTAMP:
         return partition.offset_of_max_timestamp(limit_offset)
     return partition.offset_for_timestamp(timestamp, limit_offset)
 
 
-def _refused(index: int, code: ErrorCode) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+def _partition_error(
+    index: int, code: ErrorCode
+) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
     return ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=index, error_code=code)
 
 
@@ -159,7 +163,8 @@ def refuse_list_offsets(
             ListOffsetsResponse.ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _refused(each.partition_index, code) for each in in_steps(topic.partitions)
+                    _partition_error(each.partition_index, code)
+                    for each in in_steps(topic.partitions)
                 ],
             )
             for topic in in_steps(request.topics)
@@ -193,18 +198,18 @@ def _end_of_epoch(
     try:
         found_partition = None if topic is None else topic.partition(requested.partition)
         if found_partition is None:
-            return _no_epoch(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _epoch_error(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition = found_partition.seen_by(call.node.id)
         partition.check_access(call.node.id, requested.current_leader_epoch)
     except KafkaError as error:
-        return _no_epoch(requested.partition, error.code)
+        return _epoch_error(requested.partition, error.code)
     end = partition.end_of_epoch(requested.leader_epoch)
     return OffsetForLeaderEpochResponse.EpochEndOffset(
         partition=requested.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset
     )
 
 
-def _no_epoch(index: int, code: ErrorCode) -> OffsetForLeaderEpochResponse.EpochEndOffset:
+def _epoch_error(index: int, code: ErrorCode) -> OffsetForLeaderEpochResponse.EpochEndOffset:
     return OffsetForLeaderEpochResponse.EpochEndOffset(partition=index, error_code=code)
 
 
@@ -218,7 +223,9 @@ def refuse_offset_for_leader_epoch(
         topics=[
             OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_no_epoch(each.partition, code) for each in in_steps(topic.partitions)],
+                partitions=[
+                    _epoch_error(each.partition, code) for each in in_steps(topic.partitions)
+                ],
             )
             for topic in in_steps(request.topics)
         ]

@@ -62,7 +62,7 @@ def handle_describe_log_dirs(
 
 
 def _partition(partition: Partition) -> DescribeLogDirsResponse.DescribeLogDirsPartition:
-    # One log represents all replicas, so none lags.
+    # One log represents all replicas, so no replica lags.
     return DescribeLogDirsResponse.DescribeLogDirsPartition(
         partition_index=partition.index,
         partition_size=partition.log.size_bytes,

@@ -12,7 +12,7 @@ from kafkalite.apis.transactions.verification import (
     BEFORE_ABORTABLE,
     KNOWS_ABORTABLE,
     VerificationEra,
-    Verified,
+    VerificationResult,
     verify,
 )
 from kafkalite.coordinator.contract import SubjectKind
@@ -21,7 +21,7 @@ from kafkalite.gateway.refusals import report_refusal
 from kafkalite.partitions.produce_batches import (
     check_codec,
     is_first_batch_transactional,
-    parse_only_batch,
+    parse_single_batch,
 )
 from kafkalite.partitions.replication_wait import AppendedBatch, ReplicationWait
 from kafkalite.ports import turns
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.table import HostedTopic
 
-_NO_ANSWER = 0
-_CODEC_AT = 22
+_ACKS_NONE = 0
+_CODEC_POSITION = 22
 """The position of the compression codec in a batch."""
 
-_QUICK_BYTES = 16 * 1024
+_MAX_INLINE_VALIDATION_BYTES = 16 * 1024
 """Validating uncompressed records of up to this size takes little time."""
 
-_ALL_REPLICAS = -1
-_REQUIRED_ACKS = frozenset((-1, 0, 1))
+_ACKS_ALL = -1
+_VALID_ACKS = frozenset((-1, 0, 1))
 _ADMIN_CLIENT_ID = "__admin_client"
 _NO_OFFSET = -1
 
@@ -77,7 +77,7 @@ PRODUCE_ERAS = Eras(
 TopicKey = tuple[str, bytes]
 """A topic's name and id as in the request; one of them is empty."""
 
-OpenedBatches = dict[tuple[TopicKey, int], "BatchView | KafkaError"]
+ParsedBatches = dict[tuple[TopicKey, int], "BatchView | KafkaError"]
 """The batch of each partition, or its error."""
 
 
@@ -92,41 +92,41 @@ def handle_produce(
     KafkaError for a request that is refused as a whole.
     """
     try:
-        batches, is_transactional = _open_batches(request, call.era, may_pause=call.may_pause)
+        batches, is_transactional = _parse_batches(request, call.era, may_pause=call.may_pause)
         appender = (
             _TransactionalAppender(call, request, batches)
             if is_transactional
             else _Appender(call, request)
         )
     except KafkaError as error:
-        if request.acks == _NO_ANSWER:
-            raise _failed_without_answer(error.code) from error
+        if request.acks == _ACKS_NONE:
+            raise _violation_without_acks(error.code) from error
         raise
     partitions = call.node.partitions
     answers: dict[TopicKey, ProduceResponse.TopicProduceResponse] = {}
     # Without pauses, the coordinator is asked once for all partitions of a transaction.
-    pauses = call.may_pause and not is_transactional
+    may_pause = call.may_pause and not is_transactional
     try:
-        for (key, index), batch in in_steps(batches.items()) if pauses else batches.items():
+        for (key, index), batch in in_steps(batches.items()) if may_pause else batches.items():
             topic = (
                 partitions.topic_by_id(key[1]) if key[1] != ZERO_UUID else partitions.topic(key[0])
             )
-            own = answers.get(key)
-            if own is None:
-                own = ProduceResponse.TopicProduceResponse(name=key[0], topic_id=key[1])
-                answers[key] = own
-            own.partition_responses.append(appender.answer(topic, index, batch))
+            topic_answer = answers.get(key)
+            if topic_answer is None:
+                topic_answer = ProduceResponse.TopicProduceResponse(name=key[0], topic_id=key[1])
+                answers[key] = topic_answer
+            topic_answer.partition_responses.append(appender.append(topic, index, batch))
     finally:
         # Wakes waiting fetches, even if the client disconnects during a pause.
         partitions.announce()
     response = ProduceResponse(responses=list(answers.values()))
-    if request.acks == _NO_ANSWER:
-        for answer in _answers(response):
+    if request.acks == _ACKS_NONE:
+        for answer in _partition_answers(response):
             if answer.error_code:
-                raise _failed_without_answer(ErrorCode(answer.error_code))
+                raise _violation_without_acks(ErrorCode(answer.error_code))
         return None
     if appender.found_other_leader:
-        _name_leaders(call, response)
+        _add_leader_endpoints(call, response)
     if appender.unreplicated:
         return _wait_for_replicas(call, request, response, appender.unreplicated)
     return response
@@ -146,7 +146,7 @@ def _wait_for_replicas(
     return waiting
 
 
-def _must_open_many_records(call: Call, request: ProduceRequest) -> bool:
+def _must_validate_many_records(call: Call, request: ProduceRequest) -> bool:
     """Return whether the request has many records to validate, or compressed ones."""
     table = call.node.partitions
     for topic in request.topic_data:
@@ -155,7 +155,10 @@ def _must_open_many_records(call: Call, request: ProduceRequest) -> bool:
             if (
                 records
                 and len(records) > HEADER_SIZE
-                and (records[_CODEC_AT] & COMPRESSION_MASK or len(records) > _QUICK_BYTES)
+                and (
+                    records[_CODEC_POSITION] & COMPRESSION_MASK
+                    or len(records) > _MAX_INLINE_VALIDATION_BYTES
+                )
             ):
                 hosted = table.topic(topic.name) or table.topic_by_id(topic.topic_id)
                 now_ms = call.node.clock.now_ms()
@@ -166,9 +169,9 @@ def _must_open_many_records(call: Call, request: ProduceRequest) -> bool:
     return False
 
 
-def _open_batches(
+def _parse_batches(
     request: ProduceRequest, era: ProduceEra, *, may_pause: bool
-) -> tuple[OpenedBatches, bool]:
+) -> tuple[ParsedBatches, bool]:
     """Return the batch of each partition, and whether any batch is transactional.
 
     If a partition occurs twice, its last batch is returned.
@@ -176,28 +179,28 @@ def _open_batches(
     Raises KafkaError if the whole request is refused: CORRUPT_MESSAGE for records that are not
     batches, TRANSACTIONAL_ID_AUTHORIZATION_FAILED for a transaction without a transactional id.
     """
-    opened: OpenedBatches = {}
+    parsed: ParsedBatches = {}
     is_transactional = False
     for topic_data in in_steps(request.topic_data) if may_pause else request.topic_data:
         topic = (topic_data.name, topic_data.topic_id)
         partition_data = topic_data.partition_data
         for data in in_steps(partition_data) if may_pause else partition_data:
             try:
-                batch = parse_only_batch(data.records, allows_zstd=era.allows_zstd)
+                batch = parse_single_batch(data.records, allows_zstd=era.allows_zstd)
             except KafkaError as error:
                 if error.code is ErrorCode.CORRUPT_MESSAGE:
                     raise
-                opened[topic, data.index] = error.without_traceback()
+                parsed[topic, data.index] = error.without_traceback()
                 is_transactional |= is_first_batch_transactional(data.records)
             else:
-                opened[topic, data.index] = batch
+                parsed[topic, data.index] = batch
                 is_transactional |= batch.is_transactional
             if is_transactional and request.transactional_id is None:
                 raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return opened, is_transactional
+    return parsed, is_transactional
 
 
-def _failed_without_answer(code: ErrorCode) -> ProtocolViolation:
+def _violation_without_acks(code: ErrorCode) -> ProtocolViolation:
     return ProtocolViolation(f"produce with acks=0 failed: {code.name}")
 
 
@@ -205,8 +208,14 @@ class _Appender:
     """Appends the batches of one Produce request."""
 
     __slots__ = (
-        "_acks", "_node_id", "_now_ms", "_partitions", "_unknown_topic", "_writes_internal",
-        "found_other_leader", "unreplicated",
+        "_acks",
+        "_may_write_internal_topics",
+        "_node_id",
+        "_now_ms",
+        "_partitions",
+        "_unknown_topic_code",
+        "found_other_leader",
+        "unreplicated",
     )  # fmt: skip
 
     def __init__(self, call: Call, request: ProduceRequest) -> None:
@@ -215,55 +224,55 @@ class _Appender:
         self._node_id = node.id
         self._now_ms = node.clock.now_ms()
         self._partitions = node.partitions
-        self._unknown_topic = (
+        self._unknown_topic_code = (
             ErrorCode.UNKNOWN_TOPIC_ID
             if call.era.uses_topic_ids
             else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
         # Kafka's own tools may repair internal topics; they are recognized by their client id.
-        self._writes_internal = call.client_id == _ADMIN_CLIENT_ID
+        self._may_write_internal_topics = call.client_id == _ADMIN_CLIENT_ID
         self.found_other_leader = False
         """Whether a partition is led by another node."""
         self.unreplicated: list[AppendedBatch] = []
         """Batches that are not yet on all in-sync replicas, with acks=all."""
 
-    def answer(
+    def append(
         self, topic: HostedTopic | None, index: int, batch: BatchView | KafkaError
     ) -> ProduceResponse.PartitionProduceResponse:
         """Append the batch of one partition, and return its row of the response."""
         if topic is None:
-            return _refused(index, self._unknown_topic)
+            return _partition_error(index, self._unknown_topic_code)
         try:
             partition = topic.partition(index)
         except KafkaError as offline:
             error = batch if isinstance(batch, KafkaError) else offline
-            return _refused(index, error.code)
+            return _partition_error(index, error.code)
         if partition is None:
-            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _partition_error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if isinstance(batch, KafkaError):
-            return _refused(index, batch.code)
-        return self._append(partition, batch)
+            return _partition_error(index, batch.code)
+        return self._append_batch(partition, batch)
 
-    def _append(
+    def _append_batch(
         self, partition: Partition, batch: BatchView, *, is_verified: bool = False
     ) -> ProduceResponse.PartitionProduceResponse:
         try:
-            self._admit(partition)
+            self._check_writable(partition)
             check_codec(batch)
             appended = partition.append(batch, self._now_ms, is_verified=is_verified, verifier=self)
         except InvalidRecordsError as error:
-            return _refused_records(partition, error)
+            return _records_error(partition, error)
         except KafkaError as error:
             return self._refuse(partition, error)
         except OSError:
-            return _refused(partition.index, ErrorCode.KAFKA_STORAGE_ERROR)
+            return _partition_error(partition.index, ErrorCode.KAFKA_STORAGE_ERROR)
         answer = ProduceResponse.PartitionProduceResponse(
             index=partition.index,
             base_offset=appended.base_offset,
             log_append_time_ms=appended.append_time_ms,
             log_start_offset=partition.log.start_offset,
         )
-        if self._acks == _ALL_REPLICAS and partition.high_watermark < appended.end_offset:
+        if self._acks == _ACKS_ALL and partition.high_watermark < appended.end_offset:
             self.unreplicated.append(
                 AppendedBatch(
                     partition,
@@ -279,34 +288,34 @@ class _Appender:
         del batch
         hosted = self._partitions.topic_by_id(partition.topic_id)
         if hosted is None or hosted.partition(partition.index) is not partition:
-            raise KafkaError(self._unknown_topic)
-        self._admit(partition)
+            raise KafkaError(self._unknown_topic_code)
+        self._check_writable(partition)
         return False
 
-    def _admit(self, partition: Partition) -> None:
-        if self._acks not in _REQUIRED_ACKS:
+    def _check_writable(self, partition: Partition) -> None:
+        if self._acks not in _VALID_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-        if partition.is_internal and not self._writes_internal:
+        if partition.is_internal and not self._may_write_internal_topics:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if partition.leader != self._node_id or (
             partition.views and partition.seen_by(self._node_id) is not partition
         ):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self._acks == _ALL_REPLICAS and not partition.has_enough_replicas:
+        if self._acks == _ACKS_ALL and not partition.has_enough_replicas:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def _refuse(
         self, partition: Partition, error: KafkaError
     ) -> ProduceResponse.PartitionProduceResponse:
         code = error.code
-        answer = _refused(partition.index, code)
+        answer = _partition_error(partition.index, code)
         if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self.found_other_leader = True
             known = partition.seen_by(self._node_id)
             answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
                 leader_id=known.leader, leader_epoch=known.leader_epoch
             )
-        elif code not in _EXPECTED:
+        elif code not in _ERRORS_BEFORE_APPEND:
             answer.log_start_offset = partition.log.start_offset
         return answer
 
@@ -314,26 +323,26 @@ class _Appender:
 class _TransactionalAppender(_Appender):
     """Appends the batches of a Produce request after asking the transaction coordinator."""
 
-    __slots__ = ("_call", "_pauses", "_reported", "_transactional_id", "_verified")
+    __slots__ = ("_call", "_pauses", "_reported_codes", "_transactional_id", "_verified")
 
-    def __init__(self, call: Call, request: ProduceRequest, batches: OpenedBatches) -> None:
+    def __init__(self, call: Call, request: ProduceRequest, batches: ParsedBatches) -> None:
         super().__init__(call, request)
         self._call = call
-        self._reported: set[ErrorCode] = set()
+        self._reported_codes: set[ErrorCode] = set()
         self._transactional_id = request.transactional_id or ""
-        self._verified = self._verify(_transactional(call, batches))
+        self._verified = self._verify(_transactional_batches(call, batches))
         self._pauses = turns.pause_count
         """The value of `turns.pause_count` when all partitions were verified."""
 
-    def _verify(self, batches: Iterable[tuple[Partition, BatchView]]) -> Verified:
+    def _verify(self, batches: Iterable[tuple[Partition, BatchView]]) -> VerificationResult:
         return verify(
             self._call,
             self._transactional_id,
-            [each for each in batches if _is_of_transaction(each[1])],
+            [each for each in batches if _belongs_to_transaction(each[1])],
             self._call.era.verification,
         )
 
-    def _append(
+    def _append_batch(
         self, partition: Partition, batch: BatchView, *, is_verified: bool = False
     ) -> ProduceResponse.PartitionProduceResponse:
         if turns.pause_count != self._pauses:
@@ -341,11 +350,11 @@ class _TransactionalAppender(_Appender):
             self._verified = self._verify(((partition, batch),))
         refusal = self._verified.refusals.get(partition)
         if refusal is not None:
-            answer = _refused(partition.index, refusal.code)
+            answer = _partition_error(partition.index, refusal.code)
             answer.error_message = refusal.message
             return answer
         is_verified = partition in self._verified.partitions
-        return super()._append(partition, batch, is_verified=is_verified)
+        return super()._append_batch(partition, batch, is_verified=is_verified)
 
     def verify_again(self, partition: Partition, batch: BatchView) -> bool:
         """Ask the coordinator again too: the transaction may have ended during the pause."""
@@ -359,28 +368,30 @@ class _TransactionalAppender(_Appender):
     def _refuse(
         self, partition: Partition, error: KafkaError
     ) -> ProduceResponse.PartitionProduceResponse:
-        if error.code not in self._reported:
+        if error.code not in self._reported_codes:
             # Once per error code: a request may have thousands of partitions.
-            self._reported.add(error.code)
+            self._reported_codes.add(error.code)
             report_refusal(
                 self._call,
                 "Produce",
                 self._transactional_id,
                 KafkaError(error.code, error.message, {"partition": partition.name}),
-                of=SubjectKind.TRANSACTIONAL_ID,
+                kind=SubjectKind.TRANSACTIONAL_ID,
             )
         return super()._refuse(partition, error)
 
 
-def _is_of_transaction(batch: BatchView) -> bool:
+def _belongs_to_transaction(batch: BatchView) -> bool:
     return batch.is_transactional and batch.has_producer_id
 
 
-def _transactional(call: Call, batches: OpenedBatches) -> Iterator[tuple[Partition, BatchView]]:
+def _transactional_batches(
+    call: Call, batches: ParsedBatches
+) -> Iterator[tuple[Partition, BatchView]]:
     """Yield the transactional batches of existing partitions."""
     table = call.node.partitions
     for (key, index), batch in batches.items():
-        if isinstance(batch, KafkaError) or not _is_of_transaction(batch):
+        if isinstance(batch, KafkaError) or not _belongs_to_transaction(batch):
             continue
         topic = table.topic_by_id(key[1]) if key[1] != ZERO_UUID else table.topic(key[0])
         with suppress(KafkaError):
@@ -389,8 +400,9 @@ def _transactional(call: Call, batches: OpenedBatches) -> Iterator[tuple[Partiti
                 yield partition, batch
 
 
-# Errors before the log is reached; with other errors, the answer contains the log start offset.
-_EXPECTED = frozenset(
+# Errors that occur before the log is used. With other errors, the answer contains the log start
+# offset.
+_ERRORS_BEFORE_APPEND = frozenset(
     (
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.INVALID_REQUIRED_ACKS,
@@ -401,16 +413,16 @@ _EXPECTED = frozenset(
 )
 
 
-def _refused(index: int, code: ErrorCode) -> ProduceResponse.PartitionProduceResponse:
+def _partition_error(index: int, code: ErrorCode) -> ProduceResponse.PartitionProduceResponse:
     return ProduceResponse.PartitionProduceResponse(
         index=index, error_code=code, base_offset=_NO_OFFSET, log_append_time_ms=NO_TIMESTAMP
     )
 
 
-def _refused_records(
+def _records_error(
     partition: Partition, error: InvalidRecordsError
 ) -> ProduceResponse.PartitionProduceResponse:
-    answer = _refused(partition.index, error.code)
+    answer = _partition_error(partition.index, error.code)
     answer.error_message = error.message
     answer.log_start_offset = partition.log.start_offset
     answer.record_errors = [
@@ -422,11 +434,11 @@ def _refused_records(
     return answer
 
 
-def _name_leaders(call: Call, response: ProduceResponse) -> None:
+def _add_leader_endpoints(call: Call, response: ProduceResponse) -> None:
     """Add the addresses of the leaders in the response (KIP-951)."""
     leaders = {
         answer.current_leader.leader_id
-        for answer in _answers(response)
+        for answer in _partition_answers(response)
         if answer.current_leader is not None
     }
     response.node_endpoints = [
@@ -438,7 +450,7 @@ def _name_leaders(call: Call, response: ProduceResponse) -> None:
     ]
 
 
-def _answers(
+def _partition_answers(
     response: ProduceResponse,
 ) -> Iterator[ProduceResponse.PartitionProduceResponse]:
     for topic in response.responses:
@@ -453,7 +465,7 @@ def refuse_produce(
     for topic in in_steps(request.topic_data):
         answers = ProduceResponse.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
         for data in in_steps(topic.partition_data):
-            answer = _refused(data.index, code)
+            answer = _partition_error(data.index, code)
             answer.error_message = message
             answers.partition_responses.append(answer)
         response.responses.append(answers)
@@ -466,8 +478,8 @@ APIS = (
         versions=Versions(3, 13),
         handler=handle_produce,
         inline_bytes=32 * 1024,
-        is_bounded=True,
-        may_take_long=_must_open_many_records,
+        is_inline_with_short_lists=True,
+        may_take_long=_must_validate_many_records,
         refuse=refuse_produce,
         eras=PRODUCE_ERAS,
     ),

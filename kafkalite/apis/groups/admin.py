@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.duplicates import Repeats
-from kafkalite.apis.groups.descriptions import GROUP_OPERATIONS, MAX_REPORTED_REFUSALS
+from kafkalite.apis.authorized_operations import GROUP_OPERATIONS
+from kafkalite.apis.duplicates import DuplicateLimit
+from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.shares.deletion import delete_share_state_of_group
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import report_refusal
@@ -50,14 +51,14 @@ DESCRIBE_GROUPS_ERAS = Eras(
     (6, DescribeGroupsEra(missing_group=ErrorCode.GROUP_ID_NOT_FOUND)),
 )
 
-
-_JAVA_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
+_JAVA_WHITESPACE = "".join(map(chr, range(33)))
+"""The characters that Java's String.trim removes: control characters and the space."""
 
 
 def handle_list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     """List the groups of this node's shards that match the state and type filters."""
     # Unknown names match nothing. Kafka trims state names, but not type names.
-    states = {state.lower().strip(_JAVA_TRIMMED) for state in request.states_filter}
+    states = {state.lower().strip(_JAVA_WHITESPACE) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = [
         ListGroupsResponse.ListedGroup(
@@ -68,13 +69,13 @@ def handle_list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResp
         )
         for shard in call.node.groups.shards_led_by(call.node.id)
         for group in in_steps(shard.machine.directory.groups.values())
-        if (not states or _filter_word(group.state_name()) in states)
+        if (not states or _state_filter_name(group.state_name()) in states)
         and (not types or group.group_type.value in types)
     ]
     return ListGroupsResponse(error_code=ErrorCode.NONE, groups=listed)
 
 
-def _filter_word(state: str) -> str:
+def _state_filter_name(state: str) -> str:
     """Return the name of a state in filters: the state's name in lower case.
 
     Kafka's filter name of NotReady is "not_ready", so a filter "NotReady" does not match it.
@@ -93,10 +94,10 @@ def refuse_list_groups(
 def handle_describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe classic groups; groups of other types have state Dead."""
     groups = []
-    repeats = Repeats()
+    duplicate_limit = DuplicateLimit()
     for index, group_id in enumerate(in_steps(request.groups)):
         try:
-            repeats.check(group_id)
+            duplicate_limit.check(group_id)
             description = _describe(call, group_id)
         except KafkaError as refusal:
             description = _description_with_error(group_id, refusal.code)

@@ -39,7 +39,7 @@ class JoinGroupEra:
     """Without this field the session timeout is the rebalance timeout (KIP-62)."""
     requires_known_member_id: bool = True
     """A new dynamic member must rejoin with the member id that it is given (KIP-394)."""
-    nullable_protocol_name: bool = True
+    has_nullable_protocol_name: bool = True
     supports_skipping_assignment: bool = True
     """A returning static leader can skip the assignment (KIP-814)."""
 
@@ -50,7 +50,7 @@ JOIN_GROUP_ERAS = Eras(
         JoinGroupEra(
             has_rebalance_timeout=False,
             requires_known_member_id=False,
-            nullable_protocol_name=False,
+            has_nullable_protocol_name=False,
             supports_skipping_assignment=False,
         ),
     ),
@@ -58,11 +58,11 @@ JOIN_GROUP_ERAS = Eras(
         1,
         JoinGroupEra(
             requires_known_member_id=False,
-            nullable_protocol_name=False,
+            has_nullable_protocol_name=False,
             supports_skipping_assignment=False,
         ),
     ),
-    (4, JoinGroupEra(nullable_protocol_name=False, supports_skipping_assignment=False)),
+    (4, JoinGroupEra(has_nullable_protocol_name=False, supports_skipping_assignment=False)),
     (7, JoinGroupEra(supports_skipping_assignment=False)),
     (9, JoinGroupEra()),
 )
@@ -72,12 +72,12 @@ JOIN_GROUP_ERAS = Eras(
 class SyncGroupEra:
     """Traits of a range of SyncGroup versions."""
 
-    must_name_protocol: bool
+    requires_protocol_name: bool
 
 
 SYNC_GROUP_ERAS = Eras(
-    (0, SyncGroupEra(must_name_protocol=False)),
-    (5, SyncGroupEra(must_name_protocol=True)),
+    (0, SyncGroupEra(requires_protocol_name=False)),
+    (5, SyncGroupEra(requires_protocol_name=True)),
 )
 
 
@@ -85,12 +85,12 @@ SYNC_GROUP_ERAS = Eras(
 class LeaveGroupEra:
     """Traits of a range of LeaveGroup versions."""
 
-    leaves_in_batches: bool
+    has_member_list: bool
 
 
 LEAVE_GROUP_ERAS = Eras(
-    (0, LeaveGroupEra(leaves_in_batches=False)),
-    (3, LeaveGroupEra(leaves_in_batches=True)),
+    (0, LeaveGroupEra(has_member_list=False)),
+    (3, LeaveGroupEra(has_member_list=True)),
 )
 
 
@@ -150,7 +150,10 @@ def lift_join_group(request: JoinGroupRequest, version: int) -> JoinGroupRequest
 
 def lower_join_group(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
     """Replace a null protocol name by "" in versions where it is not nullable."""
-    if response.protocol_name is None and not JOIN_GROUP_ERAS.at(version).nullable_protocol_name:
+    if (
+        response.protocol_name is None
+        and not JOIN_GROUP_ERAS.at(version).has_nullable_protocol_name
+    ):
         response.protocol_name = ""
     return response
 
@@ -163,7 +166,7 @@ def handle_sync_group(
 ) -> SyncGroupResponse | Waiting[SyncGroupResponse]:
     """Handle a SyncGroup; the response is sent when the leader's assignment is known."""
     era: SyncGroupEra = call.era
-    if era.must_name_protocol and None in (request.protocol_type, request.protocol_name):
+    if era.requires_protocol_name and None in (request.protocol_type, request.protocol_name):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     _require_group_id(request.group_id)
     node = call.node
@@ -182,7 +185,7 @@ def refuse_sync_group(
 # Heartbeat
 
 _NONE = ErrorCode.NONE
-_ALIVE = HeartbeatResponse(error_code=_NONE)
+_SUCCESS = HeartbeatResponse(error_code=_NONE)
 """The response to most heartbeats, created once."""
 
 
@@ -197,11 +200,11 @@ def handle_heartbeat(
     shard = node.groups.locate(group_id, node.id)
     code = shard.machine.classic.steady_heartbeat(request, node.clock.now_ms())
     if code is _NONE:
-        return _ALIVE
+        return _SUCCESS
     if code is not None:
         return HeartbeatResponse(error_code=code)
-    decided = shard.write(lambda machine, now_ms: machine.heartbeat(request, now_ms))
-    return when(decided, lambda code: HeartbeatResponse(error_code=code))
+    result = shard.write(lambda machine, now_ms: machine.heartbeat(request, now_ms))
+    return when(result, lambda code: HeartbeatResponse(error_code=code))
 
 
 def refuse_heartbeat(
@@ -210,7 +213,7 @@ def refuse_heartbeat(
     """Return an error of Heartbeat; no error while the coordinator is loading, as in Kafka."""
     del request, message
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        return _ALIVE
+        return _SUCCESS
     return HeartbeatResponse(error_code=code)
 
 
@@ -237,14 +240,14 @@ def refuse_leave_group(
 
 def lift_leave_group(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:
     """Convert the single member of earlier versions to a list."""
-    if not LEAVE_GROUP_ERAS.at(version).leaves_in_batches:
+    if not LEAVE_GROUP_ERAS.at(version).has_member_list:
         request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
     return request
 
 
 def lower_leave_group(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
     """Copy the single member's error to the top level, the only error field of earlier versions."""
-    if not LEAVE_GROUP_ERAS.at(version).leaves_in_batches and response.members:
+    if not LEAVE_GROUP_ERAS.at(version).has_member_list and response.members:
         response.error_code = response.error_code or response.members[0].error_code
     return response
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _UNCHANGED_MS = -1
 
-_JAVA_BLANK = "".join(map(chr, range(33)))
+_JAVA_WHITESPACE = "".join(map(chr, range(33)))
 """The characters that Java's String.trim removes: control characters and the space."""
 
 
@@ -81,8 +81,8 @@ def _log_invalid_member_id(
     call: Call, request: ConsumerGroupHeartbeatRequest, refusal: KafkaError
 ) -> None:
     """Log the warning that KIP-1082 requires."""
-    problem = "invalid" if request.member_id.strip(_JAVA_BLANK) else "missing"
-    call.node.warn_of_client(
+    problem = "invalid" if request.member_id.strip(_JAVA_WHITESPACE) else "missing"
+    call.node.warn_about_client(
         call.client_host.removeprefix("/"),
         f"{problem} member id",
         f"ConsumerGroupHeartbeat refused: {problem} member id",
@@ -161,7 +161,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def _check_not_blank(field: str, value: str | None) -> None:
-    if value is not None and not value.strip(_JAVA_BLANK):
+    if value is not None and not value.strip(_JAVA_WHITESPACE):
         raise _invalid(ErrorText.FIELD_IS_EMPTY.format(field=field))
 
 

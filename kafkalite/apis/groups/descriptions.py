@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kafkalite.apis.duplicates import Repeats
+from kafkalite.apis.authorized_operations import GROUP_OPERATIONS
+from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol.error_codes import ErrorCode
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
     from kafkalite.groups.shard import GroupShard
-
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""All operations on groups as bits of Kafka's AclOperation: READ, DELETE, DESCRIBE,
-DESCRIBE_CONFIGS and ALTER_CONFIGS."""
 
 MAX_REPORTED_REFUSALS = 100
 """The maximum number of refusals of one request that are reported as events."""
@@ -46,21 +43,21 @@ def describe_each(
     api: str,
     request: DescribeRequest,
     describe: Callable[[GroupShard, str], D],
-    with_error: Callable[[str, ErrorCode, str | None], D],
+    describe_error: Callable[[str, ErrorCode, str | None], D],
 ) -> list[D]:
-    """Return the result of `describe` for each group, or of `with_error` for its KafkaError."""
+    """Return the result of `describe` for each group, or of `describe_error` for its KafkaError."""
     groups = []
-    repeats = Repeats()
+    duplicate_limit = DuplicateLimit()
     for position, group_id in enumerate(in_steps(request.group_ids)):
         try:
-            repeats.check(group_id)
+            duplicate_limit.check(group_id)
             group = describe(_shard(call, group_id), group_id)
             if request.include_authorized_operations:
                 group.authorized_operations = GROUP_OPERATIONS
         except KafkaError as refusal:
             if position < MAX_REPORTED_REFUSALS:
                 report_refusal(call, api, group_id, refusal)
-            group = with_error(group_id, refusal.code, refusal.message)
+            group = describe_error(group_id, refusal.code, refusal.message)
         groups.append(group)
     return groups
 

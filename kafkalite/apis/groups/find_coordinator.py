@@ -33,7 +33,7 @@ NO_NODE_ID = -1
 NO_PORT = -1
 
 
-class CoordinatorKind(IntEnum):
+class CoordinatorType(IntEnum):
     """The type of a key, numbered as on the wire."""
 
     GROUP = 0
@@ -41,23 +41,25 @@ class CoordinatorKind(IntEnum):
     SHARE = 2
 
 
-def lift_single(request: FindCoordinatorRequest) -> FindCoordinatorRequest:
+def lift_single_key(request: FindCoordinatorRequest) -> FindCoordinatorRequest:
     """Convert the single key of earlier versions to a list."""
     request.coordinator_keys = [request.key]
     return request
 
 
-def lower_single(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
+def lower_single_key(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
     """Copy the only coordinator to the top-level fields of earlier versions.
 
     On success their error message is "NONE", as in Kafka.
     """
-    for found in response.coordinators:
-        response.error_code = found.error_code
-        response.error_message = found.error_message or _message_or_name(found.error_code)
-        response.node_id = found.node_id
-        response.host = found.host
-        response.port = found.port
+    for coordinator in response.coordinators:
+        response.error_code = coordinator.error_code
+        response.error_message = coordinator.error_message or _message_or_name(
+            coordinator.error_code
+        )
+        response.node_id = coordinator.node_id
+        response.host = coordinator.host
+        response.port = coordinator.port
     return response
 
 
@@ -76,7 +78,7 @@ class FindCoordinatorEra:
 
 
 FIND_COORDINATOR_ERAS = Eras(
-    (0, FindCoordinatorEra(lift=lift_single, lower=lower_single)),
+    (0, FindCoordinatorEra(lift=lift_single_key, lower=lower_single_key)),
     (4, FindCoordinatorEra()),
     (6, FindCoordinatorEra(knows_share_partitions=True)),
 )
@@ -92,22 +94,22 @@ def handle_find_coordinator(call: Call, request: FindCoordinatorRequest) -> Find
         try:
             coordinators.append(_coordinator_of(call, request.key_type, key))
         except KafkaError as refusal:
-            coordinators.append(_not_found(key, refusal.code, refusal.message))
+            coordinators.append(_coordinator_error(key, refusal.code, refusal.message))
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-def _coordinator_of(call: Call, kind: int, key: str) -> Coordinator:
+def _coordinator_of(call: Call, key_type: int, key: str) -> Coordinator:
     """Return one key's coordinator; raises KafkaError(INVALID_REQUEST) for an unknown key type."""
     node = call.node
-    if kind == CoordinatorKind.GROUP:
+    if key_type == CoordinatorType.GROUP:
         topic, partition = OFFSETS_TOPIC, node.groups.partition_for(key)
         node.cluster.metadata.ensure_internal_topic(OFFSETS_TOPIC)
-    elif kind == CoordinatorKind.SHARE and call.era.knows_share_partitions:
-        group_id, topic_id, index = _share_partition(key)
+    elif key_type == CoordinatorType.SHARE and call.era.knows_share_partitions:
+        group_id, topic_id, index = _parse_share_partition_key(key)
         topic = SHARE_STATE_TOPIC
         partition = node.shares.partition_for_share(group_id, topic_id, index)
         node.shares.ensure_topic()
-    elif kind == CoordinatorKind.TRANSACTION:
+    elif key_type == CoordinatorType.TRANSACTION:
         topic, partition = TRANSACTION_STATE_TOPIC, node.transactions.partition_for(key)
         node.transactions.ensure_topic()
     else:
@@ -126,7 +128,7 @@ def _coordinator_of(call: Call, kind: int, key: str) -> Coordinator:
     )
 
 
-def _share_partition(key: str) -> tuple[str, bytes, int]:
+def _parse_share_partition_key(key: str) -> tuple[str, bytes, int]:
     """Parse `group:topic id:partition`; the group id may contain colons."""
     try:
         group_id, topic_id, partition = key.rsplit(":", 2)
@@ -144,7 +146,7 @@ def _endpoint(call: Call, node_id: int) -> Endpoint | None:
     return None
 
 
-def _not_found(key: str, code: ErrorCode, message: str | None) -> Coordinator:
+def _coordinator_error(key: str, code: ErrorCode, message: str | None) -> Coordinator:
     return Coordinator(
         key=key,
         node_id=NO_NODE_ID,
@@ -160,7 +162,9 @@ def refuse_find_coordinator(
 ) -> FindCoordinatorResponse:
     """Return an error for every key."""
     return FindCoordinatorResponse(
-        coordinators=[_not_found(key, code, message) for key in in_steps(request.coordinator_keys)]
+        coordinators=[
+            _coordinator_error(key, code, message) for key in in_steps(request.coordinator_keys)
+        ]
     )
 
 

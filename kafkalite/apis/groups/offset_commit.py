@@ -37,7 +37,7 @@ class OffsetCommitEra:
     unknown_group: ErrorCode
     supports_member_epochs: bool
     unknown_topic: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    names_topic_ids: bool = False
+    uses_topic_ids: bool = False
 
 
 # Clients before v9 know only generations, so the error of an unknown group is ILLEGAL_GENERATION.
@@ -51,7 +51,7 @@ OFFSET_COMMIT_ERAS = Eras(
             unknown_group=ErrorCode.GROUP_ID_NOT_FOUND,
             supports_member_epochs=True,
             unknown_topic=ErrorCode.UNKNOWN_TOPIC_ID,
-            names_topic_ids=True,
+            uses_topic_ids=True,
         ),
     ),
 )
@@ -59,8 +59,8 @@ OFFSET_COMMIT_ERAS = Eras(
 _UNSPECIFIED = -1
 """Value of a retention or timestamp for which the coordinator uses its default."""
 
-_MAX_NAMED_PARTITIONS = 5
-"""The maximum number of partitions that a message names."""
+_MAX_PARTITIONS_IN_MESSAGE = 5
+"""The maximum number of partitions that an error message lists."""
 
 # Bound once: enum attribute access is slow in a per-partition loop.
 _UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -82,9 +82,9 @@ def handle_offset_commit(
     unknown_partitions: list[tuple[str, _Answer]] = []
     may_pause = call.may_pause
     for topic in in_steps(request.topics) if may_pause else request.topics:
-        found = (
+        topic_image = (
             image.topics_by_id.get(topic.topic_id)
-            if era.names_topic_ids
+            if era.uses_topic_ids
             else image.topics.get(topic.name)
         )
         partitions: list[_Answer] = []
@@ -93,21 +93,23 @@ def handle_offset_commit(
                 name=topic.name, topic_id=topic.topic_id, partitions=partitions
             )
         )
-        unknown_code = era.unknown_topic if found is None else _UNKNOWN_PARTITION
-        count = 0 if found is None else len(found.partitions)
+        unknown_partition_code = era.unknown_topic if topic_image is None else _UNKNOWN_PARTITION
+        count = 0 if topic_image is None else len(topic_image.partitions)
         for requested in in_steps(topic.partitions) if may_pause else topic.partitions:
-            answer = _Answer(partition_index=requested.partition_index, error_code=unknown_code)
+            answer = _Answer(
+                partition_index=requested.partition_index, error_code=unknown_partition_code
+            )
             partitions.append(answer)
-            if found is not None and 0 <= requested.partition_index < count:
-                offsets.append(_offset_to_commit(found, requested))
+            if topic_image is not None and 0 <= requested.partition_index < count:
+                offsets.append(_offset_to_commit(topic_image, requested))
                 answers.append(answer)
             else:
                 unknown_partitions.append((topic.name or uuid_to_text(topic.topic_id), answer))
     if unknown_partitions:
         unknown = in_steps(unknown_partitions) if may_pause else unknown_partitions
-        named = [(topic, answer.partition_index) for topic, answer in unknown]
+        partition_names = [(topic, answer.partition_index) for topic, answer in unknown]
         code = ErrorCode(unknown_partitions[0][1].error_code)
-        report_unknown_partitions(call, "OffsetCommit", request, named, code)
+        report_unknown_partitions(call, "OffsetCommit", request, partition_names, code)
     if not offsets:
         return response
     return _commit(call, request, response, offsets, answers)
@@ -121,9 +123,11 @@ def report_unknown_partitions(
     code: ErrorCode,
 ) -> None:
     """Add the refusal of a commit to unknown partitions to the history."""
-    named = [f"{topic}-{partition}" for topic, partition in partitions[:_MAX_NAMED_PARTITIONS]]
-    message = f"{api} of {', '.join(named)} refused: the partition does not exist"
-    facts = {"rule": "partition-exists", "partitions": named, "count": len(partitions)}
+    partition_names = [
+        f"{topic}-{partition}" for topic, partition in partitions[:_MAX_PARTITIONS_IN_MESSAGE]
+    ]
+    message = f"{api} of {', '.join(partition_names)} refused: the partition does not exist"
+    facts = {"rule": "partition-exists", "partitions": partition_names, "count": len(partitions)}
     report_refusal(call, api, request.group_id, KafkaError(code, message, facts), request)
 
 
@@ -160,7 +164,7 @@ def _commit(
     )
     retention_ms = None if request.retention_time_ms == _UNSPECIFIED else request.retention_time_ms
 
-    def fill_in(codes: Sequence[ErrorCode]) -> OffsetCommitResponse:
+    def set_error_codes(codes: Sequence[ErrorCode]) -> OffsetCommitResponse:
         for answer, code in zip(answers, codes, strict=True):
             answer.error_code = code
         return response
@@ -168,7 +172,7 @@ def _commit(
     try:
         node = call.node
         shard = node.groups.locate(request.group_id, node.id)
-        decided = shard.write(
+        result = shard.write(
             lambda machine, now_ms: machine.offsets.commit(
                 request.group_id,
                 claim,
@@ -180,8 +184,8 @@ def _commit(
         )
     except KafkaError as refusal:
         report_refusal(call, "OffsetCommit", request.group_id, refusal, request)
-        return fill_in([refusal.code] * len(answers))
-    return when(decided, fill_in)
+        return set_error_codes([refusal.code] * len(answers))
+    return when(result, set_error_codes)
 
 
 def refuse_offset_commit(
@@ -234,15 +238,15 @@ def handle_offset_delete(
             OffsetDeleteResponse.OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
         )
 
-    def fill_in(codes: Sequence[ErrorCode]) -> OffsetDeleteResponse:
+    def set_error_codes(codes: Sequence[ErrorCode]) -> OffsetDeleteResponse:
         for answer, code in zip(answers, codes, strict=True):
             answer.error_code = code
         return response
 
     node = call.node
     shard = node.groups.locate(request.group_id, node.id)
-    decided = shard.write(lambda machine, _: machine.offsets.delete(request.group_id, requested))
-    return when(decided, fill_in)
+    result = shard.write(lambda machine, _: machine.offsets.delete(request.group_id, requested))
+    return when(result, set_error_codes)
 
 
 def refuse_offset_delete(

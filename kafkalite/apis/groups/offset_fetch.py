@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.apis.duplicates import Repeats
+from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import report_refusal
@@ -40,7 +40,7 @@ _UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 """The error code of offsets that an open transaction may replace (KIP-447)."""
 
 
-def lift_single(request: OffsetFetchRequest) -> OffsetFetchRequest:
+def lift_single_group(request: OffsetFetchRequest) -> OffsetFetchRequest:
     """Convert the single group of earlier versions to a list."""
     topics = request.topics
     request.groups = [
@@ -57,7 +57,7 @@ def lift_single(request: OffsetFetchRequest) -> OffsetFetchRequest:
     return request
 
 
-def lower_top_level(response: OffsetFetchResponse) -> OffsetFetchResponse:
+def lower_single_group(response: OffsetFetchResponse) -> OffsetFetchResponse:
     """Copy the only group and its error to the top-level fields of earlier versions."""
     for group in response.groups:
         response.error_code = group.error_code
@@ -84,11 +84,11 @@ def lower_top_level(response: OffsetFetchResponse) -> OffsetFetchResponse:
 class OffsetFetchEra:
     """Traits of a range of OffsetFetch versions."""
 
-    no_offset: ErrorCode = ErrorCode.NONE
+    no_offset_code: ErrorCode = ErrorCode.NONE
     """The error code of a partition without an offset; v0 has an error instead of offset -1."""
     reports_group_error_per_partition: bool = False
     """Whether there is no error field for the whole group."""
-    names_topic_ids: bool = False
+    uses_topic_ids: bool = False
     lift: Callable[[OffsetFetchRequest], OffsetFetchRequest] | None = None
     lower: Callable[[OffsetFetchResponse], OffsetFetchResponse] | None = None
 
@@ -97,21 +97,21 @@ OFFSET_FETCH_ERAS = Eras(
     (
         0,
         OffsetFetchEra(
-            no_offset=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            no_offset_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             reports_group_error_per_partition=True,
-            lift=lift_single,
-            lower=lower_top_level,
+            lift=lift_single_group,
+            lower=lower_single_group,
         ),
     ),
     (
         1,
         OffsetFetchEra(
-            reports_group_error_per_partition=True, lift=lift_single, lower=lower_top_level
+            reports_group_error_per_partition=True, lift=lift_single_group, lower=lower_single_group
         ),
     ),
-    (2, OffsetFetchEra(lift=lift_single, lower=lower_top_level)),
+    (2, OffsetFetchEra(lift=lift_single_group, lower=lower_single_group)),
     (8, OffsetFetchEra()),
-    (10, OffsetFetchEra(names_topic_ids=True)),
+    (10, OffsetFetchEra(uses_topic_ids=True)),
 )
 
 GROUP_ERRORS = {ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_COORDINATOR}
@@ -120,13 +120,13 @@ GROUP_ERRORS = {ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_COORDINATOR}
 
 def handle_offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Return the committed offsets of each group; an unknown group has none."""
-    repeats = Repeats()
+    duplicate_limit = DuplicateLimit()
     return OffsetFetchResponse(
         groups=[
             _fetch(
                 call,
                 group,
-                repeats,
+                duplicate_limit,
                 request.require_stable,
                 is_reported=index < MAX_REPORTED_REFUSALS,
             )
@@ -144,13 +144,13 @@ class _GroupOffsets(NamedTuple):
     """Partitions with pending offsets; empty unless the client requires stable offsets."""
     image: MetadataImage
     era: OffsetFetchEra
-    repeats: Repeats
+    duplicate_limit: DuplicateLimit
 
 
 def _fetch(
     call: Call,
     group: RequestGroup,
-    repeats: Repeats,
+    duplicate_limit: DuplicateLimit,
     requires_stable: bool,  # noqa: FBT001 - as the request has it
     *,
     is_reported: bool,
@@ -159,16 +159,16 @@ def _fetch(
     group_id = group.group_id
     try:
         if group.topics is None:
-            repeats.check(group_id)
+            duplicate_limit.check(group_id)
         offsets = call.node.groups.locate(group_id, call.node.id).machine.offsets
         stored = offsets.offsets_to_fetch(group_id, group.member_id, group.member_epoch)
     except KafkaError as refusal:
         if is_reported:
             report_refusal(call, "OffsetFetch", group_id, refusal, group)
-        return _refused(group, GROUP_ERRORS.get(refusal.code, refusal.code), era)
+        return _group_error(group, GROUP_ERRORS.get(refusal.code, refusal.code), era)
     pending = offsets.pending.of_group(group_id) if requires_stable else {}
     image = call.node.image
-    group_offsets = _GroupOffsets(group_id, stored, pending, image, era, repeats)
+    group_offsets = _GroupOffsets(group_id, stored, pending, image, era, duplicate_limit)
     topics = (
         _all_topics(group_offsets)
         if group.topics is None
@@ -181,16 +181,18 @@ def _all_topics(group_offsets: _GroupOffsets) -> list[ResponseTopics]:
     """Return all offsets; deleted topics are omitted in versions with topic ids."""
     topics = []
     for name, partitions in in_steps(group_offsets.stored.items()):
-        found = group_offsets.image.topics.get(name)
-        if group_offsets.era.names_topic_ids and found is None:
+        topic = group_offsets.image.topics.get(name)
+        if group_offsets.era.uses_topic_ids and topic is None:
             continue
         pending = group_offsets.pending.get(name, ())
         topics.append(
             ResponseTopics(
                 name=name,
-                topic_id=ZERO_UUID if found is None else found.topic_id,
+                topic_id=ZERO_UUID if topic is None else topic.topic_id,
                 partitions=[
-                    _missing(index, _UNSTABLE) if index in pending else _found(index, committed)
+                    _partition_without_offset(index, _UNSTABLE)
+                    if index in pending
+                    else _partition_with_offset(index, committed)
                     for index, committed in in_steps(partitions.items())
                 ],
             )
@@ -202,17 +204,17 @@ def _requested_topics(
     group_offsets: _GroupOffsets, requested: Sequence[RequestTopics]
 ) -> list[ResponseTopics]:
     """Return the requested topics in order; topics with an unknown id are last, as in Kafka."""
-    if group_offsets.era.names_topic_ids:
+    if group_offsets.era.uses_topic_ids:
         known = group_offsets.image.topics_by_id
         requested = sorted(requested, key=lambda topic: topic.topic_id not in known)
-    return [_one_topic(group_offsets, topic) for topic in in_steps(requested)]
+    return [_requested_topic(group_offsets, topic) for topic in in_steps(requested)]
 
 
-def _one_topic(group_offsets: _GroupOffsets, requested: RequestTopics) -> ResponseTopics:
-    name, missing, topic_id = requested.name, group_offsets.era.no_offset, ZERO_UUID
-    if group_offsets.era.names_topic_ids:
+def _requested_topic(group_offsets: _GroupOffsets, requested: RequestTopics) -> ResponseTopics:
+    name, missing_code, topic_id = requested.name, group_offsets.era.no_offset_code, ZERO_UUID
+    if group_offsets.era.uses_topic_ids:
         topic = group_offsets.image.topics_by_id.get(requested.topic_id)
-        missing = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.NONE
+        missing_code = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.NONE
         name = "" if topic is None else topic.name
         topic_id = requested.topic_id
     elif (known := group_offsets.image.topics.get(name)) is not None:
@@ -222,15 +224,15 @@ def _one_topic(group_offsets: _GroupOffsets, requested: RequestTopics) -> Respon
     for index in in_steps(requested.partition_indexes):
         committed = partitions.get(index)
         if index in pending:
-            answers.append(_missing(index, _UNSTABLE))
+            answers.append(_partition_without_offset(index, _UNSTABLE))
         elif committed is None or not _is_for_topic(committed, topic_id):
-            answers.append(_missing(index, missing))
-        elif committed.metadata and not group_offsets.repeats.are_within_limits(
+            answers.append(_partition_without_offset(index, missing_code))
+        elif committed.metadata and not group_offsets.duplicate_limit.allows(
             (group_offsets.group_id, name, index)
         ):
-            answers.append(_missing(index, ErrorCode.INVALID_REQUEST))
+            answers.append(_partition_without_offset(index, ErrorCode.INVALID_REQUEST))
         else:
-            answers.append(_found(index, committed))
+            answers.append(_partition_with_offset(index, committed))
     return ResponseTopics(name=requested.name, topic_id=requested.topic_id, partitions=answers)
 
 
@@ -239,7 +241,7 @@ def _is_for_topic(committed: OffsetAndMetadata, topic_id: bytes) -> bool:
     return committed.topic_id == topic_id or ZERO_UUID in (committed.topic_id, topic_id)
 
 
-def _found(index: int, committed: OffsetAndMetadata) -> ResponsePartition:
+def _partition_with_offset(index: int, committed: OffsetAndMetadata) -> ResponsePartition:
     return ResponsePartition(
         partition_index=index,
         committed_offset=committed.offset,
@@ -249,7 +251,7 @@ def _found(index: int, committed: OffsetAndMetadata) -> ResponsePartition:
     )
 
 
-def _missing(index: int, code: ErrorCode) -> ResponsePartition:
+def _partition_without_offset(index: int, code: ErrorCode) -> ResponsePartition:
     return ResponsePartition(
         partition_index=index,
         committed_offset=NO_OFFSET,
@@ -259,7 +261,7 @@ def _missing(index: int, code: ErrorCode) -> ResponsePartition:
     )
 
 
-def _refused(group: RequestGroup, code: ErrorCode, era: OffsetFetchEra) -> ResponseGroup:
+def _group_error(group: RequestGroup, code: ErrorCode, era: OffsetFetchEra) -> ResponseGroup:
     topics = []
     if era.reports_group_error_per_partition:
         topics = [
@@ -267,7 +269,8 @@ def _refused(group: RequestGroup, code: ErrorCode, era: OffsetFetchEra) -> Respo
                 name=requested.name,
                 topic_id=requested.topic_id,
                 partitions=[
-                    _missing(index, code) for index in in_steps(requested.partition_indexes)
+                    _partition_without_offset(index, code)
+                    for index in in_steps(requested.partition_indexes)
                 ],
             )
             for requested in in_steps(group.topics or ())
@@ -282,7 +285,7 @@ def refuse_offset_fetch(
     del message
     oldest_era = OFFSET_FETCH_ERAS.at(0)
     return OffsetFetchResponse(
-        groups=[_refused(group, code, oldest_era) for group in in_steps(request.groups)]
+        groups=[_group_error(group, code, oldest_era) for group in in_steps(request.groups)]
     )
 
 

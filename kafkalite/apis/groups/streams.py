@@ -53,7 +53,7 @@ def handle_streams_group_heartbeat(
     if request.topology is not None:
         _check_topic_names(request.topology)
     _check_supported(request)
-    _check_form(request)
+    _check_fields(request)
     client = Client(call.client_id or "", call.client_host)
     shard = node.groups.locate(request.group_id, node.id)
     result = shard.write(lambda machine, now_ms: machine.streams.heartbeat(request, client, now_ms))
@@ -104,7 +104,7 @@ def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
         raise _invalid("Regular expressions for source topics are not supported yet.")
 
 
-def _check_form(request: StreamsGroupHeartbeatRequest) -> None:
+def _check_fields(request: StreamsGroupHeartbeatRequest) -> None:
     """Validate the fields of a heartbeat, in Kafka's order.
 
     Raises KafkaError(INVALID_REQUEST) or KafkaError(STREAMS_INVALID_TOPOLOGY).

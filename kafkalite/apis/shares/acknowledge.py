@@ -9,7 +9,7 @@ from kafkalite.apis.shares.acknowledgements import (
     SHARE_ERAS,
     acknowledge,
     fill_in_leaders,
-    lock_ms,
+    lock_duration_ms,
     session_key,
 )
 from kafkalite.gateway.api import Api
@@ -24,7 +24,7 @@ from kafkalite.shares.sessions import FINAL_EPOCH
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkalite.apis.shares.acknowledgements import Outcome
+    from kafkalite.apis.shares.acknowledgements import AcknowledgeResult
     from kafkalite.gateway.call import Call
     from kafkalite.ports.waiting import Waiting
     from kafkalite.protocol.error_codes import ErrorCode
@@ -43,7 +43,7 @@ def handle_share_acknowledge(
     sessions.begin_acknowledge(key, request.share_session_epoch)
     return chain(
         acknowledge(call, request, request.topics, key),
-        lambda outcomes: _response(call, request, key, outcomes),
+        lambda results: _response(call, request, key, results),
     )
 
 
@@ -51,7 +51,7 @@ def _response(
     call: Call,
     request: ShareAcknowledgeRequest,
     key: SessionKey,
-    outcomes: Mapping[TopicPartition, Outcome],
+    results: Mapping[TopicPartition, AcknowledgeResult],
 ) -> ShareAcknowledgeResponse:
     node = call.node
     if request.share_session_epoch == FINAL_EPOCH:
@@ -61,14 +61,14 @@ def _response(
             partition.topic_id,
             PartitionData(
                 partition_index=partition.index,
-                error_code=outcome.code,
-                error_message=outcome.message,
+                error_code=result.code,
+                error_message=result.message,
             ),
         )
-        for partition, outcome in sorted(outcomes.items())
+        for partition, result in sorted(results.items())
     ]
     return ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=lock_ms(node, key.group_id),
+        acquisition_lock_timeout_ms=lock_duration_ms(node, key.group_id),
         node_endpoints=[
             ShareAcknowledgeResponse.NodeEndpoint(
                 node_id=each.node_id, host=each.host, port=each.port, rack=each.rack
@@ -77,9 +77,9 @@ def _response(
         ],
         responses=[
             ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse(
-                topic_id=topic_id, partitions=[row for _, row in same]
+                topic_id=topic_id, partitions=[row for _, row in topic_rows]
             )
-            for topic_id, same in groupby(rows, key=lambda row: row[0])
+            for topic_id, topic_rows in groupby(rows, key=lambda row: row[0])
         ],
     )
 

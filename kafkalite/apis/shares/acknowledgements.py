@@ -1,6 +1,6 @@
-"""Parts that ShareFetch and ShareAcknowledge share (KIP-932).
+"""Functions for both ShareFetch and ShareAcknowledge (KIP-932).
 
-These are the session key, the validation of acknowledgements, and their results by partition.
+They read the session key, validate acknowledgements, and return their results by partition.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     Topic: TypeAlias = ShareFetchRequest.FetchTopic | ShareAcknowledgeRequest.AcknowledgeTopic
     Row: TypeAlias = ShareFetchResponse.PartitionData | ShareAcknowledgeResponse.PartitionData
 
-_MAX_MEMBER_ID = 36
+_MAX_MEMBER_ID_LENGTH = 36
 _MAX_GROUPS = 1_000
 """Maximum number of groups per connection whose share sessions end when it closes."""
 _MAX_REPORTED = 10
 """Maximum number of refusals of one request that are added to the history."""
 _UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-POINTS_AT_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
+ERRORS_WITH_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class ShareEra:
 SHARE_ERAS = Eras((0, ShareEra(knows_renewal=False)), (2, ShareEra(knows_renewal=True)))
 
 
-class Outcome(NamedTuple):
+class AcknowledgeResult(NamedTuple):
     """The result of the acknowledgements of one partition."""
 
     code: ErrorCode = ErrorCode.NONE
@@ -67,10 +67,10 @@ def session_key(request: Request) -> SessionKey:
     """Return the session key of a request; raises KafkaError INVALID_REQUEST if it has none."""
     if request.group_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "A group id is needed.")
-    if not request.member_id or len(request.member_id) > _MAX_MEMBER_ID:
+    if not request.member_id or len(request.member_id) > _MAX_MEMBER_ID_LENGTH:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"A member id of 1 to {_MAX_MEMBER_ID} characters is needed.",
+            f"A member id of 1 to {_MAX_MEMBER_ID_LENGTH} characters is needed.",
         )
     return SessionKey(request.group_id, request.member_id)
 
@@ -80,62 +80,70 @@ def acknowledge(  # noqa: C901 - Kafka's checks in order
     request: Request,
     topics: Iterable[Topic],
     share_key: SessionKey,
-) -> dict[TopicPartition, Outcome] | Waiting[dict[TopicPartition, Outcome]]:
+) -> dict[TopicPartition, AcknowledgeResult] | Waiting[dict[TopicPartition, AcknowledgeResult]]:
     """Apply the acknowledgements of a request, and return the result for each partition."""
     node = call.node
-    refused: dict[TopicPartition, Outcome] = {}
-    without_batches: dict[TopicPartition, Outcome] = {}
-    settled: dict[TopicPartition, Waiting[None] | Exception | None] = {}
+    refused: dict[TopicPartition, AcknowledgeResult] = {}
+    without_batches: dict[TopicPartition, AcknowledgeResult] = {}
+    acknowledged: dict[TopicPartition, Waiting[None] | Exception | None] = {}
     errors: list[KafkaError] = []
     validator = _BatchValidator(call.era, is_renewal=request.is_renew_ack)
     for partition, batches in _acknowledgements(topics).items():
         topic = node.image.topics_by_id.get(partition.topic_id)
         if topic is None:
-            refused[partition] = _refused(errors, partition, ErrorCode.UNKNOWN_TOPIC_ID)
+            refused[partition] = _refuse(errors, partition, ErrorCode.UNKNOWN_TOPIC_ID)
         elif not validator.is_valid(batches):
-            refused[partition] = _refused(errors, partition, ErrorCode.INVALID_REQUEST)
+            refused[partition] = _refuse(errors, partition, ErrorCode.INVALID_REQUEST)
         elif not 0 <= partition.index < len(topic.partitions):
-            refused[partition] = _refused(errors, partition, _UNKNOWN_PARTITION)
+            refused[partition] = _refuse(errors, partition, _UNKNOWN_PARTITION)
         elif not batches:
-            without_batches[partition] = Outcome()
+            without_batches[partition] = AcknowledgeResult()
         else:
             try:
-                settled[partition] = _settle(node, share_key, partition, batches)
+                acknowledged[partition] = _acknowledge_partition(
+                    node, share_key, partition, batches
+                )
             except KafkaError as error:
-                settled[partition] = error.without_traceback()
+                acknowledged[partition] = error.without_traceback()
 
-    def finish(ends: Sequence[Exception | None]) -> dict[TopicPartition, Outcome]:
-        outcomes = {}
-        for partition, error in zip(settled, ends, strict=True):
-            outcomes[partition] = _outcome(error)
+    def finish(
+        acknowledge_errors: Sequence[Exception | None],
+    ) -> dict[TopicPartition, AcknowledgeResult]:
+        results = {}
+        for partition, error in zip(acknowledged, acknowledge_errors, strict=True):
+            results[partition] = _acknowledge_result(error)
             if isinstance(error, KafkaError):
                 errors.append(error)
         for each in errors[:_MAX_REPORTED]:
-            report_refusal(call, _API[type(request).__name__], share_key.group_id, each, request)
+            report_refusal(
+                call, _API_NAMES[type(request).__name__], share_key.group_id, each, request
+            )
         # As in Kafka, partitions without batches are omitted if no partition has valid batches.
-        return refused | outcomes | without_batches if outcomes else refused
+        return refused | results | without_batches if results else refused
 
-    return chain(gather(tuple(settled.values())), finish)
+    return chain(gather(tuple(acknowledged.values())), finish)
 
 
-def _outcome(error: Exception | None) -> Outcome:
+def _acknowledge_result(error: Exception | None) -> AcknowledgeResult:
     if error is None:
-        return Outcome()
+        return AcknowledgeResult()
     if not isinstance(error, KafkaError):
         raise error
-    return Outcome(error.code, error.message or error.code.message)
+    return AcknowledgeResult(error.code, error.message or error.code.message)
 
 
-def _refused(errors: list[KafkaError], partition: TopicPartition, code: ErrorCode) -> Outcome:
+def _refuse(
+    errors: list[KafkaError], partition: TopicPartition, code: ErrorCode
+) -> AcknowledgeResult:
     """Return an error without a message, as Kafka does; add one with a message to `errors`."""
     if len(errors) < _MAX_REPORTED:
         named = f"{uuid_to_text(partition.topic_id)}-{partition.index}"
         text = f"{code.message.removesuffix('.')}: partition {named}"
         errors.append(KafkaError(code, text, {"topic_partition": named}))
-    return Outcome(code)
+    return AcknowledgeResult(code)
 
 
-_API = {"ShareFetchRequest": "ShareFetch", "ShareAcknowledgeRequest": "ShareAcknowledge"}
+_API_NAMES = {"ShareFetchRequest": "ShareFetch", "ShareAcknowledgeRequest": "ShareAcknowledge"}
 
 
 def _acknowledgements(
@@ -152,7 +160,7 @@ def _acknowledgements(
     }
 
 
-def _settle(
+def _acknowledge_partition(
     node: Node,
     member: SessionKey,
     partition: TopicPartition,
@@ -215,7 +223,7 @@ def end_sessions_on_close(call: Call, group_id: str) -> None:
         call.on_close[key] = lambda: table.end_sessions_of(node_id, call, group_id)
 
 
-def lock_ms(node: Node, group_id: str) -> int:
+def lock_duration_ms(node: Node, group_id: str) -> int:
     """Return the duration of acquisition locks in a group, in milliseconds."""
     return node.share_partitions.limits(group_id).lock_duration_ms
 
@@ -225,11 +233,11 @@ def fill_in_leaders(node: Node, listener: str, rows: Iterable[tuple[bytes, Row]]
     leaders = set()
     for topic_id, row in rows:
         topic = node.image.topics_by_id.get(topic_id)
-        if row.error_code in POINTS_AT_LEADER and topic is not None:
-            led = topic.partitions[row.partition_index]
-            row.current_leader.leader_id = led.leader
-            row.current_leader.leader_epoch = led.leader_epoch
-            leaders.add(led.leader)
+        if row.error_code in ERRORS_WITH_LEADER and topic is not None:
+            partition = topic.partitions[row.partition_index]
+            row.current_leader.leader_id = partition.leader
+            row.current_leader.leader_epoch = partition.leader_epoch
+            leaders.add(partition.leader)
     if not leaders:
         return []
     return [each for each in node.known_endpoints(listener) if each.node_id in leaders]

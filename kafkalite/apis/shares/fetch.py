@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kafkalite.apis.shares.acknowledgements import (
     SHARE_ERAS,
-    Outcome,
+    AcknowledgeResult,
     acknowledge,
     end_sessions_on_close,
     fill_in_leaders,
-    lock_ms,
+    lock_duration_ms,
     session_key,
 )
 from kafkalite.apis.shares.reading import (
     LocatedSharePartition,
-    Reading,
     RequestedSharePartition,
-    affordable_bytes,
+    ShareReader,
     locate,
-    rotated,
+    response_limit_bytes,
+    rotate,
 )
 from kafkalite.gateway.api import Api
 from kafkalite.ports.turns import in_steps
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Timer
     from kafkalite.shares.sessions import ShareFetchContext
 
-Outcomes: TypeAlias = "Mapping[TopicPartition, Outcome]"
+AcknowledgeResults: TypeAlias = "Mapping[TopicPartition, AcknowledgeResult]"
 PartitionData = ShareFetchResponse.PartitionData
 Rows = dict[TopicPartition, PartitionData]
 
@@ -93,13 +93,13 @@ def handle_share_fetch(
     except KafkaError as refusal:
         if refusal.code is not ErrorCode.SHARE_SESSION_LIMIT_REACHED:
             raise
-        return _refused_later(node, refusal, request.max_wait_ms)
+        return _refuse_later(node, refusal, request.max_wait_ms)
     end_sessions_on_close(call, key.group_id)
     is_final = request.share_session_epoch == FINAL_EPOCH
 
-    def fetch(outcomes: Outcomes) -> ShareFetchResponse | Waiting[ShareFetchResponse]:
-        answer = _Answer(call, key, session, outcomes, is_final)
-        return answer.response({}) if is_renewal else _fetch(call, request, key, session, answer)
+    def fetch(results: AcknowledgeResults) -> ShareFetchResponse | Waiting[ShareFetchResponse]:
+        builder = _ResponseBuilder(call, key, session, results, is_final)
+        return builder.response({}) if is_renewal else _fetch(call, request, key, session, builder)
 
     return chain(acknowledge(call, request, request.topics, key) if acknowledges else {}, fetch)
 
@@ -112,7 +112,7 @@ def _check_renewal(request: ShareFetchRequest) -> None:
         )
 
 
-def _refused_later(node: Node, refusal: KafkaError, wait_ms: int) -> Waiting[ShareFetchResponse]:
+def _refuse_later(node: Node, refusal: KafkaError, wait_ms: int) -> Waiting[ShareFetchResponse]:
     """Refuse after `wait_ms`, because the member would otherwise retry immediately."""
     clock = node.clock
     timer = clock.wait_at(clock.now_ms() + max(0, wait_ms), lambda: waiting.refuse(refusal))
@@ -120,13 +120,13 @@ def _refused_later(node: Node, refusal: KafkaError, wait_ms: int) -> Waiting[Sha
     return waiting
 
 
-class _Answer(NamedTuple):
+class _ResponseBuilder(NamedTuple):
     """The parts of a response other than records."""
 
     call: Call
     key: SessionKey
     session: ShareFetchContext
-    outcomes: Mapping[TopicPartition, Outcome]
+    acknowledge_results: Mapping[TopicPartition, AcknowledgeResult]
     ends_session: bool
 
     def response(self, rows: Rows) -> ShareFetchResponse:
@@ -136,7 +136,7 @@ class _Answer(NamedTuple):
         try:
             self.session.check()
         except KafkaError as error:
-            return self._finished(ShareFetchResponse(error_code=error.code))
+            return self._complete(ShareFetchResponse(error_code=error.code))
         included = {
             partition: row
             for partition, row in rows.items()
@@ -144,31 +144,31 @@ class _Answer(NamedTuple):
                 partition, has_records=bool(row.records), has_error=bool(row.error_code)
             )
         }
-        for partition, outcome in self.outcomes.items():
+        for partition, result in self.acknowledge_results.items():
             row = included.setdefault(partition, PartitionData(partition_index=partition.index))
-            row.acknowledge_error_code = outcome.code
-            row.acknowledge_error_message = outcome.message
-        listed = [(partition.topic_id, row) for partition, row in included.items()]
+            row.acknowledge_error_code = result.code
+            row.acknowledge_error_message = result.message
+        response_rows = [(partition.topic_id, row) for partition, row in included.items()]
         response = ShareFetchResponse(
             node_endpoints=[
                 ShareFetchResponse.NodeEndpoint(
                     node_id=each.node_id, host=each.host, port=each.port, rack=each.rack
                 )
-                for each in fill_in_leaders(node, call.listener, listed)
+                for each in fill_in_leaders(node, call.listener, response_rows)
             ]
         )
-        by_topic = sorted(listed, key=lambda row: row[0])
-        for topic_id, same in groupby(by_topic, key=lambda row: row[0]):
+        by_topic = sorted(response_rows, key=lambda row: row[0])
+        for topic_id, topic_rows in groupby(by_topic, key=lambda row: row[0]):
             response.responses.append(
                 ShareFetchResponse.ShareFetchableTopicResponse(
-                    topic_id=topic_id, partitions=[row for _, row in same]
+                    topic_id=topic_id, partitions=[row for _, row in topic_rows]
                 )
             )
-        return self._finished(response)
+        return self._complete(response)
 
-    def _finished(self, response: ShareFetchResponse) -> ShareFetchResponse:
+    def _complete(self, response: ShareFetchResponse) -> ShareFetchResponse:
         node = self.call.node
-        response.acquisition_lock_timeout_ms = lock_ms(node, self.key.group_id)
+        response.acquisition_lock_timeout_ms = lock_duration_ms(node, self.key.group_id)
         if self.ends_session:
             node.share_partitions.end_session(node.id, self.key)
         return response
@@ -179,23 +179,23 @@ def _fetch(
     request: ShareFetchRequest,
     key: SessionKey,
     session: ShareFetchContext,
-    answer: _Answer,
+    builder: _ResponseBuilder,
 ) -> ShareFetchResponse | Waiting[ShareFetchResponse]:
     node = call.node
-    requested, refused = locate(call, session.names)
+    requested, refused = locate(call, session.topic_names)
     rows: Rows = {
         partition: PartitionData(partition_index=partition.index, error_code=code)
         for partition, code in refused.items()
     }
     max_bytes = min(request.max_bytes, node.config.int("fetch.max.bytes"))
     if not requested or max_bytes == 0 or request.max_records == 0:
-        return answer.response(rows)
+        return builder.response(rows)
     if request.share_acquire_mode not in _ACQUIRE_MODES:
         # Kafka fails with an internal exception for an unknown mode, after it opened the session.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     return chain(
-        _begin(call, key, requested, rows),
-        lambda loaded: _read(call.node, request, key, answer, rows, loaded, max_bytes=max_bytes),
+        _load_share_partitions(call, key, requested, rows),
+        lambda loaded: _read(call.node, request, key, builder, rows, loaded, max_bytes=max_bytes),
     )
 
 
@@ -203,7 +203,7 @@ def _read(  # noqa: PLR0917 - the state of the fetch
     node: Node,
     request: ShareFetchRequest,
     key: SessionKey,
-    answer: _Answer,
+    builder: _ResponseBuilder,
     rows: Rows,
     loaded: list[LocatedSharePartition],
     *,
@@ -211,38 +211,38 @@ def _read(  # noqa: PLR0917 - the state of the fetch
 ) -> ShareFetchResponse | Waiting[ShareFetchResponse]:
     if max_bytes < 0:
         # Kafka fails with an internal exception when it divides the size among the partitions.
-        return answer.response(rows | _refused(loaded, ErrorCode.UNKNOWN_SERVER_ERROR))
-    reading = Reading(
+        return builder.response(rows | _error_rows(loaded, ErrorCode.UNKNOWN_SERVER_ERROR))
+    reader = ShareReader(
         node,
-        rotated(loaded, request.share_session_epoch),
+        rotate(loaded, request.share_session_epoch),
         AcquireRequest(
             key.member_id,
             request.max_records,
             request.batch_size,
             is_exact=request.share_acquire_mode == _RECORD_LIMIT,
         ),
-        max_bytes=affordable_bytes(node, max_bytes),
+        max_bytes=response_limit_bytes(node, max_bytes),
         min_bytes=min(request.min_bytes, max_bytes),
         committed=node.config.group_get(key.group_id, "share.isolation.level") == "read_committed",
     )
-    if not reading.partitions:
-        return answer.response(rows)
-    read = reading.attempt()
+    if not reader.partitions:
+        return builder.response(rows)
+    read = reader.read_if_enough()
     if read is not None:
-        return answer.response(rows | read)
+        return builder.response(rows | read)
     if request.max_wait_ms <= 0:
-        return answer.response(rows | reading.conclude())
-    return _Wait(reading, answer, rows).begin(node, request.max_wait_ms)
+        return builder.response(rows | reader.read_available())
+    return _WaitingFetch(reader, builder, rows).begin(node, request.max_wait_ms)
 
 
-def _refused(loaded: list[LocatedSharePartition], code: ErrorCode) -> Rows:
+def _error_rows(loaded: list[LocatedSharePartition], code: ErrorCode) -> Rows:
     return {
         each.partition: PartitionData(partition_index=each.partition.index, error_code=code)
         for each in loaded
     }
 
 
-def _begin(
+def _load_share_partitions(
     call: Call, key: SessionKey, requested: list[RequestedSharePartition], rows: Rows
 ) -> list[LocatedSharePartition] | Waiting[list[LocatedSharePartition]]:
     """Return the share partitions; those that cannot be read are refused in `rows`."""
@@ -272,21 +272,21 @@ def _begin(
     return chain(gather(results), without_refused)
 
 
-class _Wait:
+class _WaitingFetch:
     """A share fetch that waits for more records; it reads again after each change."""
 
-    __slots__ = ("_answer", "_reading", "_rows", "_timer", "_waiting")
+    __slots__ = ("_builder", "_reader", "_rows", "_timer", "_waiting")
 
-    def __init__(self, reading: Reading, answer: _Answer, rows: Rows) -> None:
-        self._reading = reading
-        self._answer = answer
+    def __init__(self, reader: ShareReader, builder: _ResponseBuilder, rows: Rows) -> None:
+        self._reader = reader
+        self._builder = builder
         self._rows = rows
         self._timer: Timer | None = None
-        self._waiting: Waiting[ShareFetchResponse] = Waiting(on_abandon=self._leave)
+        self._waiting: Waiting[ShareFetchResponse] = Waiting(on_abandon=self._stop_watching)
 
     def begin(self, node: Node, max_wait_ms: int) -> Waiting[ShareFetchResponse]:
         """Wait for at most `max_wait_ms`."""
-        for each in self._reading.partitions:
+        for each in self._reader.partitions:
             each.share.watch(self)
             each.log.watch(self)
         clock = node.clock
@@ -296,9 +296,9 @@ class _Wait:
     def retry(self) -> None:
         """Answer if there are enough records now."""
         if not self._waiting.is_resolved:
-            read = self._reading.attempt()
+            read = self._reader.read_if_enough()
             if read is not None:
-                self._end(read)
+                self._resolve(read)
 
     def on_append(self, size: int) -> None:
         """Answer if there are enough records now."""
@@ -308,16 +308,16 @@ class _Wait:
     def on_change(self) -> None:
         """Answer with the available records: the time is up, or a partition changed."""
         if not self._waiting.is_resolved:
-            self._end(self._reading.conclude())
+            self._resolve(self._reader.read_available())
 
-    def _end(self, read: Rows) -> None:
-        self._leave()
-        self._waiting.resolve(self._answer.response(self._rows | read))
+    def _resolve(self, read: Rows) -> None:
+        self._stop_watching()
+        self._waiting.resolve(self._builder.response(self._rows | read))
 
-    def _leave(self) -> None:
+    def _stop_watching(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for each in self._reading.partitions:
+        for each in self._reader.partitions:
             each.share.unwatch(self)
             each.log.unwatch(self)
 

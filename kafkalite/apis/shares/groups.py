@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.ports.waiting import Waiting
 
-LONGEST_MEMBER_ID = 36
+MAX_MEMBER_ID_LENGTH = 36
 """The maximum length of a member id in characters as Java counts them (UTF-16 units)."""
 
 _FEATURE = "share.version"
@@ -41,9 +41,9 @@ def check_share_groups_enabled(node: Node) -> None:
 def check_member_id(member_id: str) -> None:
     """Raise KafkaError INVALID_REQUEST for an invalid member id of a share group."""
     units = len(member_id.encode("utf-16-le", "surrogatepass")) // 2
-    if not 0 < units <= LONGEST_MEMBER_ID:
+    if not 0 < units <= MAX_MEMBER_ID_LENGTH:
         # Without a message, as in Kafka; `explain` shows the facts.
-        facts = {"rule": "member-id-length", "length": units, "longest": LONGEST_MEMBER_ID}
+        facts = {"rule": "member-id-length", "length": units, "longest": MAX_MEMBER_ID_LENGTH}
         raise KafkaError(ErrorCode.INVALID_REQUEST, facts=facts)
 
 
@@ -109,12 +109,12 @@ def handle_share_group_describe(
             "ShareGroupDescribe",
             request,
             lambda machine, group_id: machine.share.describe(group_id),
-            _undescribed,
+            _description_with_error,
         )
     )
 
 
-def _undescribed(
+def _description_with_error(
     group_id: str, code: ErrorCode, message: str | None
 ) -> ShareGroupDescribeResponse.DescribedGroup:
     return ShareGroupDescribeResponse.DescribedGroup(
@@ -126,7 +126,7 @@ def refuse_share_group_describe(
     request: ShareGroupDescribeRequest, code: ErrorCode, message: str | None
 ) -> ShareGroupDescribeResponse:
     """Return the response with one error for every group."""
-    groups = [_undescribed(group_id, code, message) for group_id in request.group_ids]
+    groups = [_description_with_error(group_id, code, message) for group_id in request.group_ids]
     return ShareGroupDescribeResponse(groups=groups)
 
 

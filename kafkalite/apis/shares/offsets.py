@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
-from kafkalite.apis.duplicates import Repeats
+from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.shares.deletion import delete_share_states
 from kafkalite.apis.shares.groups import check_share_groups_enabled
@@ -38,14 +38,13 @@ from kafkalite.shares.state import ShareKey, ShareSummary
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkalite.ports.waiting import Waiting
-
-    Summaries = Mapping[ShareKey, ShareSummary | KafkaError]
-
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
     from kafkalite.groups.share.intents import SharePartitionStart
     from kafkalite.groups.share.offsets import StateDeletion
+    from kafkalite.ports.waiting import Waiting
+
+    Summaries = Mapping[ShareKey, ShareSummary | KafkaError]
 
 DescribedGroup = DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
 DescribedTopic = DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic
@@ -54,8 +53,8 @@ AlteredTopic = AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopi
 AlteredPartition = AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition
 DeletedTopic = DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic
 
-_MAX_NAMED = 10
-"""Maximum number of topics that an entry of the history names."""
+_MAX_TOPICS_IN_EVENT = 10
+"""Maximum number of topics that an event lists."""
 
 _UNKNOWN = -1
 """The value of an unknown offset, count or lag."""
@@ -69,17 +68,23 @@ def handle_describe_share_group_offsets(
 ) -> DescribeShareGroupOffsetsResponse | Waiting[DescribeShareGroupOffsetsResponse]:
     """Return the start offsets of groups: of the requested partitions, or of all."""
     check_share_groups_enabled(call.node)
-    repeats = Repeats()
+    duplicate_limit = DuplicateLimit()
     groups = [
         _describe(
-            call, group.group_id, group.topics, repeats, is_noted=index < MAX_REPORTED_REFUSALS
+            call,
+            group.group_id,
+            group.topics,
+            duplicate_limit,
+            is_reported=index < MAX_REPORTED_REFUSALS,
         )
         for index, group in enumerate(in_steps(request.groups))
     ]
-    return chain(gather(groups), _described)
+    return chain(gather(groups), _response_with_groups)
 
 
-def _described(groups: Sequence[DescribedGroup | Exception]) -> DescribeShareGroupOffsetsResponse:
+def _response_with_groups(
+    groups: Sequence[DescribedGroup | Exception],
+) -> DescribeShareGroupOffsetsResponse:
     described = []
     for group in groups:
         if isinstance(group, Exception):
@@ -92,9 +97,9 @@ def _describe(
     call: Call,
     group_id: str,
     topics: list[DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic] | None,
-    repeats: Repeats,
+    duplicate_limit: DuplicateLimit,
     *,
-    is_noted: bool,
+    is_reported: bool,
 ) -> DescribedGroup | Waiting[DescribedGroup]:
     node = call.node
     image = node.image
@@ -106,10 +111,10 @@ def _describe(
         requested = [(topic.topic_name, topic.partitions) for topic in topics]
         return _describe_topics(node, group_id, requested)
     try:
-        repeats.check(group_id)
+        duplicate_limit.check(group_id)
         shard = node.groups.locate(group_id, node.id)
     except KafkaError as error:
-        if is_noted:
+        if is_reported:
             report_refusal(call, "DescribeShareGroupOffsets", group_id, error)
         return DescribedGroup(
             group_id=group_id, error_code=error.code, error_message=error.code.message
@@ -188,8 +193,8 @@ def _describe_partition(
         return DescribedPartition(
             partition_index=index, error_code=code, error_message=code.message
         )
-    done = summary.start_offset + summary.delivery_complete_count
-    row.lag = partition.limit_offset(committed=False) - done
+    end_offset = summary.start_offset + summary.delivery_complete_count
+    row.lag = partition.limit_offset(committed=False) - end_offset
     return row
 
 
@@ -320,11 +325,13 @@ def handle_delete_share_group_offsets(
     )
 
     def response(errors: Mapping[bytes, KafkaError]) -> DeleteShareGroupOffsetsResponse:
-        rows = _deleted(call, group_id, deletion, errors)
+        rows = _deletion_rows(call, group_id, deletion, errors)
         _report_refused(call, group_id, deletion)
-        done = [row.topic_id for row in rows if row.error_code == ErrorCode.NONE]
-        if done:
-            shard.write(lambda machine, _: machine.share.record_deleted_state(group_id, done))
+        deleted_topic_ids = [row.topic_id for row in rows if row.error_code == ErrorCode.NONE]
+        if deleted_topic_ids:
+            shard.write(
+                lambda machine, _: machine.share.record_deleted_state(group_id, deleted_topic_ids)
+            )
         for name, (code, message) in deletion.refused.items():
             rows.append(DeletedTopic(topic_name=name, error_code=code, error_message=message))
         return DeleteShareGroupOffsetsResponse(responses=rows)
@@ -339,7 +346,7 @@ def _report_refused(call: Call, group_id: str, deletion: StateDeletion) -> None:
     """Add one entry to the history for all topics without share state."""
     if not deletion.refused:
         return
-    names = sorted(deletion.refused)[:_MAX_NAMED]
+    names = sorted(deletion.refused)[:_MAX_TOPICS_IN_EVENT]
     refusal = KafkaError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         f"offsets of {len(deletion.refused)} topics were not deleted: the group has none",
@@ -348,7 +355,7 @@ def _report_refused(call: Call, group_id: str, deletion: StateDeletion) -> None:
     report_refusal(call, "DeleteShareGroupOffsets", group_id, refusal)
 
 
-def _deleted(
+def _deletion_rows(
     call: Call, group_id: str, deletion: StateDeletion, errors: Mapping[bytes, KafkaError]
 ) -> list[DeletedTopic]:
     for first in islice(errors.values(), 1):

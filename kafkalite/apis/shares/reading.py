@@ -34,25 +34,25 @@ _ISO_DURATION = re.compile(
 )
 
 
-class Reset(NamedTuple):
-    """The position at which a group begins: an end of the log, or a duration before now."""
+class OffsetReset(NamedTuple):
+    """The offset at which a group begins: an end of the log, or a duration before now."""
 
     kind: str
     duration_ms: int = 0
 
 
-def parse_reset(text: str) -> Reset:
+def parse_offset_reset(text: str) -> OffsetReset:
     """Parse `share.auto.offset.reset`, which was validated when it was set."""
     kind, _, duration = text.partition(":")
     if kind != _BY_DURATION:
-        return Reset(kind)
+        return OffsetReset(kind)
     found = _ISO_DURATION.fullmatch(duration)
     if found is None:
         raise ValueError(f"not a duration: {duration}")
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
     fraction_ms = int((found[5] or "").ljust(9, "0")) // 1_000_000
-    whole_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    return Reset(kind, whole_s * 1000 + fraction_ms)
+    total_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    return OffsetReset(kind, total_s * 1000 + fraction_ms)
 
 
 PartitionData = ShareFetchResponse.PartitionData
@@ -76,12 +76,12 @@ class RequestedSharePartition(NamedTuple):
         log, node = self.log, call.node
         if log.leader != node.id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        share = node.share_partitions.begin(
+        share = node.share_partitions.get_or_load(
             ShareKey(group_id, *self.partition),
             name=log.name,
             leader_epoch=log.leader_epoch,
             store=node.share_persister,
-            choose_start=lambda: _first_start(node, group_id, log),
+            choose_start_offset=lambda: _initial_offset(node, group_id, log),
         )
         return chain(share, lambda found: LocatedSharePartition(self.partition, log, found))
 
@@ -94,9 +94,9 @@ class LocatedSharePartition(NamedTuple):
     share: SharePartition
 
 
-def _first_start(node: Node, group_id: str, log: Partition) -> int:
+def _initial_offset(node: Node, group_id: str, log: Partition) -> int:
     """Return a group's initial offset; raises KafkaError OFFSET_NOT_AVAILABLE if it has none."""
-    reset = parse_reset(str(node.config.group_get(group_id, "share.auto.offset.reset")))
+    reset = parse_offset_reset(str(node.config.group_get(group_id, "share.auto.offset.reset")))
     if reset.kind == LATEST:
         return log.high_watermark
     if reset.kind == EARLIEST:
@@ -135,15 +135,15 @@ def locate(
     return located, refused
 
 
-def rotated(partitions: list[LocatedSharePartition], epoch: int) -> list[LocatedSharePartition]:
-    """Return partitions in an order that rotates with each request, so that all have their turn."""
+def rotate(partitions: list[LocatedSharePartition], epoch: int) -> list[LocatedSharePartition]:
+    """Return partitions in an order that rotates with each request, so that none is starved."""
     if len(partitions) < 2 or epoch < 1:  # noqa: PLR2004 - rotation needs two
         return partitions
-    turn = epoch % len(partitions)
-    return partitions[turn:] + partitions[:turn]
+    start = epoch % len(partitions)
+    return partitions[start:] + partitions[:start]
 
 
-def affordable_bytes(node: Node, max_bytes: int) -> int:
+def response_limit_bytes(node: Node, max_bytes: int) -> int:
     """Return the maximum size of an answer, which depends on the size of unread answers."""
     return min(max_bytes, max(_MIN_ANSWER_BYTES, _MAX_UNREAD_BYTES - node.unread_answers.bytes))
 
@@ -151,13 +151,13 @@ def affordable_bytes(node: Node, max_bytes: int) -> int:
 class _Read(NamedTuple):
     """The result of reading one partition."""
 
-    at: LocatedSharePartition
+    located: LocatedSharePartition
     offset: int
     records: bytes
     error: ErrorCode = ErrorCode.NONE
 
 
-class Reading:
+class ShareReader:
     """The reads of one share fetch; each attempt reads again."""
 
     __slots__ = ("_committed", "_max_bytes", "_min_bytes", "_node", "_request", "partitions")
@@ -179,28 +179,28 @@ class Reading:
         self._min_bytes = min_bytes
         self._committed = committed
 
-    def attempt(self) -> dict[TopicPartition, PartitionData] | None:
+    def read_if_enough(self) -> dict[TopicPartition, PartitionData] | None:
         """Return the rows for the member, or None if there are too few records to answer yet."""
         reads = self._read()
         if not reads:
             return None
         found_bytes = 0
         for read in reads:
-            if read.error or read.offset > self._limit(read) or self._is_behind(read):
+            if read.error or read.offset > self._limit_offset(read) or self._is_behind(read):
                 return self._acquire(reads)
             found_bytes += len(read.records)
         return self._acquire(reads) if found_bytes >= self._min_bytes else None
 
-    def conclude(self) -> dict[TopicPartition, PartitionData]:
+    def read_available(self) -> dict[TopicPartition, PartitionData]:
         """Return the rows for the member, even if they contain few records or none."""
         return self._acquire(self._read())
 
-    def _limit(self, read: _Read) -> int:
-        return read.at.log.limit_offset(committed=self._committed)
+    def _limit_offset(self, read: _Read) -> int:
+        return read.located.log.limit_offset(committed=self._committed)
 
     def _is_behind(self, read: _Read) -> bool:
         """Return whether there are more records in a later segment."""
-        return bool(read.records) and read.at.log.is_behind(read.offset)
+        return bool(read.records) and read.located.log.is_before_active_segment(read.offset)
 
     def _read(self) -> list[_Read]:
         """Read the partitions with records that the member may acquire."""
@@ -210,40 +210,44 @@ class Reading:
         share_bytes, rest = divmod(self._max_bytes, len(ready))
         reads = []
         found = False
-        for at in ready:
-            read = self._read_one(at, share_bytes + rest, at_least_one=not found)
+        for located in ready:
+            read = self._read_partition(located, share_bytes + rest, at_least_one=not found)
             rest = 0
             found = found or bool(read.records)
             reads.append(read)
         return reads
 
-    def _read_one(self, at: LocatedSharePartition, max_bytes: int, *, at_least_one: bool) -> _Read:
-        offset = at.share.window.next_fetch_offset()
+    def _read_partition(
+        self, located: LocatedSharePartition, max_bytes: int, *, at_least_one: bool
+    ) -> _Read:
+        offset = located.share.window.next_fetch_offset()
         try:
-            records = self._read_batches(at, offset, max_bytes, at_least_one=at_least_one)
+            records = self._read_batches(located, offset, max_bytes, at_least_one=at_least_one)
         except KafkaError as error:
-            return _Read(at, offset, b"", error.code)
+            return _Read(located, offset, b"", error.code)
         except OSError as error:
-            read = partial(self._read_batches, at, offset, max_bytes, at_least_one=at_least_one)
-            return _Read(at, offset, b"", at.log.read_failed(error, read))
-        return _Read(at, offset, records)
+            read = partial(
+                self._read_batches, located, offset, max_bytes, at_least_one=at_least_one
+            )
+            return _Read(located, offset, b"", located.log.report_read_failure(error, read))
+        return _Read(located, offset, records)
 
     def _read_batches(
-        self, at: LocatedSharePartition, offset: int, max_bytes: int, *, at_least_one: bool
+        self, located: LocatedSharePartition, offset: int, max_bytes: int, *, at_least_one: bool
     ) -> bytes:
         """Return batches from `offset` on, not many more than can be acquired.
 
         A member requests many bytes but few records. If it gets fewer records because others have
         acquired some in between, it requests more.
         """
-        limit_offset = at.log.limit_offset(committed=self._committed)
+        limit_offset = located.log.limit_offset(committed=self._committed)
         target_offset = offset + self._request.max_records
-        batch = at.share.window.in_flight.floor(target_offset)
+        batch = located.share.window.in_flight.floor(target_offset)
         if batch is not None:
             target_offset = max(target_offset, batch.last + 1)
         size = _FIRST_READ_BYTES
         while True:
-            records = at.log.read(
+            records = located.log.read(
                 offset,
                 max_bytes=min(size, max_bytes),
                 limit_offset=limit_offset,
@@ -254,7 +258,11 @@ class Reading:
             if records:
                 end_offset = split_batches(records)[-1].last_offset + 1
                 has_enough = end_offset > target_offset and len(records) >= self._min_bytes
-                if has_enough or end_offset >= limit_offset or at.log.is_behind(offset):
+                if (
+                    has_enough
+                    or end_offset >= limit_offset
+                    or located.log.is_before_active_segment(offset)
+                ):
                     return records
             size *= 4
 
@@ -262,44 +270,48 @@ class Reading:
         rows = {}
         remaining = self._request.max_records
         for read in reads:
-            row = PartitionData(partition_index=read.at.partition.index)
+            row = PartitionData(partition_index=read.located.partition.index)
             if read.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                read.at.share.advance_log_start(read.at.log.log_start_offset)
+                read.located.share.advance_log_start(read.located.log.log_start_offset)
             elif read.error:
                 row.error_code = read.error
             else:
-                remaining -= self._acquire_one(read, row, remaining)
-            rows[read.at.partition] = row
+                remaining -= self._acquire_partition(read, row, remaining)
+            rows[read.located.partition] = row
         return rows
 
-    def _acquire_one(self, read: _Read, row: PartitionData, max_records: int) -> int:
+    def _acquire_partition(self, read: _Read, row: PartitionData, max_records: int) -> int:
         """Acquire records of one partition for the member; return their number."""
         batches = split_batches(read.records)
         fetched = FetchedBatches(
             [(batch.base_offset, batch.last_offset) for batch in batches], read.offset
         )
-        share = read.at.share
+        share = read.located.share
         acquired, count = share.acquire(fetched, self._request._replace(max_records=max_records))
         if self._committed and acquired:
-            aborted = list(_aborted(read, batches))
+            aborted = list(_aborted_batches(read, batches))
             for batch in aborted:
                 share.archive(batch.base_offset, batch.last_offset)
-            acquired = without(acquired, [(one.base_offset, one.last_offset) for one in aborted])
-            count = sum(one.size for one in acquired)
+            acquired = subtract_ranges(
+                acquired, [(batch.base_offset, batch.last_offset) for batch in aborted]
+            )
+            count = sum(acquired_range.size for acquired_range in acquired)
         if acquired:
-            row.records = _slice(read.records, batches, acquired[0].first, acquired[-1].last)
+            row.records = _batches_between(
+                read.records, batches, acquired[0].first, acquired[-1].last
+            )
             row.acquired_records = [
                 ShareFetchResponse.AcquiredRecords(
-                    first_offset=one.first,
-                    last_offset=one.last,
-                    delivery_count=one.delivery_count,
+                    first_offset=acquired_range.first,
+                    last_offset=acquired_range.last,
+                    delivery_count=acquired_range.delivery_count,
                 )
-                for one in acquired
+                for acquired_range in acquired
             ]
         return count
 
 
-def _slice(
+def _batches_between(
     records: bytes, batches: Sequence[BatchView], first: int, last: int
 ) -> bytes | memoryview:
     """Return the batches with records between two offsets."""
@@ -313,42 +325,42 @@ def _slice(
     return records if begin == 0 and end == len(records) else memoryview(records)[begin:end]
 
 
-def _aborted(read: _Read, batches: Sequence[BatchView]) -> Iterator[BatchView]:
+def _aborted_batches(read: _Read, batches: Sequence[BatchView]) -> Iterator[BatchView]:
     """Yield the batches of aborted transactions."""
     if not batches:
         return
     end_offset = batches[-1].last_offset + 1
-    open_until = sorted(
-        (one.first_offset, one.producer_id)
-        for one in read.at.log.log.aborted_transactions(read.offset, end_offset)
+    aborted_transactions = sorted(
+        (transaction.first_offset, transaction.producer_id)
+        for transaction in read.located.log.log.aborted_transactions(read.offset, end_offset)
     )
-    producer_ids: set[int] = set()
+    aborted_producer_ids: set[int] = set()
     for batch in batches:
         if not batch.has_producer_id:
             continue
-        while open_until and open_until[0][0] <= batch.last_offset:
-            producer_ids.add(open_until.pop(0)[1])
+        while aborted_transactions and aborted_transactions[0][0] <= batch.last_offset:
+            aborted_producer_ids.add(aborted_transactions.pop(0)[1])
         if batch.is_control:
             marker = batch.control_marker()
             if marker is not None and marker.kind is ControlKind.ABORT:
-                producer_ids.discard(batch.producer_id)
-        elif batch.is_transactional and batch.producer_id in producer_ids:
+                aborted_producer_ids.discard(batch.producer_id)
+        elif batch.is_transactional and batch.producer_id in aborted_producer_ids:
             yield batch
 
 
-def without(
-    acquired: Sequence[AcquiredRecords], hidden: Sequence[tuple[int, int]]
+def subtract_ranges(
+    acquired: Sequence[AcquiredRecords], removed: Sequence[tuple[int, int]]
 ) -> Sequence[AcquiredRecords]:
-    """Return the acquired ranges without the hidden ranges."""
-    for hidden_first, hidden_last in hidden:
+    """Return the acquired ranges without the removed ranges."""
+    for removed_first, removed_last in removed:
         remaining: list[AcquiredRecords] = []
-        for one in acquired:
-            if one.last < hidden_first or one.first > hidden_last:
-                remaining.append(one)
+        for acquired_range in acquired:
+            if acquired_range.last < removed_first or acquired_range.first > removed_last:
+                remaining.append(acquired_range)
                 continue
-            if one.first < hidden_first:
-                remaining.append(one._replace(last=hidden_first - 1))
-            if one.last > hidden_last:
-                remaining.append(one._replace(first=hidden_last + 1))
+            if acquired_range.first < removed_first:
+                remaining.append(acquired_range._replace(last=removed_first - 1))
+            if acquired_range.last > removed_last:
+                remaining.append(acquired_range._replace(first=removed_last + 1))
         acquired = remaining
     return acquired

@@ -47,11 +47,11 @@ _MAX_REPORTED = 10
 """Maximum number of refusals of one request that are added to the history."""
 
 
-def _each(
+def _handle_partitions(
     call: Call,
     request: Any,  # noqa: ANN401 - five message classes with the same fields
-    answer: Callable[[ShareCoordinator, ShareKey, Any], Any],
-    failed: Callable[..., Any],
+    handle_partition: Callable[[ShareCoordinator, ShareKey, Any], Any],
+    partition_result: Callable[..., Any],
 ) -> list[tuple[bytes, list[Any]]]:
     """Handle each partition of a request; return the results by topic id."""
     if not request.group_id:
@@ -64,12 +64,12 @@ def _each(
             key = ShareKey(request.group_id, topic.topic_id, row.partition)
             try:
                 _check_leads(call, key)
-                result = answer(coordinator, key, row)
+                result = handle_partition(coordinator, key, row)
             except KafkaError as error:
                 if reported < _MAX_REPORTED:
                     reported += 1
                     _report(call, request, key, error)
-                result = failed(
+                result = partition_result(
                     partition=row.partition,
                     error_code=error.code,
                     error_message=error.message or error.code.message,
@@ -103,7 +103,7 @@ def handle_initialize_share_group_state(
     """Initialize the state of partitions."""
     result = InitializeShareGroupStateResponse.PartitionResult
 
-    def answer(
+    def handle_partition(
         coordinator: ShareCoordinator,
         key: ShareKey,
         row: InitializeShareGroupStateRequest.PartitionData,
@@ -118,7 +118,7 @@ def handle_initialize_share_group_state(
             InitializeShareGroupStateResponse.InitializeStateResult(
                 topic_id=topic_id, partitions=rows
             )
-            for topic_id, rows in _each(call, request, answer, result)
+            for topic_id, rows in _handle_partitions(call, request, handle_partition, result)
         ]
     )
 
@@ -129,7 +129,7 @@ def handle_read_share_group_state(
     """Return the state of partitions, and fence leaders with older epochs."""
     result = ReadShareGroupStateResponse.PartitionResult
 
-    def answer(
+    def handle_partition(
         coordinator: ShareCoordinator,
         key: ShareKey,
         row: ReadShareGroupStateRequest.PartitionData,
@@ -153,7 +153,7 @@ def handle_read_share_group_state(
     return ReadShareGroupStateResponse(
         results=[
             ReadShareGroupStateResponse.ReadStateResult(topic_id=topic_id, partitions=rows)
-            for topic_id, rows in _each(call, request, answer, result)
+            for topic_id, rows in _handle_partitions(call, request, handle_partition, result)
         ]
     )
 
@@ -164,7 +164,7 @@ def handle_write_share_group_state(
     """Add batches to the state of partitions."""
     result = WriteShareGroupStateResponse.PartitionResult
 
-    def answer(
+    def handle_partition(
         coordinator: ShareCoordinator,
         key: ShareKey,
         row: WriteShareGroupStateRequest.PartitionData,
@@ -191,7 +191,7 @@ def handle_write_share_group_state(
     return WriteShareGroupStateResponse(
         results=[
             WriteShareGroupStateResponse.WriteStateResult(topic_id=topic_id, partitions=rows)
-            for topic_id, rows in _each(call, request, answer, result)
+            for topic_id, rows in _handle_partitions(call, request, handle_partition, result)
         ]
     )
 
@@ -202,7 +202,7 @@ def handle_delete_share_group_state(
     """Delete the state of partitions."""
     result = DeleteShareGroupStateResponse.PartitionResult
 
-    def answer(
+    def handle_partition(
         coordinator: ShareCoordinator,
         key: ShareKey,
         _: DeleteShareGroupStateRequest.PartitionData,
@@ -213,7 +213,7 @@ def handle_delete_share_group_state(
     return DeleteShareGroupStateResponse(
         results=[
             DeleteShareGroupStateResponse.DeleteStateResult(topic_id=topic_id, partitions=rows)
-            for topic_id, rows in _each(call, request, answer, result)
+            for topic_id, rows in _handle_partitions(call, request, handle_partition, result)
         ]
     )
 
@@ -224,7 +224,7 @@ def handle_read_share_group_state_summary(
     """Return a summary of the state of partitions."""
     result = ReadShareGroupStateSummaryResponse.PartitionResult
 
-    def answer(
+    def handle_partition(
         coordinator: ShareCoordinator,
         key: ShareKey,
         _: ReadShareGroupStateSummaryRequest.PartitionData,
@@ -243,12 +243,12 @@ def handle_read_share_group_state_summary(
             ReadShareGroupStateSummaryResponse.ReadStateSummaryResult(
                 topic_id=topic_id, partitions=rows
             )
-            for topic_id, rows in _each(call, request, answer, result)
+            for topic_id, rows in _handle_partitions(call, request, handle_partition, result)
         ]
     )
 
 
-def _refuse(response: Any, topic_result: Any) -> Callable[..., Any]:  # noqa: ANN401 - see _each
+def _refusal_builder(response: Any, topic_result: Any) -> Callable[..., Any]:  # noqa: ANN401 - see _handle_partitions
     """Return a function that builds the response with one error for every partition."""
 
     def refuse(request: Any, code: ErrorCode, message: str | None) -> Any:  # noqa: ANN401
@@ -275,7 +275,7 @@ APIS = (
         key=InitializeShareGroupStateRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_initialize_share_group_state,
-        refuse=_refuse(
+        refuse=_refusal_builder(
             InitializeShareGroupStateResponse,
             InitializeShareGroupStateResponse.InitializeStateResult,
         ),
@@ -284,19 +284,23 @@ APIS = (
         key=ReadShareGroupStateRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_read_share_group_state,
-        refuse=_refuse(ReadShareGroupStateResponse, ReadShareGroupStateResponse.ReadStateResult),
+        refuse=_refusal_builder(
+            ReadShareGroupStateResponse, ReadShareGroupStateResponse.ReadStateResult
+        ),
     ),
     Api(
         key=WriteShareGroupStateRequest.API_KEY,
         versions=Versions(0, 1),
         handler=handle_write_share_group_state,
-        refuse=_refuse(WriteShareGroupStateResponse, WriteShareGroupStateResponse.WriteStateResult),
+        refuse=_refusal_builder(
+            WriteShareGroupStateResponse, WriteShareGroupStateResponse.WriteStateResult
+        ),
     ),
     Api(
         key=DeleteShareGroupStateRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_delete_share_group_state,
-        refuse=_refuse(
+        refuse=_refusal_builder(
             DeleteShareGroupStateResponse, DeleteShareGroupStateResponse.DeleteStateResult
         ),
     ),
@@ -304,7 +308,7 @@ APIS = (
         key=ReadShareGroupStateSummaryRequest.API_KEY,
         versions=Versions(0, 1),
         handler=handle_read_share_group_state_summary,
-        refuse=_refuse(
+        refuse=_refusal_builder(
             ReadShareGroupStateSummaryResponse,
             ReadShareGroupStateSummaryResponse.ReadStateSummaryResult,
         ),

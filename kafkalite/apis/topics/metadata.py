@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.authorized import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from kafkalite.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST
 from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataImage, PartitionImage, TopicImage
 
 
-MAX_CREATED = 100
+MAX_TOPICS_PER_CREATION = 100
 """Maximum number of topics that one decision of the controller creates."""
 
 
@@ -44,12 +44,12 @@ class MetadataEra:
     knows_topic_ids: bool = True
     """Whether topics can be requested by id; versions 10 and 11 have the field without support."""
 
-    leaves_out_offline: bool = False
+    omits_offline_replicas: bool = False
     """Offline replicas are omitted and reported by an error, because there is no field for them."""
 
 
 METADATA_ERAS = Eras(
-    (0, MetadataEra(empty_means_all=True, knows_topic_ids=False, leaves_out_offline=True)),
+    (0, MetadataEra(empty_means_all=True, knows_topic_ids=False, omits_offline_replicas=True)),
     (1, MetadataEra(knows_topic_ids=False)),
     (12, MetadataEra()),
 )
@@ -61,17 +61,17 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     node = call.node
     requested = request.topics
     if requested is None or (era.empty_means_all and not requested):
-        found: list[TopicImage | MetadataResponse.MetadataResponseTopic] = [
+        topics: list[TopicImage | MetadataResponse.MetadataResponseTopic] = [
             *node.image.topics.values()
         ]
     else:
         _check_requested(call, requested)
         if any(topic.topic_id != ZERO_UUID for topic in in_steps(requested)):
-            found = _topics_by_id(node.image, requested)
+            topics = _topics_by_id(node.image, requested)
         else:
-            found = _topics_by_name(call, request, requested)
+            topics = _topics_by_name(call, request, requested)
     endpoints = node.known_endpoints(call.listener)
-    alive = frozenset(endpoint.node_id for endpoint in endpoints)
+    alive_node_ids = frozenset(endpoint.node_id for endpoint in endpoints)
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     return MetadataResponse(
         brokers=[
@@ -85,8 +85,8 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         topics=[
             topic
             if isinstance(topic, MetadataResponse.MetadataResponseTopic)
-            else _topic(topic, alive, era, operations)
-            for topic in in_steps(found)
+            else _topic(topic, alive_node_ids, era, operations)
+            for topic in in_steps(topics)
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
@@ -143,15 +143,15 @@ def _topics_by_name(
     if unknown and may_create and len(unknown) * (1 + partitions) <= MAX_PARTITIONS_PER_REQUEST:
         # Errors of the creation are not reported: the response has no field for them.
         with suppress(KafkaError):
-            for portion in chunks(unknown, MAX_CREATED):
+            for batch in chunks(unknown, MAX_TOPICS_PER_CREATION):
                 node.cluster.metadata.create_topics(
-                    [auto_created_topic(name, node.config) for name in portion]
+                    [auto_created_topic(name, node.config) for name in batch]
                 )
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     return [
         image.topics.get(name)
         or MetadataResponse.MetadataResponseTopic(
-            error_code=_unknown_topic(name),
+            error_code=_unknown_topic_code(name),
             name=name,
             is_internal=name in INTERNAL_TOPICS,
             topic_authorized_operations=operations,
@@ -160,36 +160,38 @@ def _topics_by_name(
     ]
 
 
-def _unknown_topic(name: str) -> ErrorCode:
+def _unknown_topic_code(name: str) -> ErrorCode:
     if invalid_name_reason(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _topic(
-    topic: TopicImage, alive: frozenset[int], era: MetadataEra, operations: int
+    topic: TopicImage, alive_node_ids: frozenset[int], era: MetadataEra, operations: int
 ) -> MetadataResponse.MetadataResponseTopic:
     return MetadataResponse.MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(partition, alive, era) for partition in in_steps(topic.partitions)],
+        partitions=[
+            _partition(partition, alive_node_ids, era) for partition in in_steps(topic.partitions)
+        ],
         topic_authorized_operations=operations,
     )
 
 
 def _partition(
-    partition: PartitionImage, alive: frozenset[int], era: MetadataEra
+    partition: PartitionImage, alive_node_ids: frozenset[int], era: MetadataEra
 ) -> MetadataResponse.MetadataResponsePartition:
     replicas, isr = list(partition.replicas), list(partition.isr)
-    offline = [node_id for node_id in replicas if node_id not in alive]
+    offline = [node_id for node_id in replicas if node_id not in alive_node_ids]
     error = ErrorCode.NONE
     leader = partition.leader
-    if era.leaves_out_offline and offline:
-        replicas = [node_id for node_id in replicas if node_id in alive]
-        isr = [node_id for node_id in isr if node_id in alive]
+    if era.omits_offline_replicas and offline:
+        replicas = [node_id for node_id in replicas if node_id in alive_node_ids]
+        isr = [node_id for node_id in isr if node_id in alive_node_ids]
         error = ErrorCode.REPLICA_NOT_AVAILABLE
-    if leader not in alive:
+    if leader not in alive_node_ids:
         leader, error = NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponse.MetadataResponsePartition(
         error_code=error,

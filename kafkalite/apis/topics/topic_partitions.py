@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.authorized import TOPIC_OPERATIONS
+from kafkalite.apis.authorized_operations import TOPIC_OPERATIONS
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
 from kafkalite.metadata.topic_names import invalid_name_reason
@@ -38,7 +38,7 @@ def handle_describe_topic_partitions(
             first_index = cursor.partition_index
     limit = node.config.int("max.request.partition.size.limit")
     remaining = max(min(limit, request.response_partition_limit), 1)
-    alive = frozenset(endpoint.node_id for endpoint in node.known_endpoints(call.listener))
+    alive_node_ids = frozenset(endpoint.node_id for endpoint in node.known_endpoints(call.listener))
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if remaining == 0:
@@ -46,15 +46,15 @@ def handle_describe_topic_partitions(
             break
         topic = topics.get(name)
         if topic is None:
-            response.topics.append(_unknown(name))
+            response.topics.append(_unknown_topic(name))
             continue
-        until = min(first_index + remaining, len(topic.partitions))
-        shown = topic.partitions[first_index:until]
-        response.topics.append(_topic(topic, shown, alive))
-        if until < len(topic.partitions):
-            response.next_cursor = _cursor(name, until)
+        end_index = min(first_index + remaining, len(topic.partitions))
+        page = topic.partitions[first_index:end_index]
+        response.topics.append(_topic(topic, page, alive_node_ids))
+        if end_index < len(topic.partitions):
+            response.next_cursor = _cursor(name, end_index)
             break
-        remaining -= len(shown)
+        remaining -= len(page)
         first_index = 0
     return response
 
@@ -77,7 +77,9 @@ def _cursor(name: str, index: int) -> DescribeTopicPartitionsResponse.Cursor:
     return DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=index)
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
+def _unknown_topic(
+    name: str,
+) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
         error_code=(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -91,21 +93,21 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponse.DescribeTopicPartitio
 
 
 def _topic(
-    topic: TopicImage, shown: tuple[PartitionImage, ...], alive: frozenset[int]
+    topic: TopicImage, page: tuple[PartitionImage, ...], alive_node_ids: frozenset[int]
 ) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(partition, alive) for partition in shown],
+        partitions=[_partition(partition, alive_node_ids) for partition in page],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
 def _partition(
-    partition: PartitionImage, alive: frozenset[int]
+    partition: PartitionImage, alive_node_ids: frozenset[int]
 ) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition:
-    has_leader = partition.leader in alive
+    has_leader = partition.leader in alive_node_ids
     return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.index,
@@ -116,7 +118,9 @@ def _partition(
         # Java's admin client does not check these two for null.
         eligible_leader_replicas=[],
         last_known_elr=[],
-        offline_replicas=[node_id for node_id in partition.replicas if node_id not in alive],
+        offline_replicas=[
+            node_id for node_id in partition.replicas if node_id not in alive_node_ids
+        ],
     )
 
 

@@ -46,47 +46,45 @@ if TYPE_CHECKING:
 _UNKNOWN_NAME = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _UNKNOWN_ID = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
 
-MAX_DELETED = 200
+MAX_TOPICS_PER_DELETION = 200
 """Maximum number of topics that one decision of the controller deletes."""
 
 
-def _duplicate() -> KafkaError:
+def _duplicate_error() -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
-def _metadata_topic_is_internal() -> KafkaError:
+def _metadata_topic_error() -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_REQUEST,
         ErrorText.METADATA_TOPIC_IS_INTERNAL.template,
     )
 
 
-def _repeated(names: Iterable[str]) -> frozenset[str]:
+def _duplicates(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, count in Counter(names).items() if count > 1)
 
 
 def handle_create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create topics; with `validate_only`, only check whether that is possible."""
     node = call.node
-    repeated = _repeated(topic.name for topic in in_steps(request.topics))
-    outcome: dict[str, TopicCreation] = {}
+    duplicates = _duplicates(topic.name for topic in in_steps(request.topics))
+    results: dict[str, TopicCreation] = {}
     new_topics = []
     for topic in in_steps(request.topics):
-        outcome[topic.name] = TopicCreation(name=topic.name, error=_duplicate())
-        if topic.name in repeated:
+        results[topic.name] = TopicCreation(name=topic.name, error=_duplicate_error())
+        if topic.name in duplicates:
             continue
         if topic.name == METADATA_TOPIC:
-            outcome[topic.name] = TopicCreation(
-                name=topic.name, error=_metadata_topic_is_internal()
-            )
+            results[topic.name] = TopicCreation(name=topic.name, error=_metadata_topic_error())
             continue
         new_topics.append(_new_topic(topic))
     for creation in node.cluster.metadata.create_topics(
         new_topics, validate_only=request.validate_only
     ):
-        outcome[creation.name] = creation
+        results[creation.name] = creation
     return CreateTopicsResponse(
-        topics=[_creation_result(creation, node) for creation in in_steps(outcome.values())]
+        topics=[_creation_result(creation, node) for creation in in_steps(results.values())]
     )
 
 
@@ -166,37 +164,37 @@ def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
         message = "Topic deletion is disabled." if code is ErrorCode.INVALID_REQUEST else None
         raise KafkaError(code, message or code.message)
     image = node.image
-    repeated_names = _repeated(
+    duplicate_names = _duplicates(
         state.name for state in in_steps(request.topics) if state.name is not None
     )
-    given_ids = Counter(state.topic_id for state in in_steps(request.topics) if state.name is None)
-    repeated_ids = frozenset(
-        topic_id for topic_id, count in given_ids.items() if count > 1 and topic_id != ZERO_UUID
+    id_counts = Counter(state.topic_id for state in in_steps(request.topics) if state.name is None)
+    duplicate_ids = frozenset(
+        topic_id for topic_id, count in id_counts.items() if count > 1 and topic_id != ZERO_UUID
     )
     answers: dict[tuple[str | None, bytes], KafkaError | None] = {}
-    named_twice: set[tuple[str, bytes]] = set()
+    given_by_name_and_id: set[tuple[str, bytes]] = set()
     for state in in_steps(request.topics):
         key = (state.name, state.topic_id)
         try:
-            _check_state(state, repeated_names, repeated_ids)
+            _check_state(state, duplicate_names, duplicate_ids)
             name, topic_id = _resolve(state, image)
         except KafkaError as error:
             answers[key] = error.without_traceback()
             continue
-        if state.name is not None and topic_id in given_ids:
-            named_twice.add((name, topic_id))
+        if state.name is not None and topic_id in id_counts:
+            given_by_name_and_id.add((name, topic_id))
         answers[name, topic_id] = None
-    for both in in_steps(named_twice):
-        answers[both] = KafkaError(
+    for key in in_steps(given_by_name_and_id):
+        answers[key] = KafkaError(
             ErrorCode.INVALID_REQUEST,
             "The provided topic name maps to an ID that was already supplied.",
         )
     to_delete = [key for key, error in in_steps(answers.items()) if error is None]
-    for portion in chunks(to_delete, MAX_DELETED):
+    for batch in chunks(to_delete, MAX_TOPICS_PER_DELETION):
         # Another request may have deleted them meanwhile.
-        outcome = node.cluster.metadata.delete_topics([topic_id for _, topic_id in portion])
-        for key in portion:
-            answers[key] = outcome[key[1]]
+        results = node.cluster.metadata.delete_topics([topic_id for _, topic_id in batch])
+        for key in batch:
+            answers[key] = results[key[1]]
     response = DeleteTopicsResponse(
         responses=[
             _deletion_result(*key, error) for key, error in iterate_with_pauses(answers.items())
@@ -219,8 +217,8 @@ def _deletion_result(
 
 def _check_state(
     state: DeleteTopicsRequest.DeleteTopicState,
-    repeated_names: frozenset[str],
-    repeated_ids: frozenset[bytes],
+    duplicate_names: frozenset[str],
+    duplicate_ids: frozenset[bytes],
 ) -> None:
     if state.name is None and state.topic_id == ZERO_UUID:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
@@ -228,9 +226,9 @@ def _check_state(
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
         )
-    if state.name in repeated_names:
-        raise _duplicate()
-    if state.topic_id in repeated_ids:
+    if state.name in duplicate_names:
+        raise _duplicate_error()
+    if state.topic_id in duplicate_ids:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
 
 
@@ -269,9 +267,9 @@ def handle_create_partitions(
     call: Call, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Add partitions to topics; with `validate_only`, only check whether that is possible."""
-    repeated = _repeated(topic.name for topic in in_steps(request.topics))
-    outcome: dict[str, KafkaError | None] = dict.fromkeys(
-        (topic.name for topic in in_steps(request.topics)), _duplicate()
+    duplicates = _duplicates(topic.name for topic in in_steps(request.topics))
+    results: dict[str, KafkaError | None] = dict.fromkeys(
+        (topic.name for topic in in_steps(request.topics)), _duplicate_error()
     )
     new_partitions = [
         NewPartitions(
@@ -282,12 +280,12 @@ def handle_create_partitions(
             else tuple(tuple(assignment.broker_ids) for assignment in topic.assignments),
         )
         for topic in in_steps(request.topics)
-        if topic.name not in repeated
+        if topic.name not in duplicates
     ]
     errors = call.node.cluster.metadata.create_partitions(
         new_partitions, validate_only=request.validate_only
     )
-    outcome.update(zip((growth.topic for growth in new_partitions), errors, strict=True))
+    results.update(zip((new.topic for new in new_partitions), errors, strict=True))
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsResponse.CreatePartitionsTopicResult(
@@ -295,7 +293,7 @@ def handle_create_partitions(
                 error_code=ErrorCode.NONE if error is None else error.code,
                 error_message=None if error is None else error.message,
             )
-            for name, error in in_steps(outcome.items())
+            for name, error in in_steps(results.items())
         ]
     )
 
@@ -342,7 +340,7 @@ APIS = (
 
 
 def created_configs(
-    own: Mapping[str, str], node: Node
+    topic_configs: Mapping[str, str], node: Node
 ) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
     """Return every setting of a new topic, ordered by name."""
     layers = layers_of(node, node.image.controller_id)
@@ -350,10 +348,10 @@ def created_configs(
         CreateTopicsResponse.CreatableTopicConfigs(
             name=entry.name,
             # The value as written in the request, not the parsed value.
-            value=own.get(entry.name, entry.value),
+            value=topic_configs.get(entry.name, entry.value),
             read_only=entry.is_read_only,
             config_source=entry.source,
             is_sensitive=entry.is_sensitive,
         )
-        for entry in describe_topic(own, layers, node.config)
+        for entry in describe_topic(topic_configs, layers, node.config)
     ]

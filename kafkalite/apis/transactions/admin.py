@@ -9,9 +9,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.duplicates import Repeats
+from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
-from kafkalite.apis.transactions.transactional import shard_of
+from kafkalite.apis.transactions.transactional_producers import shard_of
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.api import Api
 from kafkalite.gateway.refusals import report_refusal
@@ -48,21 +48,21 @@ def handle_describe_transactions(
 ) -> DescribeTransactionsResponse:
     """Describe transactional ids; each succeeds or fails on its own."""
     states = []
-    repeats = Repeats()
+    duplicate_limit = DuplicateLimit()
     for index, transactional_id in enumerate(in_steps(request.transactional_ids)):
         try:
-            repeats.check(transactional_id)
+            duplicate_limit.check(transactional_id)
             shard = shard_of(call, transactional_id)
-            states.append(_described(shard.machine.describe(transactional_id)))
+            states.append(_description(shard.machine.describe(transactional_id)))
         except KafkaError as error:
             if index < MAX_REPORTED_REFUSALS:
                 kind = SubjectKind.TRANSACTIONAL_ID
-                report_refusal(call, "DescribeTransactions", transactional_id, error, of=kind)
+                report_refusal(call, "DescribeTransactions", transactional_id, error, kind=kind)
             states.append(Described(transactional_id=transactional_id, error_code=error.code))
     return DescribeTransactionsResponse(transaction_states=states)
 
 
-def _described(transaction: Transaction) -> Described:
+def _description(transaction: Transaction) -> Described:
     return Described(
         error_code=ErrorCode.NONE,
         transactional_id=transaction.transactional_id,
@@ -79,8 +79,10 @@ def _by_topic(
     partitions: Iterable[TopicPartition],
 ) -> list[DescribeTransactionsResponse.TopicData]:
     return [
-        DescribeTransactionsResponse.TopicData(topic=topic, partitions=[index for _, index in own])
-        for topic, own in groupby(sorted(partitions), key=itemgetter(0))
+        DescribeTransactionsResponse.TopicData(
+            topic=topic, partitions=[index for _, index in topic_partitions]
+        )
+        for topic, topic_partitions in groupby(sorted(partitions), key=itemgetter(0))
     ]
 
 
@@ -101,7 +103,7 @@ def handle_list_transactions(
     call: Call, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
     """List the ids that this node coordinates and that match all filters."""
-    passes = _filter(call.node.clock.now_ms(), request)
+    matches_filters = _build_filter(call.node.clock.now_ms(), request)
     return ListTransactionsResponse(
         error_code=ErrorCode.NONE,
         unknown_state_filters=[
@@ -115,12 +117,12 @@ def handle_list_transactions(
             )
             for shard in call.node.transactions.shards_led_by(call.node.id)
             for transaction in in_steps(list(shard.machine.transactions()))
-            if passes(transaction)
+            if matches_filters(transaction)
         ],
     )
 
 
-def _filter(now_ms: int, request: ListTransactionsRequest) -> Callable[[Transaction], bool]:
+def _build_filter(now_ms: int, request: ListTransactionsRequest) -> Callable[[Transaction], bool]:
     """Return a predicate for the filters; raises KafkaError INVALID_REGULAR_EXPRESSION.
 
     Unknown states match nothing. An id without a transaction counts as an id whose transaction
@@ -128,19 +130,19 @@ def _filter(now_ms: int, request: ListTransactionsRequest) -> Callable[[Transact
     """
     states = {_STATES[name] for name in in_steps(request.state_filters) if name in _STATES}
     producer_ids = frozenset(request.producer_id_filters)
-    shortest_ms = request.duration_filter
+    min_duration_ms = request.duration_filter
     pattern = request.transactional_id_pattern
-    matches = compile_regex(pattern).fullmatch if pattern else None
+    match_id = compile_regex(pattern).fullmatch if pattern else None
 
-    def passes(transaction: Transaction) -> bool:
+    def matches_filters(transaction: Transaction) -> bool:
         return (
             (not producer_ids or transaction.producer_id in producer_ids)
             and (not request.state_filters or transaction.state in states)
-            and (shortest_ms < 0 or now_ms - transaction.start_timestamp_ms > shortest_ms)
-            and (matches is None or matches(transaction.transactional_id) is not None)
+            and (min_duration_ms < 0 or now_ms - transaction.start_timestamp_ms > min_duration_ms)
+            and (match_id is None or match_id(transaction.transactional_id) is not None)
         )
 
-    return passes
+    return matches_filters
 
 
 def refuse_list_transactions(

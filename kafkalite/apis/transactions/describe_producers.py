@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.duplicates import Repeats
+from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.ports.turns import in_steps
@@ -28,45 +28,46 @@ def handle_describe_producers(
     call: Call, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     """Describe the producers of each partition with a replica on this node."""
-    repeats = Repeats()
+    duplicate_limit = DuplicateLimit()
     return DescribeProducersResponse(
-        topics=[_describe_topic(call, topic, repeats) for topic in in_steps(request.topics)]
+        topics=[_describe_topic(call, topic, duplicate_limit) for topic in in_steps(request.topics)]
     )
 
 
 def _describe_topic(
-    call: Call, requested: DescribeProducersRequest.TopicRequest, repeats: Repeats
+    call: Call, requested: DescribeProducersRequest.TopicRequest, duplicate_limit: DuplicateLimit
 ) -> DescribeProducersResponse.TopicResponse:
     reason = invalid_name_reason(requested.name)
     topic = call.node.partitions.topic(requested.name)
     if reason is not None:
         partitions = [
-            _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+            _partition_error(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
             for index in requested.partition_indexes
         ]
     elif topic is None:
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         partitions = [
-            _refused(index, unknown, unknown.message) for index in requested.partition_indexes
+            _partition_error(index, code, code.message) for index in requested.partition_indexes
         ]
     else:
         partitions = [
-            _describe(call.node.id, topic, index, repeats) for index in requested.partition_indexes
+            _describe(call.node.id, topic, index, duplicate_limit)
+            for index in requested.partition_indexes
         ]
     return DescribeProducersResponse.TopicResponse(name=requested.name, partitions=partitions)
 
 
 def _describe(
-    node_id: int, topic: HostedTopic, index: int, repeats: Repeats
+    node_id: int, topic: HostedTopic, index: int, duplicate_limit: DuplicateLimit
 ) -> DescribeProducersResponse.PartitionResponse:
     try:
         partition = topic.partition(index)
         if partition is None:
-            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _partition_error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition.check_access(node_id, leader_only=False)
-        repeats.check(partition)
+        duplicate_limit.check(partition)
     except KafkaError as error:
-        return _refused(index, error.code, error.message)
+        return _partition_error(index, error.code, error.message)
     return DescribeProducersResponse.PartitionResponse(
         partition_index=index,
         active_producers=[_state(entry) for entry in partition.log.producers.entries],
@@ -85,7 +86,7 @@ def _state(entry: ProducerEntry) -> DescribeProducersResponse.ProducerState:
     )
 
 
-def _refused(
+def _partition_error(
     index: int, code: ErrorCode, message: str | None = None
 ) -> DescribeProducersResponse.PartitionResponse:
     return DescribeProducersResponse.PartitionResponse(
@@ -102,7 +103,8 @@ def refuse_describe_producers(
             DescribeProducersResponse.TopicResponse(
                 name=topic.name,
                 partitions=[
-                    _refused(index, code, message) for index in in_steps(topic.partition_indexes)
+                    _partition_error(index, code, message)
+                    for index in in_steps(topic.partition_indexes)
                 ],
             )
             for topic in in_steps(request.topics)

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from kafkalite.apis.transactions.transactional import fencing_eras, lower_fenced, shard_of
+from kafkalite.apis.transactions.transactional_producers import (
+    fencing_eras,
+    lower_fencing_error,
+    shard_of,
+)
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.gateway.api import Api
 from kafkalite.protocol._generated.messages.init_producer_id import (
@@ -28,42 +32,42 @@ from kafkalite.transactions.state import Producer
 if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
 
-_NONE = -1
+_UNSET = -1
 
-ERAS = fencing_eras(knows_fenced_from=4)
+INIT_PRODUCER_ID_ERAS = fencing_eras(knows_fenced_from=4)
 
 
 def handle_init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """Return a producer id and epoch; for a transactional id, its next epoch."""
-    if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
+    if (request.producer_id == _UNSET) != (request.producer_epoch == _UNSET):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return _idempotent(call)
-    initialized = _transactional(call, request.transactional_id, request)
-    if initialized.error is ErrorCode.NONE:
-        _record_event(call, request, request.transactional_id, initialized.producer)
+        return _init_idempotent(call)
+    result = _init_transactional(call, request.transactional_id, request)
+    if result.error is ErrorCode.NONE:
+        _record_event(call, request, request.transactional_id, result.producer)
     return InitProducerIdResponse(
-        error_code=initialized.error,
-        producer_id=initialized.producer.producer_id,
-        producer_epoch=initialized.producer.producer_epoch,
+        error_code=result.error,
+        producer_id=result.producer.producer_id,
+        producer_epoch=result.producer.producer_epoch,
     )
 
 
-def _idempotent(call: Call) -> InitProducerIdResponse:
+def _init_idempotent(call: Call) -> InitProducerIdResponse:
     """Return a new producer id with epoch 0."""
     node = call.node
     node_id = node.id
-    producer_id = node.partitions.producer_ids.draw(
+    producer_id = node.partitions.producer_ids.next_id(
         node_id, lambda: node.cluster.metadata.allocate_producer_ids(node_id)
     )
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
-def _transactional(
+def _init_transactional(
     call: Call, transactional_id: str, request: InitProducerIdRequest
 ) -> InitializationResult:
     expected = None
-    if request.producer_id != _NONE:
+    if request.producer_id != _UNSET:
         expected = Producer(request.producer_id, request.producer_epoch)
     producer_request = ProducerRequest(
         request.transaction_timeout_ms, expected, request.enable2_pc, request.keep_prepared_txn
@@ -111,14 +115,14 @@ def refuse_init_producer_id(
 ) -> InitProducerIdResponse:
     """Return the response with an error and no producer id."""
     del request, message
-    return InitProducerIdResponse(error_code=code, producer_id=_NONE, producer_epoch=_NONE)
+    return InitProducerIdResponse(error_code=code, producer_id=_UNSET, producer_epoch=_UNSET)
 
 
 def lower_init_producer_id(
     response: InitProducerIdResponse, version: int
 ) -> InitProducerIdResponse:
     """Return the response with error codes that this version knows."""
-    return lower_fenced(response, ERAS.at(version))
+    return lower_fencing_error(response, INIT_PRODUCER_ID_ERAS.at(version))
 
 
 APIS = (
@@ -127,7 +131,7 @@ APIS = (
         versions=Versions(0, 5),
         handler=handle_init_producer_id,
         refuse=refuse_init_producer_id,
-        eras=ERAS,
+        eras=INIT_PRODUCER_ID_ERAS,
         lower=lower_init_producer_id,
     ),
 )

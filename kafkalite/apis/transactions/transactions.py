@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
-from kafkalite.apis.transactions.transactional import (
+from kafkalite.apis.transactions.transactional_producers import (
     FencingEra,
     fencing_eras,
-    lower_fenced,
+    lower_fencing_error,
     shard_of,
 )
 from kafkalite.coordinator.contract import SubjectKind
@@ -55,7 +55,7 @@ _EXPLICIT, _IMPLICIT = 0, 2
 # AddPartitionsToTxn
 
 
-def lift_single(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnRequest:
+def lift_single_transaction(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnRequest:
     """Convert the only transaction of a client's request to a batch of one."""
     request.transactions = [
         RequestTransaction(
@@ -68,7 +68,7 @@ def lift_single(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnRequest
     return request
 
 
-def lower_single(response: AddPartitionsToTxnResponse) -> AddPartitionsToTxnResponse:
+def lower_single_transaction(response: AddPartitionsToTxnResponse) -> AddPartitionsToTxnResponse:
     """Move the results of the only transaction to the fields of earlier versions."""
     for result in response.results_by_transaction:
         response.results_by_topic_v3_and_below = result.topic_results
@@ -80,8 +80,12 @@ class AddPartitionsEra(FencingEra):
     """Traits of a range of AddPartitionsToTxn versions."""
 
     is_from_brokers: bool = False
-    lift: Callable[[AddPartitionsToTxnRequest], AddPartitionsToTxnRequest] | None = lift_single
-    lower: Callable[[AddPartitionsToTxnResponse], AddPartitionsToTxnResponse] | None = lower_single
+    lift: Callable[[AddPartitionsToTxnRequest], AddPartitionsToTxnRequest] | None = (
+        lift_single_transaction
+    )
+    lower: Callable[[AddPartitionsToTxnResponse], AddPartitionsToTxnResponse] | None = (
+        lower_single_transaction
+    )
 
     @property
     def transaction_version(self) -> int:
@@ -107,10 +111,10 @@ def handle_add_partitions_to_txn(
     results = []
     for index, transaction in enumerate(in_steps(request.transactions)):
         partitions = _partitions_of(transaction)
-        codes = _refusals(call, partitions)
+        codes = _partition_errors(call, partitions)
         if not codes:
             try:
-                codes = _join(call, transaction, partitions)
+                codes = _add_or_verify(call, transaction, partitions)
             except KafkaError as error:
                 if index < MAX_REPORTED_REFUSALS:
                     _report(call, transaction, error)
@@ -132,7 +136,9 @@ def _partitions_of(transaction: RequestTransaction) -> list[TopicPartition]:
     ]
 
 
-def _refusals(call: Call, partitions: list[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
+def _partition_errors(
+    call: Call, partitions: list[TopicPartition]
+) -> Mapping[TopicPartition, ErrorCode]:
     """Return an error for each partition if one cannot be added, {} otherwise.
 
     Clients must not write to internal topics.
@@ -153,7 +159,7 @@ def _refusals(call: Call, partitions: list[TopicPartition]) -> Mapping[TopicPart
     }
 
 
-def _join(
+def _add_or_verify(
     call: Call, transaction: RequestTransaction, partitions: list[TopicPartition]
 ) -> Mapping[TopicPartition, ErrorCode]:
     era: AddPartitionsEra = call.era
@@ -177,7 +183,7 @@ def _report(call: Call, transaction: RequestTransaction, error: KafkaError) -> N
         transaction.transactional_id,
         error,
         transaction,
-        of=SubjectKind.TRANSACTIONAL_ID,
+        kind=SubjectKind.TRANSACTIONAL_ID,
     )
 
 
@@ -268,7 +274,7 @@ def lower_add_offsets_to_txn(
     response: AddOffsetsToTxnResponse, version: int
 ) -> AddOffsetsToTxnResponse:
     """Return the response with error codes that this version knows."""
-    return lower_fenced(response, ADD_OFFSETS_ERAS.at(version))
+    return lower_fencing_error(response, ADD_OFFSETS_ERAS.at(version))
 
 
 # EndTxn
@@ -320,7 +326,7 @@ def refuse_end_txn(request: EndTxnRequest, code: ErrorCode, message: str | None)
 
 def lower_end_txn(response: EndTxnResponse, version: int) -> EndTxnResponse:
     """Return the response with error codes that this version knows."""
-    return lower_fenced(response, END_TXN_ERAS.at(version))
+    return lower_fencing_error(response, END_TXN_ERAS.at(version))
 
 
 APIS = (

@@ -9,7 +9,7 @@ from kafkalite.apis.groups.offset_commit import report_unknown_partitions
 from kafkalite.coordinator.active_shard import APPEND_ERRORS
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.api import Api, Eras
-from kafkalite.gateway.refusals import report_refusal, report_refusals
+from kafkalite.gateway.refusals import report_refusal, report_refusal_of_request
 from kafkalite.groups.group import CommitClaim
 from kafkalite.groups.offsets import OffsetToCommit
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
@@ -43,16 +43,18 @@ _Topic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 
 _API = "TxnOffsetCommit"
 
-_EVERY_CLIENT = {
+_COORDINATOR_ERRORS = {
     **APPEND_ERRORS,
     # KIP-588: only the transaction coordinator answers PRODUCER_FENCED to a fenced producer.
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
 }
-_WITHOUT_ABORTABLE = {
-    **_EVERY_CLIENT,
+_COORDINATOR_ERRORS_BEFORE_ABORTABLE = {
+    **_COORDINATOR_ERRORS,
     ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE,
 }
-_WITHOUT_LOADING = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+_ERRORS_BEFORE_LOADING = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ class TxnOffsetCommitEra:
 
     adds_partitions: bool = False
     """The partition of the group's offsets is added to the transaction by the commit."""
-    admission: Mapping[ErrorCode, ErrorCode]
+    coordinator_errors: Mapping[ErrorCode, ErrorCode]
     """Error of the transaction coordinator → error for a client of these versions."""
     substitutes: Mapping[ErrorCode, ErrorCode]
     """Error that a client of these versions does not know → error that it gets instead."""
@@ -69,12 +71,19 @@ class TxnOffsetCommitEra:
 
 # Producers before v2 do not expect a loading coordinator. The first part of KIP-890 added
 # TRANSACTION_ABORTABLE; since its second part the commit itself adds the partition.
-_FIRST_ERA = TxnOffsetCommitEra(admission=_WITHOUT_ABORTABLE, substitutes=_WITHOUT_LOADING)
+_FIRST_ERA = TxnOffsetCommitEra(
+    coordinator_errors=_COORDINATOR_ERRORS_BEFORE_ABORTABLE, substitutes=_ERRORS_BEFORE_LOADING
+)
 TXN_OFFSET_COMMIT_ERAS = Eras(
     (0, _FIRST_ERA),
     (2, replace(_FIRST_ERA, substitutes={})),
-    (4, TxnOffsetCommitEra(admission=_EVERY_CLIENT, substitutes={})),
-    (5, TxnOffsetCommitEra(adds_partitions=True, admission=_EVERY_CLIENT, substitutes={})),
+    (4, TxnOffsetCommitEra(coordinator_errors=_COORDINATOR_ERRORS, substitutes={})),
+    (
+        5,
+        TxnOffsetCommitEra(
+            adds_partitions=True, coordinator_errors=_COORDINATOR_ERRORS, substitutes={}
+        ),
+    ),
 )
 
 
@@ -95,20 +104,20 @@ def handle_txn_offset_commit(
     """Store offsets of existing partitions until their transaction ends."""
     parsed = _parse(call, request)
     if not parsed.offsets:
-        return _merged(parsed)
+        return _build_response(parsed)
 
-    def fill_in(codes: Sequence[ErrorCode]) -> TxnOffsetCommitResponse:
+    def set_error_codes(codes: Sequence[ErrorCode]) -> TxnOffsetCommitResponse:
         for answer, code in zip(parsed.answers, codes, strict=True):
             answer.error_code = code
-        return _merged(parsed)
+        return _build_response(parsed)
 
     try:
         shard = _locate(call, request.group_id)
         producer = Producer(request.producer_id, request.producer_epoch)
-        _admit(call, request, shard, producer)
-        return when(_commit(call, request, shard, producer, parsed.offsets), fill_in)
+        _verify_or_add_partition(call, request, shard, producer)
+        return when(_commit(call, request, shard, producer, parsed.offsets), set_error_codes)
     except KafkaError as refusal:
-        return fill_in([refusal.code] * len(parsed.answers))
+        return set_error_codes([refusal.code] * len(parsed.answers))
 
 
 def _parse(call: Call, request: TxnOffsetCommitRequest) -> _ParsedRequest:
@@ -152,7 +161,7 @@ def _offset_to_commit(topic: TopicImage, requested: _Partition) -> OffsetToCommi
     )
 
 
-def _merged(parsed: _ParsedRequest) -> TxnOffsetCommitResponse:
+def _build_response(parsed: _ParsedRequest) -> TxnOffsetCommitResponse:
     """Return both kinds of answers in Kafka's order: refused partitions first.
 
     Topics that occur twice in the request are merged only if there are refused partitions.
@@ -176,7 +185,7 @@ def _locate(call: Call, group_id: str) -> ActiveShard[GroupShard]:
     return call.node.groups.locate(group_id, call.node.id)
 
 
-def _admit(
+def _verify_or_add_partition(
     call: Call,
     request: TxnOffsetCommitRequest,
     shard: ActiveShard[GroupShard],
@@ -195,7 +204,7 @@ def _admit(
         if shard.is_in_transaction(producer):
             return
     except KafkaError as fenced:
-        report_refusals(call, _API, fenced, request)
+        report_refusal_of_request(call, _API, fenced, request)
         raise
     offsets_partition = (OFFSETS_TOPIC, shard.partition)
     codes = node.transactions.verify_or_add_partitions(
@@ -203,16 +212,18 @@ def _admit(
     )
     code = codes[offsets_partition]
     if code is not ErrorCode.NONE:
-        refusal = _not_admitted(request, shard.partition, era.admission.get(code, code), code)
+        refusal = _verification_error(
+            request, shard.partition, era.coordinator_errors.get(code, code), code
+        )
         report_refusal(call, _API, request.group_id, refusal, request)
         if code is ErrorCode.TRANSACTION_ABORTABLE:
             # The transaction coordinator has reported all other errors itself.
             name = request.transactional_id
-            report_refusal(call, _API, name, refusal, request, of=SubjectKind.TRANSACTIONAL_ID)
+            report_refusal(call, _API, name, refusal, request, kind=SubjectKind.TRANSACTIONAL_ID)
         raise refusal
 
 
-def _not_admitted(
+def _verification_error(
     request: TxnOffsetCommitRequest, partition: int, client_code: ErrorCode, code: ErrorCode
 ) -> KafkaError:
     return KafkaError(
@@ -259,7 +270,7 @@ def _commit(
             return shard.write(decide)
         return shard.write_transactional(producer, decide)
     except KafkaError as refusal:
-        report_refusals(call, _API, refusal, request)
+        report_refusal_of_request(call, _API, refusal, request)
         raise
 
 

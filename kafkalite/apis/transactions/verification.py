@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafkalite.storage.batch import BatchView
     from kafkalite.transactions.state import TopicPartition
 
-_EVERY_CLIENT = {
+_COORDINATOR_ERRORS = {
     # Since KIP-588 partition leaders return this error, after which a producer can continue.
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
     # Producers expect these errors only from coordinators; all retry after NOT_ENOUGH_REPLICAS.
@@ -31,12 +31,12 @@ _EVERY_CLIENT = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
-_WITHOUT_ADDING = {
-    **_EVERY_CLIENT,
+_COORDINATOR_ERRORS_BEFORE_ADDING = {
+    **_COORDINATOR_ERRORS,
     ErrorCode.CONCURRENT_TRANSACTIONS: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
-_WITHOUT_ABORTABLE = {
-    **_WITHOUT_ADDING,
+_COORDINATOR_ERRORS_BEFORE_ABORTABLE = {
+    **_COORDINATOR_ERRORS_BEFORE_ADDING,
     ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE,
 }
 
@@ -59,12 +59,16 @@ class VerificationEra(NamedTuple):
 
 
 # KIP-890: its first part added TRANSACTION_ABORTABLE; with its second, writes add partitions.
-BEFORE_ABORTABLE = VerificationEra(adds_partitions=False, substitutes=_WITHOUT_ABORTABLE)
-KNOWS_ABORTABLE = VerificationEra(adds_partitions=False, substitutes=_WITHOUT_ADDING)
-ADDS_PARTITIONS = VerificationEra(adds_partitions=True, substitutes=_EVERY_CLIENT)
+BEFORE_ABORTABLE = VerificationEra(
+    adds_partitions=False, substitutes=_COORDINATOR_ERRORS_BEFORE_ABORTABLE
+)
+KNOWS_ABORTABLE = VerificationEra(
+    adds_partitions=False, substitutes=_COORDINATOR_ERRORS_BEFORE_ADDING
+)
+ADDS_PARTITIONS = VerificationEra(adds_partitions=True, substitutes=_COORDINATOR_ERRORS)
 
 
-class Verified(NamedTuple):
+class VerificationResult(NamedTuple):
     """The partitions that may be written to, and the errors of the others."""
 
     partitions: frozenset[Partition]
@@ -76,12 +80,12 @@ def verify(
     transactional_id: str,
     batches: Sequence[tuple[Partition, BatchView]],
     era: VerificationEra,
-) -> Verified:
+) -> VerificationResult:
     """Ask the coordinator which partitions the transactional batches may be written to.
 
     Raises KafkaError INVALID_PRODUCER_ID_MAPPING if they have more than one producer.
     """
-    producers = {Producer(one.producer_id, one.producer_epoch) for _, one in batches}
+    producers = {Producer(batch.producer_id, batch.producer_epoch) for _, batch in batches}
     if len(producers) > 1:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -90,20 +94,22 @@ def verify(
     node = call.node
     is_enabled = node.config.bool("transaction.partition.verification.enable")
     if not (era.adds_partitions or is_enabled):
-        return Verified(frozenset(partition for partition, _ in batches), {})
-    unverified, refusals = _begin(call, transactional_id, batches, era)
+        return VerificationResult(frozenset(partition for partition, _ in batches), {})
+    unverified, refusals = _start_verification(call, transactional_id, batches, era)
     if unverified:
         (producer,) = producers
         codes = node.transactions.verify_or_add_partitions(
             transactional_id, producer, tuple(unverified), adds_missing=era.adds_partitions
         )
         refusals |= {
-            unverified[partition]: _refusal(code, era) for partition, code in codes.items() if code
+            unverified[partition]: _client_error(code, era)
+            for partition, code in codes.items()
+            if code
         }
-    return Verified(frozenset(unverified.values()) - refusals.keys(), refusals)
+    return VerificationResult(frozenset(unverified.values()) - refusals.keys(), refusals)
 
 
-def _begin(
+def _start_verification(
     call: Call,
     transactional_id: str,
     batches: Sequence[tuple[Partition, BatchView]],
@@ -124,7 +130,7 @@ def _begin(
             if not refusals:
                 reported = KafkaError(error.code, error.message, {"partition": partition.name})
                 report_refusal(
-                    call, "Produce", transactional_id, reported, of=SubjectKind.TRANSACTIONAL_ID
+                    call, "Produce", transactional_id, reported, kind=SubjectKind.TRANSACTIONAL_ID
                 )
             refusals[partition] = KafkaError(error.code)
         else:
@@ -133,7 +139,7 @@ def _begin(
     return unverified, refusals
 
 
-def _refusal(code: ErrorCode, era: VerificationEra) -> KafkaError:
+def _client_error(code: ErrorCode, era: VerificationEra) -> KafkaError:
     client_code = era.substitutes.get(code, code)
     message = _MESSAGES.get(client_code)
     return KafkaError(client_code, None if message is None else message.format(code.name))

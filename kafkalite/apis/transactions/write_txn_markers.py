@@ -28,7 +28,7 @@ Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
-_NOT_READY = frozenset((
+_COORDINATOR_ERRORS = frozenset((
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
@@ -47,23 +47,25 @@ def handle_write_txn_markers(
     """
     codes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     try:
-        for one in in_steps(request.markers):
+        for requested in in_steps(request.markers):
             marker = TransactionMarker(
-                producer_id=one.producer_id,
-                producer_epoch=one.producer_epoch,
-                coordinator_epoch=one.coordinator_epoch,
-                is_commit=one.transaction_result,
-                transaction_version=one.transaction_version,
+                producer_id=requested.producer_id,
+                producer_epoch=requested.producer_epoch,
+                coordinator_epoch=requested.coordinator_epoch,
+                is_commit=requested.transaction_result,
+                transaction_version=requested.transaction_version,
             )
-            for topic in in_steps(one.topics):
+            for topic in in_steps(requested.topics):
                 for index in in_steps(topic.partition_indexes):
-                    of_producer = codes.setdefault(one.producer_id, {})
-                    of_topic = of_producer.setdefault(topic.name, {})
-                    of_topic[index] = _write(call, topic.name, index, marker)
+                    producer_codes = codes.setdefault(requested.producer_id, {})
+                    topic_codes = producer_codes.setdefault(topic.name, {})
+                    topic_codes[index] = _write(call, topic.name, index, marker)
     finally:
         call.node.partitions.announce()
     return WriteTxnMarkersResponse(
-        markers=[_result(producer_id, of_producer) for producer_id, of_producer in codes.items()]
+        markers=[
+            _result(producer_id, producer_codes) for producer_id, producer_codes in codes.items()
+        ]
     )
 
 
@@ -84,7 +86,7 @@ def _write(call: Call, topic: str, index: int, marker: TransactionMarker) -> Err
         else:
             partition.append_marker(marker, node.clock.now_ms())
     except KafkaError as error:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _NOT_READY else error.code
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _COORDINATOR_ERRORS else error.code
     except OSError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
@@ -98,10 +100,10 @@ def _result(producer_id: int, codes: Mapping[str, Mapping[int, ErrorCode]]) -> R
                 name=topic,
                 partitions=[
                     PartitionResult(partition_index=index, error_code=code)
-                    for index, code in own.items()
+                    for index, code in topic_codes.items()
                 ],
             )
-            for topic, own in codes.items()
+            for topic, topic_codes in codes.items()
         ],
     )
 
@@ -112,14 +114,14 @@ def refuse_write_txn_markers(
     """Return the response with one error for every partition; there is no field for a message."""
     del message
     codes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
-    for one in in_steps(request.markers):
-        of_producer = codes.setdefault(one.producer_id, {})
-        for topic in in_steps(one.topics):
-            of_producer.setdefault(topic.name, {}).update(
+    for requested in in_steps(request.markers):
+        producer_codes = codes.setdefault(requested.producer_id, {})
+        for topic in in_steps(requested.topics):
+            producer_codes.setdefault(topic.name, {}).update(
                 dict.fromkeys(topic.partition_indexes, code)
             )
     return WriteTxnMarkersResponse(
-        markers=[_result(producer_id, own) for producer_id, own in codes.items()]
+        markers=[_result(producer_id, topic_codes) for producer_id, topic_codes in codes.items()]
     )
 
 

@@ -2,15 +2,15 @@
 
 KEYS = """
 add.partitions.to.txn.retry.backoff.max.ms int 100 0.. high
-    Longest delay before the server retries to add partitions to a transaction.
+    Longest delay before the broker tries again to add partitions to a transaction.
 add.partitions.to.txn.retry.backoff.ms int 20 1.. high
-    Delay before the server retries to add partitions to a transaction.
+    Delay before the broker tries again to add partitions to a transaction.
 alter.config.policy.class.name class null - low
     Class that decides whether a configuration may be changed.
 alter.log.dirs.replication.quota.window.num int 11 1.. low
     Samples to measure how fast replicas move between directories.
 alter.log.dirs.replication.quota.window.size.seconds int 1 1.. low
-    Length of one such sample, in seconds.
+    Length of one sample of how fast replicas move between directories, in seconds.
 auto.create.topics.enable boolean true - high
     Whether missing topics are created when a client requests them.
 auto.leader.rebalance.enable boolean true - high
@@ -56,7 +56,7 @@ controller.quorum.voters list "" voters high
 controller.quota.window.num int 11 1.. low
     Samples to measure the rate of topic creation and deletion.
 controller.quota.window.size.seconds int 1 1.. low
-    Length of one such sample, in seconds.
+    Length of one sample of the rate of topic creation and deletion, in seconds.
 controller.socket.timeout.ms int 30000 - medium
     Socket timeout of requests to the controller.
 create.topic.policy.class.name class null - low
@@ -64,13 +64,13 @@ create.topic.policy.class.name class null - low
 default.replication.factor int 1 - medium
     Default number of replicas of a topic.
 delete.records.purgatory.purge.interval.requests int 1 - medium
-    Waiting deletions after which finished ones are purged.
+    Number of waiting deletions of records after which finished ones are purged.
 delete.topic.enable boolean true - high
     Whether topics can be deleted.
 initial.broker.registration.timeout.ms int 60000 - medium
     Time that a starting broker tries to register before it stops.
 leader.imbalance.check.interval.seconds long 300 1.. high
-    How often the controller checks for leadership to return to preferred replicas.
+    How often the controller checks whether leadership must return to preferred replicas.
 node.id int required 0.. high
     Id of this node in its cluster.
 num.partitions int 1 1.. medium
@@ -86,7 +86,7 @@ producer.id.expiration.check.interval.ms int 600000 1.. low internal
 producer.id.expiration.ms int 86400000 1.. low cluster-wide
     Inactivity after which a producer's sequence numbers are removed.
 producer.purgatory.purge.interval.requests int 1000 - medium
-    Waiting produce requests after which finished ones are purged.
+    Number of waiting produce requests after which finished ones are purged.
 replica.fetch.backoff.ms int 1000 0.. medium
     Delay of a follower after a failed fetch.
 replica.fetch.max.bytes int 1048576 0.. medium
@@ -110,11 +110,11 @@ replica.socket.timeout.ms int 30000 - high
 replication.quota.window.num int 11 1.. low
     Samples to measure throttled replication.
 replication.quota.window.size.seconds int 1 1.. low
-    Length of one such sample, in seconds.
+    Length of one sample of throttled replication, in seconds.
 server.max.startup.time.ms long 9223372036854775807 0.. medium internal
     Time after which a start is aborted.
 share.fetch.purgatory.purge.interval.requests int 1000 - medium
-    Waiting share fetches after which finished ones are purged.
+    Number of waiting share fetches after which finished ones are purged.
 transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000 1.. low
     How often transactions that timed out are aborted.
 transaction.max.timeout.ms int 900000 1.. high
@@ -140,7 +140,7 @@ transactional.id.expiration.ms int 604800000 1.. high
 unclean.leader.election.enable boolean false - high cluster-wide
     Whether a replica that is not in sync may become leader if no other is available.
 unclean.leader.election.interval.ms long 300000 1.. medium internal
-    How often partitions without a leader are checked for such an election.
+    How often the controller looks for partitions that need an unclean leader election.
 unstable.api.versions.enable boolean false - high internal
     Whether request versions under development are served.
 unstable.feature.versions.enable boolean false - high internal

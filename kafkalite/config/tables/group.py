@@ -14,7 +14,7 @@ group.consumer.max.heartbeat.interval.ms int 15000 1.. medium
 group.consumer.max.session.timeout.ms int 60000 1.. medium
     Upper limit for the session timeout of a group.
 group.consumer.max.size int 2147483647 1.. medium
-    Members a consumer group may have.
+    Maximum number of members of a consumer group.
 group.consumer.migration.policy string bidirectional \
 any-case(DISABLED|DOWNGRADE|UPGRADE|BIDIRECTIONAL) medium
     Whether groups may migrate between the classic and the consumer protocol.
@@ -42,11 +42,11 @@ group.coordinator.threads int 4 1.. high
 group.initial.rebalance.delay.ms int 3000 - medium
     Time that a new classic group waits for more members before its first rebalance.
 group.max.session.timeout.ms int 1800000 - medium
-    Longest session timeout that a classic member may ask for.
+    Longest session timeout that a classic member may request.
 group.max.size int 2147483647 1.. medium
-    Members a classic group may have.
+    Maximum number of members of a classic group.
 group.min.session.timeout.ms int 6000 - medium
-    Shortest session timeout that a classic member may ask for.
+    Shortest session timeout that a classic member may request.
 group.share.assignment.interval.ms int 1000 0.. medium cluster-wide
     Minimum time between two assignments of a share group.
 group.share.assignors list simple items+ medium
@@ -70,9 +70,9 @@ group.share.max.record.lock.duration.ms int 60000 30000..3600000 medium
 group.share.max.session.timeout.ms int 60000 1.. medium
     Upper limit for the session timeout of a share group.
 group.share.max.share.sessions int 2000 1.. medium
-    Share sessions that a broker has at a time.
+    Maximum number of share sessions of a broker.
 group.share.max.size int 200 1..1000 medium
-    Members a share group may have.
+    Maximum number of members of a share group.
 group.share.min.assignment.interval.ms int 0 0.. medium
     Lower limit for the assignment interval of a share group.
 group.share.min.delivery.count.limit int 2 2..5 medium
@@ -107,9 +107,9 @@ group.streams.max.heartbeat.interval.ms int 15000 1.. medium
 group.streams.max.session.timeout.ms int 60000 1.. medium
     Upper limit for the session timeout of a streams group.
 group.streams.max.size int 2147483647 1.. medium
-    Members a streams group may have.
+    Maximum number of members of a streams group.
 group.streams.max.standby.replicas int 2 0.. medium
-    Most standby replicas that a streams group may ask for.
+    Maximum number of standby replicas of each task in a streams group.
 group.streams.min.assignment.interval.ms int 0 0.. medium
     Lower limit for the assignment interval of a streams group.
 group.streams.min.heartbeat.interval.ms int 5000 1.. medium

@@ -32,7 +32,7 @@ log.cleaner.io.buffer.size int 524288 0.. medium cluster-wide
 log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 - medium cluster-wide
     Bytes per second that cleaners may read and write.
 log.cleaner.max.compaction.lag.ms long 9223372036854775807 1.. medium cluster-wide
-    Age at which a record becomes eligible for compaction at the latest.
+    Maximum age of a record before it becomes eligible for compaction.
 log.cleaner.min.cleanable.ratio double 0.5 0..1 medium cluster-wide
     Minimum ratio of uncompacted data in a log before it is compacted.
 log.cleaner.min.compaction.lag.ms long 0 0.. medium cluster-wide
@@ -42,9 +42,9 @@ log.cleaner.threads int 1 0.. medium cluster-wide
 log.cleanup.policy list delete items(compact|delete) medium cluster-wide
     How old records are removed: delete, compact, both, or never if empty.
 log.dir list /tmp/kafka-logs items+ high
-    Directory for partitions, when log.dirs is not set.
+    Directory for partitions if log.dirs is not set.
 log.dir.failure.timeout.ms long 30000 1.. low
-    Time the controller may be unreachable about a failed directory before the broker stops.
+    Time after which a broker stops if it cannot report a failed directory to the controller.
 log.dirs list null items+ high
     Directories for partitions.
 log.flush.interval.messages long 9223372036854775807 1.. high cluster-wide
@@ -98,9 +98,9 @@ log.segment.bytes int 1073741824 1048576.. high cluster-wide
 log.segment.delete.delay.ms long 60000 0.. high cluster-wide
     Delay before a file that was removed from a log is deleted.
 message.max.bytes int 1048588 0.. high cluster-wide
-    Largest batch that a topic accepts, as the producer sent it.
+    Maximum size of a batch that a topic accepts, as sent by the producer.
 metadata.log.dir string null - high
-    Directory for the metadata log, when it is not the first of log.dirs.
+    Directory for the metadata log; the first of log.dirs if null.
 metadata.log.max.record.bytes.between.snapshots long 20971520 1.. high
     Bytes of metadata after which a snapshot is taken.
 metadata.log.max.snapshot.interval.ms long 3600000 0.. high

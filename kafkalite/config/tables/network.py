@@ -6,7 +6,7 @@ advertised.listeners list null items+ high
 background.threads int 10 1.. high cluster-wide
     Threads for background work.
 client.quota.callback.class class null - low
-    Class that decides which quota applies to a client.
+    Class that selects the quota of a client.
 connection.failed.authentication.delay.ms int 100 0.. low
     Delay before a connection that failed to authenticate is closed.
 connections.max.idle.ms long 600000 - medium
@@ -18,7 +18,7 @@ early.start.listeners list null items high
 fetch.max.bytes int 57671680 1024.. medium
     Maximum size of the response to a fetch; one batch may be larger.
 fetch.purgatory.purge.interval.requests int 1000 - medium
-    Waiting fetches after which finished ones are purged.
+    Number of waiting fetches after which finished ones are purged.
 inter.broker.listener.name string null - medium
     Listener for connections between brokers.
 kafka.metrics.polling.interval.secs int 10 1.. low
@@ -61,7 +61,7 @@ queued.max.requests int 500 1.. high
 quota.window.num int 11 1.. low
     Samples to measure clients against their quotas.
 quota.window.size.seconds int 1 1.. low
-    Length of one such sample, in seconds.
+    Length of one sample of a client's usage, in seconds.
 request.timeout.ms int 30000 - high
     Timeout of the broker's own requests.
 socket.connection.setup.timeout.max.ms long 30000 - medium

@@ -69,7 +69,7 @@ sasl.oauthbearer.assertion.claim.iss string null - medium
 sasl.oauthbearer.assertion.claim.jti.include boolean false - medium
     Whether each assertion has a unique id.
 sasl.oauthbearer.assertion.claim.nbf.seconds int 60 0..3600 low
-    Seconds that the start of an assertion's validity is before its creation.
+    Seconds before its creation at which an assertion becomes valid.
 sasl.oauthbearer.assertion.claim.sub string null - medium
     Subject claim of assertions.
 sasl.oauthbearer.assertion.file string null - medium
@@ -77,7 +77,7 @@ sasl.oauthbearer.assertion.file string null - medium
 sasl.oauthbearer.assertion.private.key.file string null - medium
     File with the key that signs assertions.
 sasl.oauthbearer.assertion.private.key.passphrase password null - medium
-    Passphrase of that key.
+    Passphrase of the key that signs assertions.
 sasl.oauthbearer.assertion.template.file string null - medium
     File with a template for headers and claims of assertions.
 sasl.oauthbearer.client.credentials.client.id string null - medium
@@ -85,7 +85,7 @@ sasl.oauthbearer.client.credentials.client.id string null - medium
 sasl.oauthbearer.client.credentials.client.secret password null - medium
     Client secret for the client credentials grant.
 sasl.oauthbearer.clock.skew.seconds int 30 - low
-    Tolerated difference of clocks when tokens are validated, in seconds.
+    Allowed difference of clocks when tokens are validated, in seconds.
 sasl.oauthbearer.expected.audience list "" items high
     Accepted audiences of tokens.
 sasl.oauthbearer.expected.issuer string null - high

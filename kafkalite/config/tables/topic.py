@@ -36,9 +36,9 @@ local.retention.bytes long -2 -2.. medium
 local.retention.ms long -2 -2.. medium
     Retention time of a tiered log on the broker; -2 for the value of retention.ms.
 max.compaction.lag.ms long 9223372036854775807 1.. medium
-    Age at which a record becomes eligible for compaction at the latest.
+    Maximum age of a record before it becomes eligible for compaction.
 max.message.bytes int 1048588 0.. medium
-    Largest batch that the topic accepts, as the producer sent it.
+    Maximum size of a batch that the topic accepts, as sent by the producer.
 message.timestamp.after.max.ms long 3600000 0.. medium
     How far in the future a record's timestamp may be.
 message.timestamp.before.max.ms long 9223372036854775807 0.. medium
@@ -70,7 +70,7 @@ segment.index.bytes int 10485760 4.. medium
 segment.jitter.ms long 0 0.. medium
     Maximum random time that is subtracted from segment.ms.
 segment.ms long 604800000 1.. medium
-    Age at which a segment is closed, full or not.
+    Age at which a segment is closed, even if it is not full.
 unclean.leader.election.enable boolean false - medium
     Whether a replica that is not in sync may become leader if no other is available.
 """
@@ -83,7 +83,7 @@ message.format.version string 3.0-IV1 metadata-version medium
 message.timestamp.difference.max.ms long 9223372036854775807 0.. medium
     Maximum difference between a record's timestamp and the broker's time.
 """
-"""Keys that Kafka had before 4.0. They are stored and have no effect."""
+"""Keys that Kafka had before 4.0. They are stored but have no effect."""
 
 OLD_SYNONYMS = MappingProxyType({
     "message.downconversion.enable": "log.message.downconversion.enable",

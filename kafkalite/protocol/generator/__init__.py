@@ -1,5 +1,5 @@
-"""The generator of everything below `_generated/`, of `api_keys.py` and of `error_codes.py`.
+"""The generator of the files below `_generated/`, of `api_keys.py` and of `error_codes.py`.
 
 `python -m kafkalite.protocol.generator` rewrites these files from `protocol-specs/`. A running
-broker imports nothing of this package.
+broker does not import this package.
 """

@@ -1,8 +1,8 @@
 """Construct tree → the source of `build(o, out)`, which appends a message's bytes to a list.
 
-Between two loops a message is one tuple of byte strings that is added to `out` at once: adjacent
+All bytes between two loops are added to `out` at once, as one tuple of byte strings. Adjacent
 fields of fixed size are packed together, short lengths are looked up in a table, and an empty tag
-section is one byte. A row is packed in one call if all its strings are empty and its arrays have
+section is one byte. A struct is packed in one call if all its strings are empty and its arrays have
 few numbers; the format for each combination of lengths is cached.
 """
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.primitives import StructShape
 
-_MOST_STRINGS: Final = 2
-"""With more strings than this, rows in which all are empty are rare."""
+_MAX_EMPTY_STRINGS: Final = 2
+"""In structs with more strings than this, it is rare that all strings are empty."""
 
-_NUMBERS: Final = ("b", "h", "i", "q")
-"""Struct codes of numbers whose short arrays are packed together with their row."""
+_NUMBER_CODES: Final = ("b", "h", "i", "q")
+"""Struct codes of numbers whose short arrays are packed in the same call as their struct."""
 
 
 @dataclass(slots=True)
-class _PlainRow:
-    """The parts of a packing call for a struct, and the tests for using it."""
+class _OneCallRow:
+    """The parts of a call that packs a whole struct, and the conditions for this call."""
 
     prelude: list[str] = field(default_factory=list)
-    tests: list[str] = field(default_factory=list)
+    conditions: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
     values: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
@@ -54,32 +54,31 @@ class BuildCompiler:
         self._block = Block()
         self._packed: list[tuple[str, str]] = []
         self._parts: list[str] = []
-        self._names = 0
-        self._depth = 0
+        self._name_count = 0
 
     def compile(self, name: str, tree: KafkaStruct) -> None:
         """Define `name(o, out)` in the module."""
-        self._whole(tree.shape)
+        self._message(tree.shape)
         if not self._block.lines:
             self._block.add("pass")
         self._module.function(name, "o, out", self._block)
 
-    def _whole(self, shape: StructShape) -> None:
-        plain = self._plain_row(shape, "o", most_strings=0)
-        if plain is not None and plain.tests:
-            self._fast_path(plain)
+    def _message(self, shape: StructShape) -> None:
+        one_call_row = self._one_call_row(shape, "o", max_strings=0)
+        if one_call_row is not None and one_call_row.conditions:
+            self._fast_path(one_call_row)
         self._struct("o", shape)
         self._flush_parts()
-        if plain is not None and plain.tests:
+        if one_call_row is not None and one_call_row.conditions:
             self._block.dedent()
 
-    # -- straight runs --------------------------------------------------------------------
+    # -- adjacent fields ------------------------------------------------------------------
 
-    def _name(self, prefix: str) -> str:
-        self._names += 1
-        return f"{prefix}{self._names}"
+    def _new_name(self, prefix: str) -> str:
+        self._name_count += 1
+        return f"{prefix}{self._name_count}"
 
-    def _pack(self, expression: str, code: str) -> None:
+    def _add_packed(self, expression: str, code: str) -> None:
         self._packed.append((expression, code))
 
     def _flush_packed(self) -> None:
@@ -88,7 +87,7 @@ class BuildCompiler:
             packer = self._module.packer([code for _, code in packed])
             self._parts.append(f"{packer}({', '.join(expression for expression, _ in packed)})")
 
-    def _part(self, expression: str) -> None:
+    def _add_part(self, expression: str) -> None:
         self._flush_packed()
         self._parts.append(expression)
 
@@ -107,12 +106,12 @@ class BuildCompiler:
             self._field(f"{source}.{member.name}", member.subcon)
         if shape.flexible:
             tags = self._tag_function(shape)
-            self._part(f"(b'\\0' if {self._no_tags(source, shape)} else {tags}({source}))")
+            self._add_part(f"(b'\\0' if {self._no_tags(source, shape)} else {tags}({source}))")
 
     def _no_tags(self, source: str, shape: StructShape) -> str:
-        tests = [f"not {source}.unknown_tags"]
-        tests += [self._is_default(source, tagged) for tagged in shape.tagged.values()]
-        return " and ".join(tests)
+        conditions = [f"not {source}.unknown_tags"]
+        conditions += [self._is_default(source, tagged) for tagged in shape.tagged.values()]
+        return " and ".join(conditions)
 
     def _is_default(self, source: str, tagged: Tagged) -> str:
         attribute = f"{source}.{tagged.attribute}"
@@ -127,27 +126,27 @@ class BuildCompiler:
     def _field(self, source: str, node: Construct) -> None:
         code = fixed_code(node)
         if code is not None:
-            self._pack(source, code)
+            self._add_packed(source, code)
         elif isinstance(node, KafkaStruct):
             self._nested(source, node)
         elif isinstance(node, KafkaArray):
             self._array(source, node)
         else:
-            self._counted(source, node)
+            self._length_prefixed(source, node)
 
     def _nested(self, source: str, node: KafkaStruct) -> None:
-        name = self._name("o")
+        name = self._new_name("o")
         self._block.add(f"{name} = {source}")
         if not node.shape.nullable:
             self._struct(name, node.shape)
             return
         self._flush_parts()
         self._block.indent(f"if {name} is None:")
-        null = "\\0" if node.shape.behind_tag else "\\xff"
+        null = "\\0" if node.shape.is_tagged else "\\xff"
         self._block.add(f"{self._out}.append(b'{null}')")
         self._block.dedent()
         self._block.indent("else:")
-        self._pack("1", "b")
+        self._add_packed("1", "b")
         self._struct(name, node.shape)
         self._flush_parts()
         self._block.dedent()
@@ -155,17 +154,17 @@ class BuildCompiler:
     # -- lengths --------------------------------------------------------------------------
 
     def _length(self, name: str, node: Construct) -> None:
-        """Write the length in `name`, which is the length plus one for a compact type."""
+        """Write the length in the variable `name`, which is length + 1 for a compact type."""
         if not node.compact:
-            self._pack(name, length_code(node))
+            self._add_packed(name, length_code(node))
             return
         is_string = isinstance(node, KafkaString)
-        long = self._module.helper("string_length" if is_string else "encode_varint")
+        long = self._module.helper("encode_string_length" if is_string else "encode_varint")
         short, table = self._module.helper("SHORT"), self._module.helper("VARINTS")
-        self._part(f"({table}[{name}] if {name} < {short} else {long}({name}))")
+        self._add_part(f"({table}[{name}] if {name} < {short} else {long}({name}))")
 
-    def _counted(self, source: str, node: KafkaString | KafkaBytes) -> None:
-        value, length = self._name("s"), self._name("n")
+    def _length_prefixed(self, source: str, node: KafkaString | KafkaBytes) -> None:
+        value, length = self._new_name("s"), self._new_name("n")
         encode = ".encode()" if isinstance(node, KafkaString) else ""
         plus = " + 1" if node.compact else ""
         if node.nullable:
@@ -183,12 +182,12 @@ class BuildCompiler:
             self._block.add(f"{value} = {source}{encode}")
             self._block.add(f"{length} = len({value}){plus}")
         self._length(length, node)
-        self._part(value)
+        self._add_part(value)
 
     # -- arrays ---------------------------------------------------------------------------
 
     def _array(self, source: str, node: KafkaArray) -> None:
-        rows, length = self._name("l"), self._name("n")
+        rows, length = self._new_name("l"), self._new_name("n")
         self._block.add(f"{rows} = {source}")
         plus = " + 1" if node.compact else ""
         if node.nullable:
@@ -199,11 +198,11 @@ class BuildCompiler:
         self._length(length, node)
         code = fixed_code(node.subcon)
         if code == "16s":
-            self._part(f"b''.join({rows})" if not node.nullable else f"b''.join({rows} or ())")
+            self._add_part(f"b''.join({rows})" if not node.nullable else f"b''.join({rows} or ())")
             return
         if code is not None:
             pack = self._module.helper("pack_numbers")
-            self._part(
+            self._add_part(
                 f'{pack}("{code}", {rows})'
                 if not node.nullable
                 else f'{pack}("{code}", {rows} or ())'
@@ -217,34 +216,34 @@ class BuildCompiler:
             self._block.dedent()
 
     def _rows(self, rows: str, node: Construct) -> None:
-        item = self._name("o")
+        item = self._new_name("o")
         if not isinstance(node, KafkaStruct):
             self._block.indent(f"for {item} in {rows}:")
-            self._counted(item, node)
+            self._length_prefixed(item, node)
             self._flush_parts()
             self._block.dedent()
             return
-        plain = self._plain_row(node.shape, item)
-        if plain is not None and not plain.tests and not plain.counts:
-            call = self._packing(plain)
+        one_call_row = self._one_call_row(node.shape, item)
+        if one_call_row is not None and not one_call_row.conditions and not one_call_row.counts:
+            call = self._packing_call(one_call_row)
             self._block.add(f"{self._out} += [{call} for {item} in {rows}]")
             return
         self._block.indent(f"for {item} in {rows}:")
-        if plain is not None:
-            self._fast_path(plain)
+        if one_call_row is not None:
+            self._fast_path(one_call_row)
         self._struct(item, node.shape)
         self._flush_parts()
-        if plain is not None:
+        if one_call_row is not None:
             self._block.dedent()
         self._block.dedent()
 
-    # -- rows in one call ------------------------------------------------------------------
+    # -- structs in one call ---------------------------------------------------------------
 
-    def _plain_row(
-        self, shape: StructShape, source: str, most_strings: int = _MOST_STRINGS
-    ) -> _PlainRow | None:
+    def _one_call_row(
+        self, shape: StructShape, source: str, max_strings: int = _MAX_EMPTY_STRINGS
+    ) -> _OneCallRow | None:
         """Return the parts of a call that packs a struct; None if its fields do not allow that."""
-        row = _PlainRow()
+        row = _OneCallRow()
         strings = 0
         for member in shape.fields:
             value = f"{source}.{member.name}"
@@ -254,36 +253,36 @@ class BuildCompiler:
                 row.values.append(value)
             elif isinstance(member.subcon, KafkaString):
                 strings += 1
-                row.tests.append(f"{value} == ''")
+                row.conditions.append(f"{value} == ''")
                 row.codes.append(length_code(member.subcon))
                 row.values.append("1" if member.subcon.compact else "0")
             elif not self._add_numbers(row, value, member.subcon):
                 return None
-        if strings > most_strings or not any(fixed_code(f.subcon) for f in shape.fields):
+        if strings > max_strings or not any(fixed_code(f.subcon) for f in shape.fields):
             return None
         if shape.flexible:
-            row.tests.append(self._no_tags(source, shape))
+            row.conditions.append(self._no_tags(source, shape))
             row.codes.append("B")
             row.values.append("0")
         return row
 
-    def _add_numbers(self, row: _PlainRow, value: str, node: Construct) -> bool:
-        """Add an array of numbers to a row; False for any other field."""
+    def _add_numbers(self, row: _OneCallRow, value: str, node: Construct) -> bool:
+        """Add an array of numbers to a row; return False for any other field."""
         if not isinstance(node, KafkaArray) or node.nullable:
             return False
         code = fixed_code(node.subcon)
-        if code not in _NUMBERS:
+        if code not in _NUMBER_CODES:
             return False
-        name, count = self._name("l"), self._name("n")
+        name, count = self._new_name("l"), self._new_name("n")
         row.prelude += [f"{name} = {value}", f"{count} = len({name})"]
-        row.tests.append(f"{count} < 127")
+        row.conditions.append(f"{count} < 127")
         row.counts.append(count)
         row.codes += [length_code(node), f"%d{code}"]
         row.values += [f"{count} + 1" if node.compact else count, f"*{name}"]
         return True
 
-    def _packing(self, row: _PlainRow) -> str:
-        """Write the call that packs a row."""
+    def _packing_call(self, row: _OneCallRow) -> str:
+        """Return the source of the call that packs a row."""
         if row.counts:
             cached = self._module.helper("row_packer")
             packer = f'{cached}("{"".join(row.codes)}", {", ".join(row.counts)})'
@@ -291,12 +290,15 @@ class BuildCompiler:
             packer = self._module.packer(row.codes)
         return f"{packer}({', '.join(row.values)})"
 
-    def _fast_path(self, row: _PlainRow) -> None:
-        """Open the branch for rows that cannot be packed in one call; the caller closes it."""
+    def _fast_path(self, row: _OneCallRow) -> None:
+        """Write the branch of the packing call, and open the branch for all other rows.
+
+        The caller closes the second branch.
+        """
         for line in row.prelude:
             self._block.add(line)
-        self._block.indent(f"if {' and '.join(row.tests)}:")
-        self._block.add(f"{self._out}.append({self._packing(row)})")
+        self._block.indent(f"if {' and '.join(row.conditions)}:")
+        self._block.add(f"{self._out}.append({self._packing_call(row)})")
         self._block.dedent()
         self._block.indent("else:")
 
@@ -305,10 +307,10 @@ class BuildCompiler:
     def _tag_function(self, shape: StructShape) -> str:
         """Return the name of the function that writes a non-empty tag section."""
         if not shape.tagged:
-            return self._module.helper("unknown_tags")
+            return self._module.helper("encode_unknown_tags")
         inner = BuildCompiler(self._module, out="b")
         block = inner._block
-        join = self._module.helper("join_tags")
+        join = self._module.helper("encode_tag_section")
         block.add("t = []")
         for tag, tagged in shape.tagged.items():
             block.indent(f"if not ({self._is_default('o', tagged)}):")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def compile_module(parsers: Mapping[str, KafkaStruct], builders: Mapping[str, KafkaStruct]) -> str:
-    """Write a module with these parse and build functions, each named for its key.
+    """Return a module with these parse and build functions; the keys are their names.
 
     The text has no header and no docstring.
     """

@@ -2,7 +2,7 @@
 
 `python -m kafkalite.protocol.generator` rewrites them all. A test compares the committed files
 with the result of `render`. A codec module of the broker has one version of one API, so that a
-broker loads only the code that it runs:
+broker loads only the code that it needs:
 
     _generated/messages/<api>.py               classes of requests and responses
     _generated/records/<name>.py               classes of records
@@ -85,7 +85,7 @@ def _message_modules(specs: Sequence[MessageSpec]) -> Iterator[tuple[str, str]]:
 def _broker_codecs(
     request: MessageSpec, response: MessageSpec, aliases: dict[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Write an API's codecs for brokers. Versions with equal bytes share a module."""
+    """Yield an API's codecs for brokers. Versions with equal code share a module."""
     written: dict[str, str] = {}
     for version in request.versions.within(response.versions):
         code = compile_module(
@@ -93,9 +93,9 @@ def _broker_codecs(
             {"build_response": message_tree(response, version)},
         )
         name = f"{request.stem}_v{version}"
-        same = written.setdefault(code, name)
-        if same != name:
-            aliases[name] = same
+        earlier_name = written.setdefault(code, name)
+        if earlier_name != name:
+            aliases[name] = earlier_name
             continue
         api = f"{request.name.removesuffix('Request')}, version {version}"
         yield (
@@ -148,17 +148,17 @@ def _index(
     lines += [
         "}",
         "",
-        "# broker codec of a version with the same bytes as an earlier one: the earlier one's",
+        "# broker codec without a module: the codec of an earlier version with the same code",
     ]
     lines.append("ALIASES: Final[dict[str, str]] = {")
-    lines += [f'    "{name}": "{same}",' for name, same in aliases.items()]
+    lines += [f'    "{name}": "{earlier_name}",' for name, earlier_name in aliases.items()]
     lines += ["}", ""]
     lines += _record_types(specs)
     return "\n".join(lines) + "\n"
 
 
 def _record_types(specs: Sequence[MessageSpec]) -> Iterator[str]:
-    """Write the table of record types, for each log with type numbers."""
+    """Yield the lines of the tables of record types."""
     by_name = {spec.name: spec for spec in specs}
     keys = sorted((s for s in specs if s.kind == "key"), key=lambda spec: spec.key or 0)
     yield "# log: {record type: (stem, codec of the key, codec of the value, version of the key)}"
@@ -203,10 +203,10 @@ def _api_keys(requests: Iterable[MessageSpec]) -> str:
 def _error_codes() -> str:
     rows = json.loads((spec_directory() / "errors.json").read_text(encoding="utf-8"))
     lines = [HEADER, '"""Error codes of Kafka, with default messages."""', ""]
-    lines.append("# ruff: noqa: E501 - a sentence is not broken")
+    lines.append("# ruff: noqa: E501 - messages are not wrapped")
     lines += ["from __future__ import annotations", "", "from enum import IntEnum"]
     lines += ["from typing import Final", "", "", "class ErrorCode(IntEnum):"]
-    lines += ['    """Why a request failed."""', ""]
+    lines += ['    """Error codes, by their names in Kafka."""', ""]
     lines += [f"    {row['name']} = {row['code']}" for row in rows]
     lines += ["", "    @property", "    def retriable(self) -> bool:"]
     lines += ['        """Whether a client should retry the same request."""']

@@ -6,7 +6,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.protocol.generator.source import HEADER
-from kafkalite.protocol.schema import FRESH, default_of, is_struct, nullable_somewhere
+from kafkalite.protocol.schema import NEW_STRUCT, default_of, is_struct, may_be_none
 from kafkalite.protocol.spec import snake_case
 from kafkalite.protocol.uuids import ZERO_UUID
 
@@ -32,7 +32,13 @@ _WIDTH: Final = 88
 def render_module(specs: Sequence[MessageSpec]) -> str:
     """Write one module with the classes of these messages."""
     classes = [line for spec in specs for line in _message(spec)]
-    lines = [HEADER, f'"""{_subject(specs)}."""', "", "from __future__ import annotations", ""]
+    lines = [
+        HEADER,
+        f'"""{_message_names(specs)}."""',
+        "",
+        "from __future__ import annotations",
+        "",
+    ]
     lines += ["from typing import ClassVar, Final", ""]
     lines.append("from kafkalite.protocol.message import NEW, Message")
     if any(": Uuid" in line or "[Uuid" in line for line in classes):
@@ -41,7 +47,7 @@ def render_module(specs: Sequence[MessageSpec]) -> str:
     return "\n".join([*lines, *classes, ""])
 
 
-def _subject(specs: Sequence[MessageSpec]) -> str:
+def _message_names(specs: Sequence[MessageSpec]) -> str:
     return " and ".join(spec.name for spec in specs)
 
 
@@ -52,27 +58,27 @@ def _message(spec: MessageSpec) -> list[str]:
     unstable = "" if spec.unstable is None else f", unstable versions {spec.unstable}"
     facts = f"{kind}{number}, versions {spec.versions}{flexible}{unstable}."
     lines = ["", "", *_class(spec, spec.name, [spec.comment, facts], spec.fields)]
-    abouts = {
+    descriptions = {
         field.type: field.about
         for fields in (spec.fields, *(struct.fields for struct in spec.structs.values()))
         for field in reversed(fields)
     }
     for struct in spec.structs.values():
         facts = f"Struct of {spec.name}, versions {struct.versions}."
-        about = [text for text in (abouts.get(struct.name), facts) if text]
-        inner = _class(spec, struct.name, about, struct.fields)
+        paragraphs = [text for text in (descriptions.get(struct.name), facts) if text]
+        inner = _class(spec, struct.name, paragraphs, struct.fields)
         lines += ["", *(f"    {line}" if line else "" for line in inner)]
     return lines
 
 
 def _class(
-    spec: MessageSpec, name: str, about: Sequence[str], fields: Sequence[FieldSpec]
+    spec: MessageSpec, name: str, paragraphs: Sequence[str], fields: Sequence[FieldSpec]
 ) -> list[str]:
     fields = [field for field in fields if field.versions.overlap(spec.versions)]
     slots = ", ".join(f'"{field.attribute}"' for field in fields)
     lines = [
         f"class {name}(Message):",
-        *_docstring(about),
+        *_docstring(paragraphs),
         "",
         f'    __slots__ = ({slots}{", " if slots else ""}"unknown_tags",)',
     ]
@@ -87,7 +93,7 @@ def _class(
         lines.append(f"        {field.attribute}: {_annotation(spec, field)} = {default},")
     lines += ["        unknown_tags: dict[int, bytes] | None = None,", "    ) -> None:"]
     for field in fields:
-        lines.append(f"        self.{field.attribute} = {_stored(spec, field)}")
+        lines.append(f"        self.{field.attribute} = {_stored_value(spec, field)}")
     return [*lines, "        self.unknown_tags = unknown_tags"]
 
 
@@ -131,20 +137,20 @@ def _annotation(spec: MessageSpec, field: FieldSpec) -> str:
         python = _PYTHON_TYPES.get(field.type, "int")
     if field.is_array:
         python = f"list[{python}]"
-    return f"{python} | None" if nullable_somewhere(field, spec.versions) else python
+    return f"{python} | None" if may_be_none(field, spec.versions) else python
 
 
 def _parameter_default(field: FieldSpec) -> str:
     default = default_of(field)
     if is_struct(field) and field.tag is not None:
-        # An absent tag means None here, although Kafka treats it as an empty struct.
+        # A struct whose tag is absent is None here; in Kafka it is an empty struct.
         return "None"
-    if default is FRESH or isinstance(default, list):
+    if default is NEW_STRUCT or isinstance(default, list):
         return "NEW"
     return "ZERO_UUID" if default is ZERO_UUID else repr(default)
 
 
-def _stored(spec: MessageSpec, field: FieldSpec) -> str:
+def _stored_value(spec: MessageSpec, field: FieldSpec) -> str:
     name = field.attribute
     if _parameter_default(field) != "NEW":
         return name

@@ -1,11 +1,15 @@
 """Construct tree → the source of `parse(buf, pos, end) -> (message, pos)`.
 
-Measured optimisations: adjacent fields of fixed size are unpacked together with the first byte of
-the length after them; varints are read inline; slots of a bare instance are set directly; an empty
-tag section costs a test of one byte; bounds are checked by `unpack_from` and indexing, and one
-comparison with `end` detects truncated slices. An array whose rows all have the same size is
-unpacked at once. That is tested by counting the values in the columns of length and tag bytes,
-which runs in C. The test is exact, so the slow loop runs only for other arrays.
+Measured optimisations:
+
+- Adjacent fields of fixed size are unpacked together with the first byte of the length after them.
+- Varints are read inline.
+- Instances are created without `__init__`, and their slots are set directly.
+- An empty tag section needs one comparison of a byte.
+- `unpack_from` and indexing check bounds. One comparison with `end` detects truncated slices.
+- An array whose rows have empty strings and no tags is unpacked at once, because its rows have one
+  size. To test this, `bytes.count` counts the zero lengths in each column of length bytes. Only
+  other arrays need the slow loop.
 """
 
 from __future__ import annotations
@@ -26,11 +30,11 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.primitives import StructShape
 
-_MOST_COLUMNS: Final = 4
-"""Maximum columns that are tested; a test of more columns takes longer than it saves."""
+_MAX_TESTED_COLUMNS: Final = 4
+"""Maximum number of columns that are tested; more tests would take longer than they save."""
 
 
-def smallest_size(subcon: Construct) -> int:
+def min_size(subcon: Construct) -> int:
     """Return the minimum number of bytes of a construct."""
     code = fixed_code(subcon)
     if code is not None:
@@ -38,7 +42,7 @@ def smallest_size(subcon: Construct) -> int:
     if isinstance(subcon, KafkaStruct):
         if subcon.shape.nullable:
             return 1
-        return sum(smallest_size(field.subcon) for field in subcon.shape.fields) + int(
+        return sum(min_size(field.subcon) for field in subcon.shape.fields) + int(
             subcon.shape.flexible
         )
     return 1 if subcon.compact else size_of([length_code(subcon)])
@@ -66,14 +70,14 @@ class ParseCompiler:
         target = self._struct(tree)
         self._flush()
         self._block.indent("if pos > end:")
-        self._block.add(f"{self._module.helper('refuse_end')}()")
+        self._block.add(f"{self._module.helper('refuse_truncation')}()")
         self._block.dedent()
         self._block.add(f"return {target}, pos")
         self._module.function(name, "buf, pos, end", self._block)
 
-    # -- fixed runs ---------------------------------------------------------------------
+    # -- adjacent fields------------------------------------------------------------------
 
-    def _take(self, target: str, code: str) -> None:
+    def _read(self, target: str, code: str) -> None:
         self._pending.append((target, code))
 
     def _flush(self) -> None:
@@ -124,7 +128,7 @@ class ParseCompiler:
         for field in shape.fields:
             self._field(f"{target}.{field.name}", field.subcon)
         if shape.flexible:
-            self._take("n", "B")
+            self._read("n", "B")
             self._flush()
             tags = self._tag_function(shape)
             self._block.indent("if n:")
@@ -136,25 +140,25 @@ class ParseCompiler:
     def _field(self, target: str, node: Construct) -> None:
         code = fixed_code(node)
         if code is not None:
-            self._take(target, code)
+            self._read(target, code)
         elif isinstance(node, KafkaStruct):
             self._nested(target, node)
         elif isinstance(node, KafkaArray):
             self._array(target, node)
         else:
-            self._counted(target, node)
+            self._length_prefixed(target, node)
 
     def _nested(self, target: str, node: KafkaStruct) -> None:
         if not node.shape.nullable:
-            # A run of fixed fields continues across the edges of a struct.
+            # Adjacent fields of fixed size are unpacked together, also across the ends of a struct.
             inner = self._struct(node)
             self._block.add(f"{target} = {inner}")
             return
-        self._take("n", "B" if node.shape.behind_tag else "b")
+        self._read("n", "B" if node.shape.is_tagged else "b")
         self._flush()
-        if node.shape.behind_tag:
+        if node.shape.is_tagged:
             self._rest_of_varint("n")
-        self._block.indent("if not n:" if node.shape.behind_tag else "if n < 0:")
+        self._block.indent("if not n:" if node.shape.is_tagged else "if n < 0:")
         self._block.add(f"{target} = None")
         self._block.dedent()
         self._block.indent("else:")
@@ -166,8 +170,11 @@ class ParseCompiler:
     # -- strings and bytes ----------------------------------------------------------------
 
     def _length(self, node: Construct) -> None:
-        """Read a length into n, which is the length plus one for a compact type."""
-        self._take("n", length_code(node))
+        """Read a length into `n`, and open a branch for a value.
+
+        For a compact type, `n` is length + 1.
+        """
+        self._read("n", length_code(node))
         self._flush()
         if node.compact:
             is_string = isinstance(node, KafkaString)
@@ -177,7 +184,7 @@ class ParseCompiler:
             self._block.dedent()
         self._block.indent("if n:" if node.compact else "if n >= 0:")
 
-    def _null(self, target: str, node: Construct) -> None:
+    def _close_length_branch(self, target: str, node: Construct) -> None:
         """Close the branch that `_length` opened, for null and invalid lengths."""
         refusal = f"{self._module.helper('refuse_null')}()"
         self._block.dedent()
@@ -194,12 +201,12 @@ class ParseCompiler:
             self._block.add(refusal)
             self._block.dedent()
 
-    def _counted(self, target: str, node: KafkaString | KafkaBytes) -> None:
+    def _length_prefixed(self, target: str, node: KafkaString | KafkaBytes) -> None:
         self._length(node)
         self._block.add(f"q = pos + n{' - 1' if node.compact else ''}")
         self._block.add(f"{target} = {self._slice(node)}")
         self._block.add("pos = q")
-        self._null(target, node)
+        self._close_length_branch(target, node)
 
     def _slice(self, node: KafkaString | KafkaBytes) -> str:
         if isinstance(node, KafkaString):
@@ -212,7 +219,7 @@ class ParseCompiler:
         self._length(node)
         if node.compact:
             self._block.add("n -= 1")
-        size = smallest_size(node.subcon)
+        size = min_size(node.subcon)
         total = f"n * {size}" if size > 1 else "n"
         self._block.indent(f"if {total} > {self._end} - pos:")
         self._block.add(f"{self._module.helper('refuse_length')}()")
@@ -224,17 +231,17 @@ class ParseCompiler:
             self._rows(target, node.subcon)
         else:
             rows = self._open_rows(target)
-            self._counted("s", node.subcon)
+            self._length_prefixed("s", node.subcon)
             self._block.add(f"{rows}.append(s)")
             self._block.dedent()
-        self._null(target, node)
+        self._close_length_branch(target, node)
 
     def _fixed_array(self, target: str, code: str) -> None:
         if code == "16s":
-            self._block.add(f"{target} = {self._module.helper('uuids')}(buf, pos, n)")
+            self._block.add(f"{target} = {self._module.helper('read_uuids')}(buf, pos, n)")
         else:
-            numbers = self._module.helper("numbers")
-            self._block.add(f'{target} = {numbers}("{code}", buf, pos, n)')
+            read_numbers = self._module.helper("read_numbers")
+            self._block.add(f'{target} = {read_numbers}("{code}", buf, pos, n)')
         self._block.add(f"pos += n * {size_of([code])}")
 
     def _open_rows(self, target: str) -> str:
@@ -244,33 +251,34 @@ class ParseCompiler:
         return rows
 
     def _rows(self, target: str, node: KafkaStruct) -> None:
-        flat = self._flat(node.shape)
-        if flat is not None:
-            self._speculate(target, node.shape, *flat)
-        if flat is None or flat[1]:
+        fixed_size_row = self._fixed_size_row(node.shape)
+        if fixed_size_row is not None:
+            self._parse_rows_at_once(target, node.shape, *fixed_size_row)
+        if fixed_size_row is None or fixed_size_row[1]:
             rows = self._open_rows(target)
             inner = self._struct(node)
             self._flush()
             self._block.add(f"{rows}.append({inner})")
             self._block.dedent()
-        if flat is not None and flat[1]:
+        if fixed_size_row is not None and fixed_size_row[1]:
             self._block.dedent()
 
-    def _flat(self, shape: StructShape) -> tuple[list[str], list[tuple[int, int]]] | None:
+    def _fixed_size_row(self, shape: StructShape) -> tuple[list[str], list[tuple[int, int]]] | None:
         """Return the codes of a row with empty strings, and the columns that must be empty.
 
-        A column is (offset, byte). None if rows have other fields than fixed ones and strings.
+        A column is (offset, byte). Returns None if rows have fields that are neither of fixed size
+        nor strings, or too many columns.
         """
         codes: list[str] = []
         columns: list[tuple[int, int]] = []
         for field in shape.fields:
             code = fixed_code(field.subcon)
-            at = size_of([c for c in codes if c != "x"]) + codes.count("x")
+            offset = size_of([c for c in codes if c != "x"]) + codes.count("x")
             if code is not None:
                 codes.append(code)
             elif isinstance(field.subcon, KafkaString):
                 empty = [1] if field.subcon.compact else [0, 0]
-                columns += [(at + index, byte) for index, byte in enumerate(empty)]
+                columns += [(offset + index, byte) for index, byte in enumerate(empty)]
                 codes += ["x"] * len(empty)
             else:
                 return None
@@ -278,9 +286,9 @@ class ParseCompiler:
             columns.append((size_of([c for c in codes if c != "x"]) + codes.count("x"), 0))
             codes.append("x")
         fixed = sum(code != "x" for code in codes)
-        return (codes, columns) if fixed and len(columns) <= _MOST_COLUMNS else None
+        return (codes, columns) if fixed and len(columns) <= _MAX_TESTED_COLUMNS else None
 
-    def _speculate(
+    def _parse_rows_at_once(
         self, target: str, shape: StructShape, codes: list[str], columns: list[tuple[int, int]]
     ) -> None:
         size = size_of([code for code in codes if code != "x"]) + codes.count("x")
@@ -321,23 +329,23 @@ class ParseCompiler:
         inner._rest_of_varint("count")
         block.indent("for _ in range(count):")
         for name in ("tag", "n"):
-            inner._take(name, "B")
+            inner._read(name, "B")
             inner._flush()
             inner._rest_of_varint(name)
         block.add("stop = pos + n")
         block.indent("if stop > end:")
         block.add(f"{self._module.helper('refuse_length')}()")
         block.dedent()
-        word = "if"
+        keyword = "if"
         for tag, tagged in shape.tagged.items():
-            block.indent(f"{word} tag == {tag}:")
+            block.indent(f"{keyword} tag == {tag}:")
             inner._field(f"o.{tagged.attribute}", tagged.subcon)
             inner._flush()
             block.indent("if pos != stop:")
-            block.add(f"{self._module.helper('refuse_tag')}(tag)")
+            block.add(f"{self._module.helper('refuse_tag_size')}(tag)")
             block.dedent()
             block.dedent()
-            word = "elif"
+            keyword = "elif"
         block.indent("else:")
         block.indent("if o.unknown_tags is None:")
         block.add("o.unknown_tags = {}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from construct import Bytes, Flag
 
-from kafkalite.protocol.codec_helpers import LONGEST_STRING
+from kafkalite.protocol.codec_helpers import MAX_STRING_BYTES
 from kafkalite.protocol.message import Message
 from kafkalite.protocol.primitives import KafkaArray, KafkaBytes, KafkaString, KafkaStruct
 from kafkalite.protocol.schema import message_tree
@@ -203,7 +203,7 @@ class _Planner:
         buffers = self.out.counted(
             level,
             COMPACT if node.compact else _TEXT_LENGTH if is_text else _LENGTH,
-            LONGEST_STRING if is_text else _ANY_LENGTH,
+            MAX_STRING_BYTES if is_text else _ANY_LENGTH,
             nullable=node.nullable,
             is_text=is_text,
             has_buffer=requested is not None,
@@ -229,7 +229,7 @@ class _Planner:
         self, shape: StructShape, requested: pa.DataType | None, level: int
     ) -> Column | None:
         nullable = self.out.begin_nullable(
-            level, behind_tag=shape.behind_tag, has_buffer=requested is not None
+            level, behind_tag=shape.is_tagged, has_buffer=requested is not None
         )
         column = self.struct(shape, requested, nullable.level)
         self.out.end_nullable(nullable)
@@ -247,7 +247,7 @@ class _Planner:
             self.out.begin_tag(tag_field)
             column = self._field(tagged.subcon, requested, tag_field.level)
             self.out.end_tag(section)
-            default = to_arrow_value(tagged.fresh_default(), tagged.subcon)
+            default = to_arrow_value(tagged.new_default(), tagged.subcon)
             found[tagged.attribute] = column and OptionalColumn(
                 requested, tag_field.instance, tag_field.level, column, default
             )

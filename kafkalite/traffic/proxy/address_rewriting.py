@@ -36,7 +36,7 @@ BROKER_ENDPOINT_TYPE = 1
 
 CORRELATION_BYTES = 4
 PREFIX_BYTES = LENGTH_BYTES + CORRELATION_BYTES
-"""Size of a response's length and correlation id."""
+"""Size of the length and the correlation id at the start of a response."""
 
 _OLDEST_VERSION = 0
 _EMPTY_HOST = ""

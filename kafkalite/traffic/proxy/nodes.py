@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     """A function that starts to accept clients of a node at the given sockets."""
 
 MAX_NODES = 1000
-"""Maximum number of nodes; without it, a faulty cluster could make the proxy open any number."""
+"""Maximum number of nodes, because a faulty cluster could return any number."""
 
 _MAX_PORT_ATTEMPTS = 100
 _LISTENER_NAME = "PROXY"
 _LOOPBACKS = frozenset(("localhost", "127.0.0.1", "::1"))
 _WILDCARD_HOSTS = frozenset(("localhost", "", "0.0.0.0", "::", "*"))  # noqa: S104 - not bound to
-"""Hosts that listen on several addresses of this machine."""
+"""Hosts for which a listener accepts connections on several addresses of this machine."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ def reaches_listener(address: Address, bound: Address) -> bool:
 
 
 class Nodes:
-    """The nodes of the cluster that responses have named, each with a listener."""
+    """The nodes that the cluster's responses have contained, each with a listener."""
 
     def __init__(
         self,
@@ -115,8 +115,7 @@ class Nodes:
                 f"cannot open a listener for node {node.node_id}: {error}"
             ) from error
         port: int = bound[0].getsockname()[1]
-        # The advertised and the bound port have the same distance from the port of the bootstrap
-        # address.
+        # The advertised port and the bound port have the same distance from their bootstrap ports.
         advertised = self._listener_spec.advertised_address(
             port, port - self._listen.port if self._listen.port else self._port_offset
         )

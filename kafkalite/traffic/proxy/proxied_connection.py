@@ -1,6 +1,6 @@
 """`ProxiedConnection`: a client's connection, and the connection to a node that serves it.
 
-Bytes are forwarded as they arrive. The recording has them as the cluster receives and sends them,
+Bytes are forwarded as they arrive. The recording has the bytes that the cluster receives and sends,
 with the cluster's addresses. If one side does not read, the proxy stops reading from the other
 side, so that memory stays bounded.
 """
@@ -93,7 +93,7 @@ class ProxyContext:
     totals: Totals = field(default_factory=Totals)
     connections: set[ProxiedConnection] = field(default_factory=set)
     recorded_endpoints: set[tuple[Endpoint, Endpoint]] = field(default_factory=set)
-    """(client, broker) of every connection that is recorded now; they must be unique."""
+    """(client, broker) of each connection that is being recorded; the pairs must be unique."""
     is_empty: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while there are no connections."""
 
@@ -106,9 +106,9 @@ class ListenerRoute:
     """The node that a listener's connections are forwarded to."""
 
     context: ProxyContext
-    addresses: Callable[[], Sequence[Address]]
+    get_addresses: Callable[[], Sequence[Address]]
     """Returns the addresses of the node; the first that accepts a connection is used."""
-    node_id: Callable[[Address], int]
+    get_node_id: Callable[[Address], int]
     """Returns the id of the node at the address that was used."""
     reachability: ReachabilityLog
 
@@ -181,7 +181,7 @@ class _Side(asyncio.Protocol):
                 self.close()
 
     def close(self) -> None:
-        """Close when the last bytes are sent, at the latest after `LINGER_S`."""
+        """Close after the buffered bytes are sent, or at the latest after `LINGER_S`."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -197,8 +197,8 @@ class ProxiedConnection:
         context = route.context
         self._route = route
         self._context = context
-        self.client = _Side(self, self._from_client)
-        self._upstream = _Side(self, self._from_upstream)
+        self.client = _Side(self, self._on_client_data)
+        self._upstream = _Side(self, self._on_upstream_data)
         self._requests = RequestStream(context.max_request_bytes)
         self._responses = ResponseStream(self._requests.pending, context.proxy_addresses)
         self._early_data: list[bytes] = []
@@ -273,24 +273,24 @@ class ProxiedConnection:
         self.close()
 
     async def _connect_upstream(self) -> None:
-        """Connect to the first address that accepts, and forward the data received meanwhile."""
+        """Connect to the first address that accepts, and forward the data received before."""
         try:
             address = await connect_to_first(
-                self._new_upstream,
-                self._route.addresses(),
+                self._new_upstream_side,
+                self._route.get_addresses(),
                 self._context.upstream_tls,
                 SETUP_TIMEOUT_S,
             )
         except UnreachableError as error:
-            self._route.reachability.failed(str(error))
+            self._route.reachability.report_failure(str(error))
             self._connecting = None
             self.close()
         else:
-            self._route.reachability.reached()
+            self._route.reachability.report_success()
             self._on_upstream_connected(address)
 
-    def _new_upstream(self) -> _Side:
-        self._upstream = _Side(self, self._from_upstream)
+    def _new_upstream_side(self) -> _Side:
+        self._upstream = _Side(self, self._on_upstream_data)
         return self._upstream
 
     def _on_upstream_connected(self, address: Address) -> None:
@@ -303,7 +303,7 @@ class ProxiedConnection:
         self._tap = recorder.open(
             client=endpoints[0],
             broker=endpoints[1],
-            node_id=self._route.node_id(address),
+            node_id=self._route.get_node_id(address),
             listener="PLAINTEXT" if self._context.upstream_tls is None else "SSL",
         )
         early, self._early_data = self._early_data, []
@@ -329,7 +329,7 @@ class ProxiedConnection:
         used.add((client, broker))
         return client, broker
 
-    def _from_client(self, data: bytes) -> None:
+    def _on_client_data(self, data: bytes) -> None:
         self._context.totals.from_clients_bytes += len(data)
         if self._tap is not None and self._tap.is_lost and self._is_at_frame_boundary():
             self._tap.begin()
@@ -350,7 +350,7 @@ class ProxiedConnection:
     def _is_at_frame_boundary(self) -> bool:
         return self._requests.is_at_frame_boundary and self._responses.is_at_frame_boundary
 
-    def _from_upstream(self, data: bytes) -> None:
+    def _on_upstream_data(self, data: bytes) -> None:
         if self._tap is not None:
             self._tap.sent((data,))
         try:

@@ -79,7 +79,7 @@ class Proxy:
         )
         """The bootstrap address for clients."""
         self._nodes = Nodes(
-            settings.listen, settings.advertised, settings.node_ports, self._open_node
+            settings.listen, settings.advertised, settings.node_ports, self._serve_node
         )
         self._context = ProxyContext(
             log=log,
@@ -88,13 +88,13 @@ class Proxy:
             max_request_bytes=settings.max_request_bytes,
         )
         self._servers: list[asyncio.Server] = []
-        self._reachability: list[ReachabilityLog] = []
+        self._reachability_logs: list[ReachabilityLog] = []
         self._probing: asyncio.Task[None] | None = None
         self._opening_tasks: set[asyncio.Task[None]] = set()
 
     @property
     def totals(self) -> Totals:
-        """Totals of all connections; requests are added when their connection is closed."""
+        """Totals of all connections; the requests of a connection are added when it is closed."""
         return self._context.totals
 
     def unbind(self) -> None:
@@ -106,11 +106,12 @@ class Proxy:
     async def start(self, recorder: Recorder) -> None:
         """Start to accept clients, and to record their traffic.
 
-        If the cluster cannot be reached, this is logged without waiting for a client.
+        It also tests the connection to the cluster, and logs a failure without waiting for a
+        client.
         """
         self._context.recorder = recorder
         sockets, self._sockets = self._sockets, []
-        route = self._route(lambda: self._settings.upstream, self._node_id_at)
+        route = self._new_route(lambda: self._settings.upstream, self._node_id_at)
         await self._serve(sockets, route)
         self._probing = asyncio.get_running_loop().create_task(self._probe(route))
 
@@ -126,8 +127,8 @@ class Proxy:
         for connection in tuple(self._context.connections):
             connection.close()
         await self.wait_closed()
-        for each in self._reachability:
-            each.close()
+        for reachability_log in self._reachability_logs:
+            reachability_log.close()
 
     async def wait_closed(self) -> None:
         """Wait until all connections are closed."""
@@ -136,31 +137,33 @@ class Proxy:
     async def _probe(self, route: ListenerRoute) -> None:
         tls = self._settings.upstream_tls
         try:
-            await connect_to_first(Probe, route.addresses(), tls, SETUP_TIMEOUT_S)
+            await connect_to_first(Probe, route.get_addresses(), tls, SETUP_TIMEOUT_S)
         except UnreachableError as error:
-            route.reachability.failed(str(error))
+            route.reachability.report_failure(str(error))
 
     def _node_id_at(self, address: Address) -> int:
         node_id = self._nodes.node_id_at(address)
         return UNKNOWN_NODE if node_id is None else node_id
 
-    def _open_node(self, node: Node, sockets: list[socket.socket]) -> None:
+    def _serve_node(self, node: Node, sockets: list[socket.socket]) -> None:
         """Start to accept clients of a node; until then, connections wait in the listen backlog."""
-        route = self._route(lambda: self._nodes.upstreams(node), lambda _: _recorded_id(node))
+        route = self._new_route(
+            lambda: self._nodes.upstreams(node), lambda _: _recorded_node_id(node)
+        )
         task = asyncio.get_running_loop().create_task(self._serve(sockets, route))
         self._opening_tasks.add(task)
         task.add_done_callback(self._opening_tasks.discard)
         self._log.info("node found", node=node.node_id, listen_port=sockets[0].getsockname()[1])
 
-    def _route(
-        self, addresses: Callable[[], Sequence[Address]], node_id: Callable[[Address], int]
+    def _new_route(
+        self, get_addresses: Callable[[], Sequence[Address]], get_node_id: Callable[[Address], int]
     ) -> ListenerRoute:
-        self._reachability.append(ReachabilityLog(self._log))
+        self._reachability_logs.append(ReachabilityLog(self._log))
         return ListenerRoute(
             context=self._context,
-            addresses=addresses,
-            node_id=node_id,
-            reachability=self._reachability[-1],
+            get_addresses=get_addresses,
+            get_node_id=get_node_id,
+            reachability=self._reachability_logs[-1],
         )
 
     async def _serve(self, sockets: Sequence[socket.socket], route: ListenerRoute) -> None:
@@ -175,5 +178,5 @@ class Proxy:
             self._servers.append(server)
 
 
-def _recorded_id(node: Node) -> int:
+def _recorded_node_id(node: Node) -> int:
     return node.node_id if node.endpoint_type == BROKER_ENDPOINT_TYPE else UNKNOWN_NODE

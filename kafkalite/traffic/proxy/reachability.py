@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from kafkalite.server.logging import Log
 
 REPORT_INTERVAL_S: Final = 10.0
-"""Minimum time between two lines about a node that cannot be reached."""
+"""Minimum time between two log lines about a node that cannot be reached."""
 
 
 class UnreachableError(Exception):
-    """No address accepts a connection; the text has every address with the reason."""
+    """No address accepts a connection; the text has the reason for each address."""
 
 
 async def connect_to_first(
-    protocol: Callable[[], asyncio.Protocol],
+    protocol_factory: Callable[[], asyncio.Protocol],
     addresses: Sequence[Address],
     tls: ssl.SSLContext | None,
     timeout_s: float,
@@ -33,7 +33,7 @@ async def connect_to_first(
     for address in addresses:
         try:
             async with asyncio.timeout(timeout_s):
-                await connect(protocol, address, tls)
+                await connect(protocol_factory, address, tls)
         except TimeoutError:
             reasons.append(f"{address}: no connection within {timeout_s:g} s")
         except ConnectError as error:
@@ -57,20 +57,20 @@ class ReachabilityLog:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._is_unreachable = False
-        self._attempts = 0
+        self._failed_attempts = 0
         """Failed attempts since the last line."""
         self._reason = ""
         self._timer: asyncio.TimerHandle | None = None
 
-    def failed(self, reason: str) -> None:
+    def report_failure(self, reason: str) -> None:
         """Log a failed attempt, or count it for the next line."""
         self._is_unreachable = True
         self._reason = reason
-        self._attempts += 1
+        self._failed_attempts += 1
         if self._timer is None:
             self._write()
 
-    def reached(self) -> None:
+    def report_success(self) -> None:
         """Log that the node can be reached, if it could not before."""
         if self._is_unreachable:
             self.close()
@@ -82,15 +82,20 @@ class ReachabilityLog:
             self._timer.cancel()
             self._timer = None
         self._is_unreachable = False
-        self._attempts = 0
+        self._failed_attempts = 0
 
     def _write(self) -> None:
-        """Log the attempts since the last line; without attempts, log the next one at once."""
+        """Log the failed attempts since the last line.
+
+        If there are none, the next failure is logged at once.
+        """
         self._timer = None
-        if self._attempts:
+        if self._failed_attempts:
             self._log.warning(
-                "the upstream cannot be reached", reason=self._reason, attempts=self._attempts
+                "the upstream cannot be reached",
+                reason=self._reason,
+                attempts=self._failed_attempts,
             )
-            self._attempts = 0
+            self._failed_attempts = 0
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(REPORT_INTERVAL_S, self._write)

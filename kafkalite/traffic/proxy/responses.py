@@ -1,7 +1,7 @@
 """`ResponseStream`: splits the cluster's bytes into responses, and rewrites those with addresses.
 
 A response to rewrite is buffered until it is complete, because rewriting changes the length at its
-start. Others are forwarded as their bytes arrive.
+start. The bytes of other responses are forwarded as they arrive.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class ResponseStream:
     """The responses of one connection, in order of the requests in `pending`."""
 
     __slots__ = (
-        "_buffered",
+        "_buffered_pieces",
         "_missing_bytes",
-        "_partial",
+        "_partial_frame",
         "_pending",
         "_proxy_addresses",
         "_rewriter",
@@ -42,11 +42,11 @@ class ResponseStream:
     def __init__(self, pending: deque[PendingRequest], proxy_addresses: GetProxyAddresses) -> None:
         self._pending = pending
         self._proxy_addresses = proxy_addresses
-        self._partial = b""
-        """The first bytes of a frame, too few to identify it."""
+        self._partial_frame = b""
+        """The first bytes of an incomplete frame, too few to identify the response."""
         self._skip_bytes = 0
         """Remaining bytes of the current frame, which are forwarded unchanged."""
-        self._buffered: list[bytes] = []
+        self._buffered_pieces: list[bytes] = []
         self._missing_bytes = 0
         """Remaining bytes of the buffered frame."""
         self._rewriter: Rewriter | None = None
@@ -54,21 +54,21 @@ class ResponseStream:
     @property
     def is_at_frame_boundary(self) -> bool:
         """Whether no response is pending or partly received."""
-        return not (self._pending or self._partial or self._skip_bytes or self._missing_bytes)
+        return not (self._pending or self._partial_frame or self._skip_bytes or self._missing_bytes)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the bytes to forward after `data` has arrived; raises ProtocolViolation."""
         out: list[bytes] = []
         if self._missing_bytes:
-            data = self._append_to_buffered(data, out)
-        buffer = self._partial + data if self._partial else data
-        self._partial = b""
+            data = self._append_to_buffered_frame(data, out)
+        buffer = self._partial_frame + data if self._partial_frame else data
+        self._partial_frame = b""
         end = len(buffer)
         unchanged_start, position = 0, self._skip_bytes
         while (position := self._skip_unchanged(buffer, position, end)) < end:
             stop, rewriter = self._next_frame(buffer, position)
             if stop is None:
-                self._partial = buffer[position:]
+                self._partial_frame = buffer[position:]
                 break
             if rewriter is not None:
                 out.append(buffer[unchanged_start:position])
@@ -151,18 +151,18 @@ class ResponseStream:
         if len(piece) == size:
             out.append(rewriter.rewrite(piece, self._proxy_addresses))
             return
-        self._buffered = [piece]
+        self._buffered_pieces = [piece]
         self._missing_bytes = size - len(piece)
         self._rewriter = rewriter
 
-    def _append_to_buffered(self, data: bytes, out: list[bytes]) -> bytes:
-        """Add to the buffered frame; return the bytes after it."""
+    def _append_to_buffered_frame(self, data: bytes, out: list[bytes]) -> bytes:
+        """Add data to the buffered frame; return the bytes after the frame."""
         part = data[: self._missing_bytes]
-        self._buffered.append(part)
+        self._buffered_pieces.append(part)
         self._missing_bytes -= len(part)
         if not self._missing_bytes:
             assert self._rewriter is not None
-            frame = b"".join(self._buffered)
-            self._buffered = []
+            frame = b"".join(self._buffered_pieces)
+            self._buffered_pieces = []
             out.append(self._rewriter.rewrite(frame, self._proxy_addresses))
         return data[len(part) :]

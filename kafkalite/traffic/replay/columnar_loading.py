@@ -38,13 +38,13 @@ _PARTIAL_TABLES: Final = {
     Table.UNPAIRED: UNPAIRED,
 }
 """Tables whose rows must be combined with those of other files."""
-_SURVEY_OPTIONS: Final = Options(tables=frozenset((Table.CONNECTIONS, Table.PAIRS)), payload=False)
+_INDEX_OPTIONS: Final = Options(tables=frozenset((Table.CONNECTIONS, Table.PAIRS)), payload=False)
 _EXCHANGE_OPTIONS: Final = Options(
     tables=frozenset((*_PARTIAL_TABLES, Table.PAIRS, Table.PROBLEMS))
 )
 
 
-class Survey(NamedTuple):
+class ConnectionIndex(NamedTuple):
     """The connections of several files."""
 
     files: Sequence[str]
@@ -55,7 +55,7 @@ class Survey(NamedTuple):
     """(file, connection) for connections that began in an earlier file."""
 
 
-def survey_files(files: Iterable[str]) -> Survey | None:
+def index_connections(files: Iterable[str]) -> ConnectionIndex | None:
     """Return the connections in files; None if two files contain the same part of a connection.
 
     Such files were captured at both ends of a connection. Only the scalar reader can merge them.
@@ -64,7 +64,7 @@ def survey_files(files: Iterable[str]) -> Survey | None:
     rows: list[dict[str, Any]] = []
     last_us: dict[tuple[str, int], int] = {}
     for file in files:
-        for table, batch in _read(file, _SURVEY_OPTIONS):
+        for table, batch in _read(file, _INDEX_OPTIONS):
             if table is Table.PAIRS:
                 _store_last_message_time(file, batch, last_us)
             else:
@@ -89,7 +89,7 @@ def survey_files(files: Iterable[str]) -> Survey | None:
             }
         connections[number_in_file] = connections[number]
     in_order = dict.fromkeys([*(row["file"] for row in rows), *files])
-    return Survey(list(in_order), connections, continued)
+    return ConnectionIndex(list(in_order), connections, continued)
 
 
 def _store_last_message_time(
@@ -119,8 +119,8 @@ def _endpoint(text: str) -> Endpoint:
     return Endpoint(host.strip("[]"), int(port))
 
 
-def exchanges_of(survey: Survey, report: Reporter) -> Iterator[Exchange]:
-    """Yield the exchanges of files, mostly in order of time.
+def read_exchanges(index: ConnectionIndex, report: Reporter) -> Iterator[Exchange]:
+    """Yield the exchanges of the indexed files, mostly in order of time.
 
     Exchanges without a response, or with the response in another file, are yielded at the end.
     `Exchange.position` counts the exchanges of a connection in this order.
@@ -130,13 +130,13 @@ def exchanges_of(survey: Survey, report: Reporter) -> Iterator[Exchange]:
 
     def report_unless_continued(problem: Problem) -> None:
         key = problem.file, problem.connection
-        if problem.kind is not ProblemKind.MID_CONNECTION or key not in survey.continued:
+        if problem.kind is not ProblemKind.MID_CONNECTION or key not in index.continued:
             report(problem)
 
-    for file in survey.files:
+    for file in index.files:
         for table, batch in _read(file, _EXCHANGE_OPTIONS):
             if table is Table.PAIRS:
-                yield from _exchanges(batch, survey.connections, counts)
+                yield from _exchanges_from_pairs(batch, index.connections, counts)
             elif table is Table.PROBLEMS:
                 _report_problems(batch, report_unless_continued)
             else:
@@ -146,7 +146,7 @@ def exchanges_of(survey: Survey, report: Reporter) -> Iterator[Exchange]:
     )
     stitched = stitch(*tables)
     for batch in stitched.pairs.to_batches():
-        yield from _exchanges(batch, survey.connections, counts)
+        yield from _exchanges_from_pairs(batch, index.connections, counts)
     for batch in stitched.problems.to_batches():
         _report_problems(batch, report_unless_continued)
 
@@ -161,7 +161,7 @@ def _report_problems(problems: pa.RecordBatch, report: Reporter) -> None:
         report(Problem(**{**row, "kind": ProblemKind(row["kind"])}))
 
 
-def _exchanges(
+def _exchanges_from_pairs(
     pairs: pa.RecordBatch,
     connections: Mapping[int, Connection],
     counts: Mapping[int, Iterator[int]],

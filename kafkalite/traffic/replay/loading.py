@@ -59,7 +59,7 @@ def load(
     """
     size, next_progress = 0, _PROGRESS_BYTES
     number = 0
-    for number, exchange in enumerate(_exchanges(list(paths), report, large_bytes), 1):
+    for number, exchange in enumerate(_read_exchanges(list(paths), report, large_bytes), 1):
         size += len(exchange.request) + len(exchange.response or b"")
         if size > next_progress:
             progress(f"reading the capture: {number} requests, {size >> 20} MiB so far")
@@ -67,21 +67,21 @@ def load(
         yield exchange
 
 
-def _exchanges(
+def _read_exchanges(
     paths: Sequence[str | os.PathLike[str]], report: Reporter, large_bytes: int
 ) -> Iterator[Exchange]:
     files = find_capture_files(paths, ignore)
-    if _size(files) >= large_bytes and all(map(find_spec, _COLUMNAR_LIBRARIES)):
+    if _total_bytes(files) >= large_bytes and all(map(find_spec, _COLUMNAR_LIBRARIES)):
         from kafkalite.traffic.replay import columnar_loading  # noqa: PLC0415 - see above
 
-        survey = columnar_loading.survey_files(files)
-        if survey is not None:
+        index = columnar_loading.index_connections(files)
+        if index is not None:
             find_capture_files(paths, report)
-            return columnar_loading.exchanges_of(survey, report)
+            return columnar_loading.read_exchanges(index, report)
     return exchanges(read(paths, report), report)
 
 
-def _size(files: Iterable[str]) -> int:
+def _total_bytes(files: Iterable[str]) -> int:
     """Return the total size of files, -1 if one is not a readable regular file."""
     size = 0
     for file in files:

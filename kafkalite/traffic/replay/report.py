@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from kafkalite.protocol.message import Message
 from kafkalite.protocol.uuids import uuid_to_text
-from kafkalite.traffic.replay.comparison.compare import is_error
+from kafkalite.traffic.replay.comparison.compare import is_error_code
 from kafkalite.traffic.replay.comparison.findings import Severity
 from kafkalite.traffic.scalar.messages import error_name
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from kafkalite.traffic.replay.comparison.compare import Difference
 
 MAX_FINDINGS = 10_000
-"""Maximum number of kinds of findings; further findings are counted together by severity."""
+"""Maximum number of kinds of findings; further kinds get one common count per severity."""
 MAX_PROBLEMS = 1_000
 
 _APIS_WITH_UNRELATED_ROWS = frozenset(("ApiVersions", "DescribeConfigs"))
-"""APIs whose rows are unrelated, so that each differing row is a finding of its own."""
+"""APIs whose rows are unrelated, so that each differing row is a separate kind of finding."""
 _MAX_VALUE_LENGTH = 200
 _UUID_BYTES = 16
 _S_NS = 1_000_000_000
@@ -44,7 +44,7 @@ class FailOn(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExchangeSummary:
-    """The exchange of a capture that a finding belongs to."""
+    """Time, connection, client and API of the exchange that a finding belongs to."""
 
     at_ns: int
     connection: str
@@ -147,7 +147,7 @@ class ReplayReport:
             return True
         return any(finding.severity >= fail_on for finding in self._findings.values())
 
-    def add(
+    def add_finding(
         self,
         severity: Severity,
         exchange: ExchangeSummary,
@@ -160,7 +160,7 @@ class ReplayReport:
         if difference.expected is not None:
             recorded += f" (expected {difference.expected} at the target)"
         values = (recorded, value_text(path, difference.target))
-        key_values = values if is_error(path) or severity is Severity.UNANSWERED else ()
+        key_values = values if is_error_code(path) or severity is Severity.UNANSWERED else ()
         row = difference.row if exchange.api in _APIS_WITH_UNRELATED_ROWS else ""
         key: tuple[object, ...] = (severity, exchange.api, path, reason, key_values, row)
         finding = self._findings.get(key)
@@ -174,7 +174,7 @@ class ReplayReport:
         else:
             finding.times += 1
 
-    def problem(self, problem: Problem) -> None:
+    def add_problem(self, problem: Problem) -> None:
         """Add a problem of the capture."""
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
@@ -219,7 +219,7 @@ class ReplayReport:
 
 
 def _finding_to_json(finding: Finding) -> FindingJson:
-    shape: FindingJson = {
+    finding_json: FindingJson = {
         "severity": finding.severity.name.lower(),
         "api": finding.api,
         "version": finding.first.api_version,
@@ -233,8 +233,8 @@ def _finding_to_json(finding: Finding) -> FindingJson:
         "client_id": finding.first.client_id,
     }
     if finding.reason:
-        shape["reason"] = finding.reason
-    return shape
+        finding_json["reason"] = finding.reason
+    return finding_json
 
 
 def iso_time(at_ns: int) -> str:
@@ -249,9 +249,9 @@ def iso_time(at_ns: int) -> str:
 
 def value_text(path: str, value: object) -> str:
     """Return a value as text, shortened if long; an error code by its name."""
-    if is_error(path) and isinstance(value, int):
+    if is_error_code(path) and isinstance(value, int):
         return error_name(value)
-    text = bytes(value).hex() if isinstance(value, bytes | memoryview) else _plain_text(value)
+    text = bytes(value).hex() if isinstance(value, bytes | memoryview) else _format_value(value)
     return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}… ({len(text)})"
 
 
@@ -265,13 +265,13 @@ def times_text(times: int) -> str:
     return "once" if times == 1 else f"{times:,} times"
 
 
-def _plain_text(value: object) -> str:
+def _format_value(value: object) -> str:
     """Return a value as text, without the names of Python classes."""
     if isinstance(value, Message):
         names = (name for name in value.__slots__ if name != "unknown_tags")
-        return f"({' '.join(f'{name}={_plain_text(getattr(value, name))}' for name in names)})"
+        return f"({' '.join(f'{name}={_format_value(getattr(value, name))}' for name in names)})"
     if isinstance(value, list):
-        return f"[{', '.join(map(_plain_text, value))}]"
+        return f"[{', '.join(map(_format_value, value))}]"
     if isinstance(value, bytes):
         return uuid_to_text(value) if len(value) == _UUID_BYTES else value.hex()
     return value if isinstance(value, str) else repr(value)

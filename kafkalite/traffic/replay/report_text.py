@@ -26,10 +26,10 @@ MAX_LISTED = 50
 
 def replay_text(report: ReplayReport) -> str:
     """Return the report of a replay as text, one or more lines."""
-    return "".join(f"{line}\n" for line in _lines(report))
+    return "".join(f"{line}\n" for line in _report_lines(report))
 
 
-def _lines(report: ReplayReport) -> Iterator[str]:
+def _report_lines(report: ReplayReport) -> Iterator[str]:
     rate = report.requests / report.seconds if report.seconds else 0.0
     yield (
         f"{count_text(report.requests, 'request')} on "

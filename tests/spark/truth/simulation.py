@@ -19,7 +19,7 @@ from kafkalite.protocol import codec
 from kafkalite.traffic.columnar import tables
 from kafkalite.traffic.columnar.decode import decode_table
 from kafkalite.traffic.model import Direction, Endpoint
-from tests.perf.groups_world import World
+from tests.perf.socketless_broker import SocketlessBroker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -149,7 +149,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         """Start the broker."""
-        self.world = World(str(self.directory), self.settings)
+        self.world = SocketlessBroker(str(self.directory), self.settings)
         self.dice = random.Random(self.seed)  # noqa: S311 - seeded on purpose
         self.now_us = self.world.clock.now_ms() * 1000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.apis.releases import find_in
+from kafkalite.apis.releases import api_finder
 from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.gateway.call import Call
@@ -18,7 +18,7 @@ from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.wire.session import PendingAnswer
-from tests.unit.apis.group_wire import Late, parsed
+from tests.unit.apis.group_wire import PendingResponse, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ class ClusterWire:
             for node in self.cluster.nodes.values()
         }
         unstable = self.config.bool("unstable.api.versions.enable")
-        self.gateway = Gateway(find_in(self.config.release, unstable=unstable), self._fault)
+        self.gateway = Gateway(api_finder(self.config.release, unstable=unstable), self._fault)
         self.cluster.open(InterBrokerCalls(self.gateway))
 
     def restart(self, nodes: int | None = None) -> None:
@@ -88,7 +88,7 @@ class ClusterWire:
         return made.topic_id
 
     def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
-        """Send a request; return its response, or Late if the answer is pending."""
+        """Send a request; return its response, or PendingResponse if the answer is pending."""
         key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
         body: list[bytes | memoryview] = []
         codec.request_builder(key, version)(request, body)
@@ -97,9 +97,9 @@ class ClusterWire:
             struct.pack(">hhih", key, version, 7, 6) + b"client" + tags + b"".join(body)
         )
         out: list[bytes | memoryview] = []
-        answer = self.gateway.serve_in_steps(self.calls[node], frame, 0, len(frame), out)
+        answer = self.gateway.serve_in_worker(self.calls[node], frame, 0, len(frame), out)
         if isinstance(answer, PendingAnswer):
-            return Late(answer, key, version)
+            return PendingResponse(answer, key, version)
         return parsed(b"".join(out), key, version)
 
     @staticmethod

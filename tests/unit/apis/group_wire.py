@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
 
 
-class Late:
+class PendingResponse:
     """A pending answer."""
 
     def __init__(self, pending: PendingAnswer, key: int, version: int) -> None:
@@ -37,13 +37,13 @@ class Late:
         self._key, self._version = key, version
 
     @property
-    def is_there(self) -> bool:
+    def has_arrived(self) -> bool:
         return self._pending.waiting.is_resolved
 
     @property
     def response(self) -> Any:  # noqa: ANN401 - any response class
         out: list[bytes | memoryview] = []
-        self._pending.finish(self._pending.waiting.value, out)
+        self._pending.encode(self._pending.waiting.value, out)
         return parsed(b"".join(out), self._key, self._version)
 
 
@@ -72,7 +72,7 @@ class GroupWire:
             clock=self.clock,
             config=broker,
             metadata=self.metadata,
-            draw_producer_id=lambda: 0,
+            generate_producer_id=lambda: 0,
             open_log=lambda _: MemoryCoordinatorLog(),
             history=self.history,
         )
@@ -109,7 +109,7 @@ class GroupWire:
         return made.topic_id
 
     def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
-        """Send a request; return its response, or Late if the answer is pending."""
+        """Send a request; return its response, or PendingResponse if the answer is pending."""
         key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
         body: list[bytes | memoryview] = []
         codec.request_builder(key, version)(request, body)
@@ -118,9 +118,9 @@ class GroupWire:
             struct.pack(">hhih", key, version, 7, 6) + b"client" + tags + b"".join(body)
         )
         out: list[bytes | memoryview] = []
-        answer = self._gateway.serve_in_steps(self.calls[node], frame, 0, len(frame), out)
+        answer = self._gateway.serve_in_worker(self.calls[node], frame, 0, len(frame), out)
         if isinstance(answer, PendingAnswer):
-            return Late(answer, key, version)
+            return PendingResponse(answer, key, version)
         return parsed(b"".join(out), key, version)
 
     @staticmethod

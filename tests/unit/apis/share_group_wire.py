@@ -63,7 +63,7 @@ class ShareGroupWire(ClusterWire):
         )
         return self.ask(request, 1, node)
 
-    def read_and_left(self, topic: str, group: str = "g") -> None:
+    def join_and_leave(self, topic: str, group: str = "g") -> None:
         """Let a member join for a topic and leave again."""
         self.beat("m", 0, [topic], group=group)
         self.beat("m", -1, group=group)

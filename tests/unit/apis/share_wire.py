@@ -95,7 +95,7 @@ class ShareWire:
             self._directory.close(self.cluster.partitions.logs())
         else:
             self.cluster.share_partitions.stop()
-            self._directory.abandon()
+            self._directory.release_lock()
         self.calls.clear()
         self.cluster = self._cluster()
 
@@ -118,25 +118,32 @@ class ShareWire:
             self.log(index).append(batch, self.clock.now_ms())
         self.cluster.partitions.announce()
 
-    def call(self, who: str = "main", node_id: int = 1) -> Call:
+    def call(self, connection: str = "main", node_id: int = 1) -> Call:
         """Return a connection by name."""
-        if who not in self.calls:
-            self.calls[who] = Call(
+        if connection not in self.calls:
+            self.calls[connection] = Call(
                 node=self.cluster.nodes[node_id],
                 listener="PLAINTEXT",
                 client_host="/127.0.0.1",
             )
-        return self.calls[who]
+        return self.calls[connection]
 
-    def hang_up(self, who: str) -> None:
+    def close_connection(self, connection: str) -> None:
         """Close a connection."""
-        for close in self.calls.pop(who).on_close.values():
+        for close in self.calls.pop(connection).on_close.values():
             close()
 
-    def ask(self, request: Any, version: int = 2, who: str = "main", *, node_id: int = 1) -> Any:  # noqa: ANN401 - one method for every API's response
+    def ask(
+        self,
+        request: Any,  # noqa: ANN401 - one method for all APIs
+        version: int = 2,
+        connection: str = "main",
+        *,
+        node_id: int = 1,
+    ) -> Any:  # noqa: ANN401 - as above
         """Answer a request like the gateway, but return a Waiting unchanged."""
         api = APIS[request.API_KEY]
-        call = self.call(who, node_id)
+        call = self.call(connection, node_id)
         call.era = None if api.eras is None else api.eras.at(version)
         try:
             return api.handler(call, request)
@@ -150,7 +157,7 @@ class ShareWire:
         *,
         index: Sequence[int] = (0,),
         acks: Mapping[int, Sequence[Ack]] | None = None,
-        who: str = "main",
+        connection: str = "main",
         node_id: int = 1,
         **fields: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401 - an answer, or a Waiting for one
@@ -190,7 +197,7 @@ class ShareWire:
         )
         for name, value in fields.items():
             setattr(request, name, value)
-        return self.ask(request, who=who, node_id=node_id)
+        return self.ask(request, connection=connection, node_id=node_id)
 
     def ack(
         self,

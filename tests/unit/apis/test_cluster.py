@@ -40,7 +40,7 @@ def test_controller_endpoints_are_not_supported() -> None:
         assert answer.error_message
 
 
-def healed() -> MetadataWorld:
+def cluster_after_failover() -> MetadataWorld:
     """Return a cluster whose node 1 was away and is back: node 2 leads all of "t"."""
     first = MetadataWorld(nodes=(1, 2))
     assignments = ((0, (1, 2)), (1, (2, 1)))
@@ -49,7 +49,7 @@ def healed() -> MetadataWorld:
 
 
 def test_every_requested_partition_has_a_result() -> None:
-    world = healed()
+    world = cluster_after_failover()
     asked = [Partitions(topic="t", partitions=[0, 1]), Partitions(topic="nope", partitions=[0])]
     answer = world.ask(ELECT, ElectLeadersRequest(topic_partitions=asked))
     codes = {
@@ -66,7 +66,7 @@ def test_every_requested_partition_has_a_result() -> None:
 
 
 def test_without_a_list_only_changed_partitions_have_results() -> None:
-    world = healed()
+    world = cluster_after_failover()
     answer = world.ask(ELECT, ElectLeadersRequest(topic_partitions=None))
     (result,) = answer.replica_election_results
     assert [each.partition_id for each in result.partition_result] == [0]
@@ -76,7 +76,9 @@ def test_without_a_list_only_changed_partitions_have_results() -> None:
 
 def test_an_unknown_election_type_is_refused() -> None:
     asked = [Partitions(topic="t", partitions=[0])]
-    answer = healed().ask(ELECT, ElectLeadersRequest(election_type=9, topic_partitions=asked))
+    answer = cluster_after_failover().ask(
+        ELECT, ElectLeadersRequest(election_type=9, topic_partitions=asked)
+    )
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     (result,) = answer.replica_election_results
     assert [each.error_code for each in result.partition_result] == [ErrorCode.INVALID_REQUEST]

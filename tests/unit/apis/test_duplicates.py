@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.duplicates import MAX_REPEATS, Repeats
+from kafkalite.apis.duplicates import MAX_DUPLICATES, DuplicateLimit
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
 )
@@ -29,23 +29,23 @@ from tests.unit.apis.share_group_wire import ShareGroupWire
 if TYPE_CHECKING:
     from pathlib import Path
 
-TOO_MANY = MAX_REPEATS + 3
-ANSWERED = MAX_REPEATS + 1
+TOO_MANY = MAX_DUPLICATES + 3
+ANSWERED = MAX_DUPLICATES + 1
 REFUSED = ErrorCode.INVALID_REQUEST
 
 
-def test_repeats_of_all_entities_are_counted() -> None:
-    repeats = Repeats()
-    assert all(repeats.are_within_limits(name) for name in range(1_000))
-    assert all(repeats.are_within_limits(name) for name in range(MAX_REPEATS))
-    assert not repeats.are_within_limits(0)
+def test_duplicates_of_all_entities_are_counted() -> None:
+    duplicate_limit = DuplicateLimit()
+    assert all(duplicate_limit.allows(name) for name in range(1_000))
+    assert all(duplicate_limit.allows(name) for name in range(MAX_DUPLICATES))
+    assert not duplicate_limit.allows(0)
     with pytest.raises(KafkaError) as refused:
-        repeats.check(1)
+        duplicate_limit.check(1)
     assert refused.value.code is REFUSED
-    repeats.check("new")
+    duplicate_limit.check("new")
 
 
-def test_repeats_of_one_group_are_limited(tmp_path: Path) -> None:
+def test_duplicates_of_one_group_are_limited(tmp_path: Path) -> None:
     wire = ShareGroupWire(tmp_path)
     answer = wire.ask(ConsumerGroupDescribeRequest(group_ids=["no"] * TOO_MANY), 1)
     codes = [group.error_code for group in answer.groups]
@@ -62,7 +62,7 @@ def test_repeated_offsets_of_one_share_group_are_limited(tmp_path: Path) -> None
     assert codes == [ErrorCode.NONE] * ANSWERED + [REFUSED] * (TOO_MANY - ANSWERED)
 
 
-class Committed:
+class GroupWithOffset:
     """A group with an offset that has metadata."""
 
     def __init__(self) -> None:
@@ -86,25 +86,25 @@ class Committed:
         ]
 
 
-def test_repeats_of_all_offsets_of_one_group_are_limited() -> None:
+def test_duplicates_of_all_offsets_of_one_group_are_limited() -> None:
     asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None)
-    codes = Committed().fetch(*[asked] * TOO_MANY)
+    codes = GroupWithOffset().fetch(*[asked] * TOO_MANY)
     assert codes == [[0, 0, 0]] * ANSWERED + [[REFUSED]] * (TOO_MANY - ANSWERED)
 
 
-def test_repeats_of_an_offset_with_metadata_are_limited() -> None:
+def test_duplicates_of_an_offset_with_metadata_are_limited() -> None:
     topic = OffsetFetchRequest.OffsetFetchRequestTopics
     asked = OffsetFetchRequest.OffsetFetchRequestGroup(
         group_id="g",
         topics=[topic(name="t", partition_indexes=[each]) for each in [0, 1] * TOO_MANY],
     )
-    ((_, *codes),) = Committed().fetch(asked)
+    ((_, *codes),) = GroupWithOffset().fetch(asked)
     assert codes[0::2] == [0] * ANSWERED + [REFUSED] * (TOO_MANY - ANSWERED)
     assert codes[1::2] == [0] * TOO_MANY
 
 
-def test_repeats_of_one_classic_group_are_limited() -> None:
-    wire = Committed().wire
+def test_duplicates_of_one_classic_group_are_limited() -> None:
+    wire = GroupWithOffset().wire
     answer = wire.ask(DescribeGroupsRequest(groups=["g"] * TOO_MANY), 6)
     codes = [group.error_code for group in answer.groups]
     assert codes == [0] * ANSWERED + [REFUSED] * (TOO_MANY - ANSWERED)

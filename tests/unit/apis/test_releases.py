@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kafkalite.apis.releases import find_in, rows_in
+from kafkalite.apis.releases import api_finder, served_rows
 from kafkalite.apis.table import TABLE, find_api
-from kafkalite.config.releases import presented_release, release_names
+from kafkalite.config.releases import emulated_release, release_names
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.protocol.errors import ProtocolViolation
@@ -24,15 +24,15 @@ SHARE_FETCH = 78
 
 
 def test_without_a_release_all_apis_are_served() -> None:
-    release = presented_release(None)
-    assert rows_in(release) is TABLE
-    assert find_in(release) is find_api
+    release = emulated_release(None)
+    assert served_rows(release) is TABLE
+    assert api_finder(release) is find_api
 
 
 @pytest.mark.parametrize("name", release_names())
 def test_rows_and_found_apis_agree(name: str) -> None:
-    release = presented_release(name)
-    rows, find = rows_in(release), find_in(release)
+    release = emulated_release(name)
+    rows, find = served_rows(release), api_finder(release)
     for key in TABLE:
         api = find(key)
         row = rows.get(key)
@@ -44,7 +44,7 @@ def test_rows_and_found_apis_agree(name: str) -> None:
 
 def test_the_newest_release_has_every_api_in_the_newest_version() -> None:
     """Additional versions are older ones that it dropped."""
-    rows = rows_in(presented_release("4.3"))
+    rows = served_rows(emulated_release("4.3"))
     assert {key: row.highest for key, row in rows.items()} == {
         key: row.highest for key, row in TABLE.items()
     }
@@ -52,7 +52,7 @@ def test_the_newest_release_has_every_api_in_the_newest_version() -> None:
 
 
 def test_an_older_release_lacks_later_apis() -> None:
-    rows = rows_in(presented_release("3.9"))
+    rows = served_rows(emulated_release("3.9"))
     assert SHARE_FETCH not in rows
     assert (rows[PRODUCE].lowest, rows[PRODUCE].highest) == (TABLE[PRODUCE].lowest, 11)
     assert (rows[OFFSET_COMMIT].lowest, rows[OFFSET_COMMIT].highest) == (1, 9)
@@ -62,7 +62,7 @@ def test_a_request_of_a_later_release_closes_the_connection() -> None:
     def never(*_: object) -> None:
         raise AssertionError("never called")
 
-    gateway = Gateway(find_in(presented_release("3.9")), never)
+    gateway = Gateway(api_finder(emulated_release("3.9")), never)
     call = Call(node=cast("Node", None), listener="A", client_host="/")
     for key, why in (
         (SHARE_FETCH, r"ShareFetch \(API key 78\) is not served"),
@@ -70,25 +70,25 @@ def test_a_request_of_a_later_release_closes_the_connection() -> None:
     ):
         frame = bytearray(framed(header(key, 10, is_flexible=True)))
         with pytest.raises(ProtocolViolation, match=why):
-            gateway.serve_in_steps(call, frame, 4, len(frame), [])
+            gateway.serve_in_worker(call, frame, 4, len(frame), [])
 
 
 def test_unstable_versions_are_served_only_if_enabled() -> None:
     for name in (None, "4.3", "4.2", "4.1"):
-        release = presented_release(name)
-        rows = rows_in(release, unstable=True)
+        release = emulated_release(name)
+        rows = served_rows(release, unstable=True)
         assert (rows[INIT_PRODUCER_ID].lowest, rows[INIT_PRODUCER_ID].highest) == (0, 6)
-        assert rows_in(release)[INIT_PRODUCER_ID].highest == 5
+        assert served_rows(release)[INIT_PRODUCER_ID].highest == 5
         for key, served in ((INIT_PRODUCER_ID, 6), (PRODUCE, rows[PRODUCE].highest)):
-            api = find_in(release, unstable=True)(key)
+            api = api_finder(release, unstable=True)(key)
             assert api is not None
             assert api.versions.highest == served
 
 
 def test_a_whole_api_can_be_unstable() -> None:
-    release = presented_release("4.1")
-    assert STREAMS_GROUP_HEARTBEAT not in rows_in(release)
-    rows = rows_in(release, unstable=True)
+    release = emulated_release("4.1")
+    assert STREAMS_GROUP_HEARTBEAT not in served_rows(release)
+    rows = served_rows(release, unstable=True)
     row = rows[STREAMS_GROUP_HEARTBEAT]
     assert (row.lowest, row.highest) == (0, 0)
     assert (rows[OFFSET_COMMIT].lowest, rows[OFFSET_COMMIT].highest) == (2, 10)
@@ -96,16 +96,16 @@ def test_a_whole_api_can_be_unstable() -> None:
 
 @pytest.mark.parametrize("name", [None, "3.6", "4.1"])
 def test_api_versions_lists_served_unstable_versions(name: str | None) -> None:
-    release = presented_release(name)
-    rows, find = rows_in(release, unstable=True), find_in(release, unstable=True)
+    release = emulated_release(name)
+    rows, find = served_rows(release, unstable=True), api_finder(release, unstable=True)
     found = {key: api for key in TABLE if (api := find(key)) is not None}
     assert {key: api.versions for key, api in found.items()} == {
         key: Versions(row.lowest, row.highest) for key, row in rows.items()
     }
-    assert find_in(release)(API_VERSIONS) != found[API_VERSIONS]
+    assert api_finder(release)(API_VERSIONS) != found[API_VERSIONS]
 
 
 def test_api_versions_itself_is_limited() -> None:
-    api = find_in(presented_release("3.8"))(API_VERSIONS)
+    api = api_finder(emulated_release("3.8"))(API_VERSIONS)
     assert api is not None
     assert api.versions.highest == 3

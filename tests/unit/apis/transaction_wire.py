@@ -74,7 +74,7 @@ class TransactionWire(ClusterWire):
         )
         return self.ask(request, version, node)
 
-    def begun(self, *, transactional_id: str = ID, node: int = 1) -> Producer:
+    def new_producer(self, *, transactional_id: str = ID, node: int = 1) -> Producer:
         """Return a new producer of the id."""
         answer = self.init(transactional_id=transactional_id, node=node)
         assert answer.error_code == 0
@@ -144,7 +144,7 @@ class TransactionWire(ClusterWire):
         name: str = self.describe().transaction_state
         return name
 
-    def noted(self, transactional_id: str = ID) -> list[Entry]:
+    def events(self, transactional_id: str = ID) -> list[Entry]:
         """Return the history of an id without its initializations."""
         return [
             entry

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from kafkalite.client.access import Access
 
 
-def accessed(*options: str) -> Access:
+def parsed_access(*options: str) -> Access:
     parser = ArgumentParser()
     add_access_options(parser)
     return access_from(parser.parse_args(options))
 
 
 def test_no_options_connect_without_tls_and_sasl() -> None:
-    assert accessed() == PLAINTEXT
+    assert parsed_access() == PLAINTEXT
 
 
 def test_password_is_read_from_a_file_or_standard_input(
@@ -36,13 +36,13 @@ def test_password_is_read_from_a_file_or_standard_input(
     for mechanism in MECHANISMS:
         options = ("--sasl-mechanism", mechanism, "--user", "u", "--password-file")
         login = Login(mechanism, "u", "pencil")
-        assert accessed(*options, str(file)).login == login
+        assert parsed_access(*options, str(file)).login == login
         monkeypatch.setattr("sys.stdin", io.StringIO("pencil\n"))
-        assert accessed(*options, "-").login == login
+        assert parsed_access(*options, "-").login == login
 
 
 def test_tls_verifies_certificates_unless_insecure() -> None:
-    checked, unchecked = accessed("--tls").tls, accessed("--tls", "--insecure").tls
+    checked, unchecked = parsed_access("--tls").tls, parsed_access("--tls", "--insecure").tls
     assert checked is not None
     assert unchecked is not None
     assert checked.verify_mode is ssl.CERT_REQUIRED
@@ -70,4 +70,4 @@ def test_tls_verifies_certificates_unless_insecure() -> None:
 )
 def test_invalid_combination_of_options_is_rejected(options: list[str], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        accessed(*options)
+        parsed_access(*options)

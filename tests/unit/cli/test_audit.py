@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.cli.audit import COUNTS, DURATIONS, _reason
+from kafkalite.cli.audit import COUNTS, DURATIONS, _root_cause
 from kafkalite.cli.main import main
 
 if TYPE_CHECKING:
@@ -141,4 +141,4 @@ TRACEBACK = """Traceback (most recent call last):
     ],
 )
 def test_spark_error_is_reduced_to_its_root_cause(text: str, reason: str) -> None:
-    assert _reason(Exception(text)) == reason
+    assert _root_cause(Exception(text)) == reason

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 
 import pytest
 
-from kafkalite.cli.broker_options import add_broker_options, argument
+from kafkalite.cli.broker_options import add_argument_keywords, add_broker_options
 from kafkalite.config.options import BROKERS, CONTROL, KEEP_SECRETS, OPTIONS, PORT, TOPIC
 
 
@@ -15,7 +15,7 @@ def test_repeatable_option_collects_a_list() -> None:
     add_broker_options(parser, OPTIONS)
     assert parser.parse_args(["--topic", "a:1", "--topic=b:2"]).topic == ["a:1", "b:2"]
     assert parser.parse_args([]).topic == []
-    assert argument(TOPIC)["action"] == "append"
+    assert add_argument_keywords(TOPIC)["action"] == "append"
 
 
 def test_option_without_value_has_its_implied_value() -> None:
@@ -27,7 +27,7 @@ def test_option_without_value_has_its_implied_value() -> None:
 
 
 def test_switch_takes_no_value() -> None:
-    assert argument(KEEP_SECRETS)["action"] == "store_true"
+    assert add_argument_keywords(KEEP_SECRETS)["action"] == "store_true"
 
 
 def test_option_without_flag_is_not_added() -> None:
@@ -38,4 +38,4 @@ def test_option_without_flag_is_not_added() -> None:
 
 def test_invalid_value_is_rejected_with_its_reason() -> None:
     with pytest.raises(ArgumentTypeError, match="'0' is not a number from 1 to 1000"):
-        argument(BROKERS)["type"]("0")
+        add_argument_keywords(BROKERS)["type"]("0")

@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from kafkalite.cli.exchange_text import ExchangeFilter, decode, json_line, line, problem_line
+from kafkalite.cli.exchange_text import (
+    ExchangeFilter,
+    decode,
+    exchange_line,
+    json_line,
+    problem_line,
+)
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest, MetadataResponse
 from kafkalite.traffic.model import Connection, Endpoint, Exchange, Problem, ProblemKind
@@ -36,7 +42,7 @@ UNKNOWN = Exchange(
 
 def test_connection_to_the_bootstrap_address_is_marked() -> None:
     found = replace(UNKNOWN, connection=replace(UNKNOWN.connection, node_id=-1))
-    assert " > [::1]:9092 (bootstrap)  " in line(decode(found))
+    assert " > [::1]:9092 (bootstrap)  " in exchange_line(decode(found))
 
 
 def test_topic_names_come_from_earlier_exchanges() -> None:
@@ -47,14 +53,14 @@ def test_topic_names_come_from_earlier_exchanges() -> None:
     asked = FetchRequest(topics=[FetchRequest.FetchTopic(topic_id=topic_id)])
     recording.add(asked, FetchResponse(), 16)
     names: dict[bytes, str] = {}
-    lines = [line(decode(each, names)) for each in recording.exchanges]
+    lines = [exchange_line(decode(each, names)) for each in recording.exchanges]
     assert lines[1].endswith("  topics=orders\n")
-    selection = ExchangeFilter(None, None, None, "ord*", has_error=False)
+    selection = ExchangeFilter(None, None, None, "ord*", only_errors=False)
     assert [selection.matches(decode(each, names)) for each in recording.exchanges] == [True, True]
 
 
 def test_unknown_api_is_shown_by_its_key() -> None:
-    assert line(decode(UNKNOWN)) == (
+    assert exchange_line(decode(UNKNOWN)) == (
         "2023-11-14T22:13:20.000000Z  bad\\nname@[::1]:5 > [::1]:9092 (node 2)  API 999 v1  "
         "unanswered  unknown version: API 999 v1\n"
     )
@@ -66,12 +72,12 @@ def test_unknown_api_is_shown_by_its_key() -> None:
 
 def test_malformed_message_is_named() -> None:
     malformed = replace(UNKNOWN, api_key=12, api_version=4, request=b"\x7f")
-    assert "malformed Heartbeat request v4" in line(decode(malformed))
+    assert "malformed Heartbeat request v4" in exchange_line(decode(malformed))
 
 
 def test_time_outside_of_the_calendar_is_shown_in_nanoseconds() -> None:
     late = replace(UNKNOWN, sent_ns=2**64 * 10**9)
-    assert line(decode(late)).startswith(f"{2**64 * 10**9} ns  ")
+    assert exchange_line(decode(late)).startswith(f"{2**64 * 10**9} ns  ")
 
 
 def test_problem_line_has_position_kind_and_count() -> None:

@@ -26,7 +26,7 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def begin(broker: Broker, transactional_id: str) -> Producer:
+def begin_transaction(broker: Broker, transactional_id: str) -> Producer:
     """Begin a transaction, and return its producer."""
     with closing(RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))) as client:
         client.call(FindCoordinatorRequest(key=transactional_id, key_type=1), 3)
@@ -49,7 +49,7 @@ def begin(broker: Broker, transactional_id: str) -> Producer:
 def test_zombies_are_fenced_and_their_transactions_aborted(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    zombie = begin(broker, "shop")
+    zombie = begin_transaction(broker, "shop")
     main(["fence-producers", "--bootstrap-server", broker.bootstrap_servers, "shop", "new id"])
     epoch = zombie.producer_epoch + 2  # one for the abort, one for the new producer
     assert capsys.readouterr().out.splitlines() == [

@@ -10,7 +10,7 @@ import pytest
 from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.main import main
 from kafkalite.cli.recording import recorder_from
-from kafkalite.config.options import RECORDING_DETAILS
+from kafkalite.config.options import RECORDING_OPTIONS
 from kafkalite.traffic.scalar.file_rotation import CaptureError
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 def parsed(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_broker_options(parser, RECORDING_DETAILS)
+    add_broker_options(parser, RECORDING_OPTIONS)
     return parser.parse_args(arguments)
 
 
 def test_options_of_a_recording_are_optional() -> None:
     asked = parsed()
-    assert [getattr(asked, option.dest) or None for option in RECORDING_DETAILS] == [None] * 4
+    assert [getattr(asked, option.dest) or None for option in RECORDING_OPTIONS] == [None] * 4
 
 
 def test_sizes_have_units() -> None:

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from kafkalite import __version__
 from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.serve import describe_stand_in, prepared_from
-from kafkalite.config.options import STAND_IN
+from kafkalite.config.options import STAND_IN_OPTIONS
 from kafkalite.server.logging import Log
 from kafkalite.server.settings import SettingsError
 from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 STOP_S = 2.0
-PATIENCE_S = 60
+PROCESS_TIMEOUT_S = 60
 """A process that takes longer hangs, also on a busy machine."""
-BAD_USE = 2
+USAGE_STATUS = 2
 
 
 def command(*arguments: str) -> list[str]:
@@ -46,7 +46,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         env=ENVIRONMENT,
-        timeout=PATIENCE_S,
+        timeout=PROCESS_TIMEOUT_S,
         check=False,
     )
 
@@ -72,7 +72,7 @@ class Serving:
 
     def topics(self) -> dict[str, int]:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        found = admin.list_topics(timeout=PATIENCE_S).topics
+        found = admin.list_topics(timeout=PROCESS_TIMEOUT_S).topics
         return {name: len(topic.partitions) for name, topic in found.items()}
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
@@ -82,7 +82,7 @@ class Serving:
         """
         begun = time.monotonic()
         self.process.send_signal(number)
-        _, output = self.process.communicate(timeout=PATIENCE_S)
+        _, output = self.process.communicate(timeout=PROCESS_TIMEOUT_S)
         assert time.monotonic() - begun < max(STOP_S, self.start_s)
         return self.process.returncode, output
 
@@ -264,7 +264,7 @@ def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path)
 )
 def test_invalid_option_is_rejected_in_one_line(arguments: tuple[str, ...], output: str) -> None:
     done = run("serve", "--listen=127.0.0.1:0", *arguments)
-    assert done.returncode == BAD_USE
+    assert done.returncode == USAGE_STATUS
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith("kafkalite: ")
@@ -275,7 +275,7 @@ def test_port_in_use_is_rejected_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run("serve", "--listen", f"127.0.0.1:{port}")
-    assert done.returncode == BAD_USE
+    assert done.returncode == USAGE_STATUS
     (line,) = done.stderr.splitlines()
     assert f"127.0.0.1:{port}" in line
     assert "in use" in line
@@ -288,7 +288,7 @@ def test_data_directory_in_use_is_rejected_in_one_line(tmp_path: Path) -> None:
         done = run("serve", *arguments)
     finally:
         first.kill()
-    assert done.returncode == BAD_USE
+    assert done.returncode == USAGE_STATUS
     (line,) = done.stderr.splitlines()
     assert str(tmp_path) in line
     assert "in use" in line
@@ -304,7 +304,7 @@ def test_data_directory_in_use_is_rejected_in_one_line(tmp_path: Path) -> None:
 )
 def test_usage_error_of_the_command_is_one_line(arguments: tuple[str, ...], where: str) -> None:
     done = run(*arguments)
-    assert done.returncode == BAD_USE
+    assert done.returncode == USAGE_STATUS
     (line,) = done.stderr.splitlines()
     assert line.startswith("kafkalite: ")
     assert where in line
@@ -312,7 +312,7 @@ def test_usage_error_of_the_command_is_one_line(arguments: tuple[str, ...], wher
 
 def test_missing_command_prints_the_help() -> None:
     done = run()
-    assert done.returncode == BAD_USE
+    assert done.returncode == USAGE_STATUS
     assert "serve" in done.stderr
 
 
@@ -330,7 +330,7 @@ def test_properties_file_of_a_real_kafka_is_accepted(tmp_path: Path, log_format:
     broker = Serving("--properties", str(file), "--log-format", log_format)
     try:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        assert list(admin.list_topics(timeout=PATIENCE_S).brokers) == [4]
+        assert list(admin.list_topics(timeout=PROCESS_TIMEOUT_S).brokers) == [4]
         assert (tmp_path / "data" / "meta.properties").exists()
         _, output = broker.stop()
     finally:
@@ -343,7 +343,7 @@ def test_properties_file_of_a_real_kafka_is_accepted(tmp_path: Path, log_format:
 
 def test_plugin_class_of_the_jvm_is_rejected_in_one_line() -> None:
     done = run("serve", "--listen", "127.0.0.1:0", "--config", "alter.config.policy.class.name=a.B")
-    assert done.returncode == BAD_USE
+    assert done.returncode == USAGE_STATUS
     assert done.stderr == (
         "kafkalite: alter.config.policy.class.name is a.B, "
         "but JVM plug-ins are not supported: remove this setting\n"
@@ -363,7 +363,7 @@ def test_metrics_reporters_are_ignored_with_a_log_line() -> None:
 
 def test_unknown_defaults_are_rejected() -> None:
     done = run("serve", "--defaults", "other")
-    assert done.returncode == BAD_USE
+    assert done.returncode == USAGE_STATUS
     assert "'kafkalite', 'kafka'" in done.stderr
 
 
@@ -382,29 +382,31 @@ def test_help_lists_the_options() -> None:
         assert option in done.stdout
 
 
-def asked(*arguments: str) -> argparse.Namespace:
+def parsed_arguments(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_broker_options(parser, STAND_IN)
+    add_broker_options(parser, STAND_IN_OPTIONS)
     return parser.parse_args(arguments)
 
 
 def test_no_capture_is_staged_by_default() -> None:
-    assert prepared_from(asked(), Log()) is None
+    assert prepared_from(parsed_arguments(), Log()) is None
 
 
 @pytest.mark.parametrize("option", [("--match", "lenient"), ("--on-miss", "live")])
 def test_stand_in_options_need_replay(option: tuple[str, str]) -> None:
     with pytest.raises(SettingsError, match=f"{option[0]} needs --replay"):
-        prepared_from(asked(*option), Log())
+        prepared_from(parsed_arguments(*option), Log())
 
 
 def test_on_miss_is_rejected_with_seeded() -> None:
     with pytest.raises(SettingsError, match="answers everything itself"):
-        prepared_from(asked("--replay", "x", "--match", "seeded", "--on-miss", "live"), Log())
+        prepared_from(
+            parsed_arguments("--replay", "x", "--match", "seeded", "--on-miss", "live"), Log()
+        )
 
 
 def test_capture_directory_equal_to_replay_is_rejected(tmp_path: Path) -> None:
-    both = asked("--replay", str(tmp_path))
+    both = parsed_arguments("--replay", str(tmp_path))
     both.capture = f"{tmp_path}/."
     with pytest.raises(SettingsError, match="--capture is also a --replay directory"):
         prepared_from(both, Log())
@@ -412,21 +414,21 @@ def test_capture_directory_equal_to_replay_is_rejected(tmp_path: Path) -> None:
 
 def test_missing_capture_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--replay: no requests to replay in"):
-        prepared_from(asked("--replay", str(tmp_path / "gone")), Log())
+        prepared_from(parsed_arguments("--replay", str(tmp_path / "gone")), Log())
 
 
 def test_stand_in_is_described() -> None:
-    assert describe_stand_in(asked("--replay", "x")) == "answering from x, strict"
-    several = asked("--replay", "x", "--replay", "y", "--match", "lenient")
+    assert describe_stand_in(parsed_arguments("--replay", "x")) == "answering from x, strict"
+    several = parsed_arguments("--replay", "x", "--replay", "y", "--match", "lenient")
     assert describe_stand_in(several) == "answering from x, y, lenient"
     assert (
-        describe_stand_in(asked("--replay", "x", "--match", "seeded"))
+        describe_stand_in(parsed_arguments("--replay", "x", "--match", "seeded"))
         == "started with the contents of x"
     )
 
 
 def test_choices_equal_the_enums() -> None:
     for match in Match:
-        assert asked("--replay", "x", "--match", match).match == match
+        assert parsed_arguments("--replay", "x", "--match", match).match == match
     for on_miss in OnMiss:
-        assert asked("--replay", "x", "--on-miss", on_miss).on_miss == on_miss
+        assert parsed_arguments("--replay", "x", "--on-miss", on_miss).on_miss == on_miss

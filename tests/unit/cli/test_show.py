@@ -36,7 +36,7 @@ def capture(tmp_path: Path) -> str:
     return str(path)
 
 
-def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+def shown_lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     main(["show", *arguments])
     return capsys.readouterr().out.splitlines()
 
@@ -44,7 +44,7 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 def test_line_has_time_client_api_latency_and_outcome(
     capture: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = shown(capsys, capture)
+    first, second = shown_lines(capsys, capture)
     assert first == (
         "2023-11-14T22:13:20.001000Z  tester@10.9.8.7:40000 > 10.1.2.3:9092  OffsetCommit v8  "
         "0.500 ms  group=orders generation=3 member=member-1 topics=topic-0(1),topic-1(1)"
@@ -71,13 +71,13 @@ def test_line_has_time_client_api_latency_and_outcome(
 def test_patterns_select_exchanges(
     capture: str, capsys: pytest.CaptureFixture[str], options: list[str], count: int
 ) -> None:
-    assert len(shown(capsys, capture, *options)) == count
+    assert len(shown_lines(capsys, capture, *options)) == count
 
 
 def test_json_has_messages_in_kafkas_format(
     capture: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = [json.loads(line) for line in shown(capsys, capture, "--json")]
+    found = [json.loads(line) for line in shown_lines(capsys, capture, "--json")]
     assert found[1]["errors"] == ["UNKNOWN_MEMBER_ID"]
     assert found[1]["latencyUs"] == 500
     assert found[1]["request"]["groupId"] == "payments"
@@ -98,8 +98,8 @@ def test_problems_are_counted_on_stderr_and_listed_on_request(
         "kafkalite: the captures have problems (see --problems): not a capture: 1\n"
     )
     printed = f"{path}:0  not a capture: neither pcap nor pcapng: begins with 6e6f2063"
-    assert shown(capsys, "--problems", str(tmp_path)) == [printed]
-    (line,) = shown(capsys, "--problems", "--json", str(tmp_path))
+    assert shown_lines(capsys, "--problems", str(tmp_path)) == [printed]
+    (line,) = shown_lines(capsys, "--problems", "--json", str(tmp_path))
     assert json.loads(line)["kind"] == "not a capture"
 
 
@@ -126,13 +126,13 @@ def test_closed_output_ends_the_command(capture: str, monkeypatch: pytest.Monkey
     os.close(reads)
     printed: list[str] = []
 
-    def line(decoded: exchange_text.Decoded) -> str:
+    def exchange_line(decoded: exchange_text.DecodedExchange) -> str:
         printed.append(decoded.exchange.client_id or "")
         return "a line\n"
 
     with os.fdopen(writes, "w") as closed_pipe:
         monkeypatch.setattr("sys.stdout", closed_pipe)
-        monkeypatch.setattr(exchange_text, "line", line)
+        monkeypatch.setattr(exchange_text, "exchange_line", exchange_line)
         main(["show", capture])
     assert printed == ["tester"]
 
@@ -158,10 +158,11 @@ def test_every_kind_of_traffic_is_shown(tmp_path: Path, capsys: pytest.CaptureFi
     conversations = traffic.clean(Random(5))
     path = tmp_path / "some.pcap"
     path.write_bytes(damage.capture_file(traffic.packets(conversations)))
-    lines = shown(capsys, str(path))
+    lines = shown_lines(capsys, str(path))
     assert len(lines) == sum(len(each.frames[Direction.REQUEST]) for each in conversations)
     records = [
-        json.loads(line)["request"] for line in shown(capsys, "--json", "--records", str(path))
+        json.loads(line)["request"]
+        for line in shown_lines(capsys, "--json", "--records", str(path))
     ]
     produced = [each for each in records if "topicData" in each]
     assert all(each["topicData"][0]["partitionData"][0]["records"] for each in produced)
@@ -173,7 +174,7 @@ def test_interrupt_prints_no_traceback(
     def interrupted(_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(exchange_text, "line", interrupted)
+    monkeypatch.setattr(exchange_text, "exchange_line", interrupted)
     with pytest.raises(SystemExit) as ended:
         main(["show", capture])
     assert ended.value.code == 130

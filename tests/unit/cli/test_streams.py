@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.cli.test_serve import ENVIRONMENT
 
-STARTED_S = 10
+START_TIMEOUT_S = 10
 
 
 def free_port() -> int:
@@ -24,7 +24,7 @@ def free_port() -> int:
 
 
 def connected(port: int) -> socket.socket:
-    deadline = time.monotonic() + STARTED_S
+    deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         try:
             return socket.create_connection(("127.0.0.1", port), 5)

@@ -64,7 +64,7 @@ def test_plain_sends_the_password_and_it_is_hidden_elsewhere() -> None:
     assert "pencil" not in repr(login)
 
 
-class Guard:
+class SaslServer:
     """The broker's side, for one user."""
 
     def __init__(self, mechanisms: list[str], password: str = "pencil") -> None:  # noqa: S107 - made up
@@ -100,7 +100,7 @@ class Guard:
 
 
 async def test_a_correct_password_is_accepted() -> None:
-    guard = Guard(["SCRAM-SHA-256"])
+    guard = SaslServer(["SCRAM-SHA-256"])
     await log_in(PENCIL, guard.call)
     assert guard.has_let_in
 
@@ -108,11 +108,11 @@ async def test_a_correct_password_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("guard", "message"),
     [
-        (Guard(["PLAIN", "GSSAPI"]), "does not support SCRAM-SHA-256, but PLAIN, GSSAPI"),
-        (Guard(["SCRAM-SHA-256"], "pen"), "refuses user 'user': wrong password"),
+        (SaslServer(["PLAIN", "GSSAPI"]), "does not support SCRAM-SHA-256, but PLAIN, GSSAPI"),
+        (SaslServer(["SCRAM-SHA-256"], "pen"), "refuses user 'user': wrong password"),
     ],
 )
-async def test_a_refused_login_has_the_reason(guard: Guard, message: str) -> None:
+async def test_a_refused_login_has_the_reason(guard: SaslServer, message: str) -> None:
     with pytest.raises(LoginError, match=message):
         await log_in(PENCIL, guard.call)
 

@@ -63,16 +63,16 @@ async def test_any_bootstrap_address_that_answers_is_used() -> None:
         assert (await client.ask_any(REQUEST, KNOWN)).error_code == 0
 
 
-async def stay_mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     del writer
     await reader.read()
 
 
 async def test_an_address_without_an_answer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SETUP_TIMEOUT_S", 0.05)
-    async with listening(stay_mute) as address, KafkaClient([address]) as client:
+    async with listening(never_answer) as address, KafkaClient([address]) as client:
         with pytest.raises(UnreachableError, match=r"within 0\.05 s"):
-            await client.reach()
+            await client.check_reachable()
 
 
 async def test_an_address_without_an_answer_does_not_block_others() -> None:
@@ -81,7 +81,7 @@ async def test_an_address_without_an_answer_does_not_block_others() -> None:
 
     async def accept_silently(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         came.set()
-        await stay_mute(reader, writer)
+        await never_answer(reader, writer)
 
     async with (
         listening(accept_silently) as mute,
@@ -101,14 +101,14 @@ async def test_the_error_has_the_reason_of_each_address() -> None:
     unknown = Address("no-such-host.invalid", 9092)
     async with KafkaClient([CLOSED_PORT, unknown]) as client:
         with pytest.raises(UnreachableError) as refusal:
-            await client.reach()
+            await client.check_reachable()
     text = str(refusal.value)
     assert "no broker answers at 127.0.0.1:1: connection refused; " in text
     assert "no broker answers at no-such-host.invalid:9092: " in text
     assert "\n" not in text
 
 
-async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def close_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.readexactly(4)
     writer.close()
 
@@ -119,13 +119,15 @@ async def speak_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
     await writer.drain()
 
 
-async def answer_another(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def answer_unknown_request(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     await reader.readexactly(4)
     writer.write(b"\0\0\0\x0a\0\0\0\x63\0\0\0\0\0\0")
     await writer.drain()
 
 
-async def answer_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def answer_invalid_bytes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.readexactly(4)
     writer.write(b"\0\0\0\x07\0\0\0\x01\0\0\0")
     await writer.drain()
@@ -134,10 +136,10 @@ async def answer_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWr
 @pytest.mark.parametrize(
     ("serve", "message"),
     [
-        (hang_up, "closed the connection"),
+        (close_connection, "closed the connection"),
         (speak_http, "is not a Kafka broker"),
-        (answer_another, "is not a Kafka broker"),
-        (answer_nonsense, "is not a Kafka broker"),
+        (answer_unknown_request, "is not a Kafka broker"),
+        (answer_invalid_bytes, "is not a Kafka broker"),
     ],
 )
 async def test_a_server_that_is_not_a_broker_is_detected(
@@ -145,7 +147,7 @@ async def test_a_server_that_is_not_a_broker_is_detected(
 ) -> None:
     async with listening(serve) as address, KafkaClient([address]) as client:
         with pytest.raises(UnreachableError, match=message):
-            await client.reach()
+            await client.check_reachable()
 
 
 async def test_a_late_answer_is_not_taken_for_the_next() -> None:
@@ -195,7 +197,7 @@ async def test_a_broker_that_always_disconnects_is_unreachable() -> None:
         await broker.serve_one(reader, writer)
         if opened == 1:
             await broker.serve_one(reader, writer)
-        await hang_up(reader, writer)
+        await close_connection(reader, writer)
 
     async with listening(serve) as address, KafkaClient([address]) as client:
         await client.ask(address, REQUEST, KNOWN)
@@ -211,7 +213,7 @@ async def test_a_broker_with_tls_only_is_detected() -> None:
 
     async with listening(serve) as address, KafkaClient([address]) as client:
         with pytest.raises(UnreachableError, match="accepts TLS only"):
-            await client.reach()
+            await client.check_reachable()
 
 
 async def test_a_slow_answer_times_out_after_the_limit_of_the_client() -> None:
@@ -219,7 +221,7 @@ async def test_a_slow_answer_times_out_after_the_limit_of_the_client() -> None:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await broker.serve_one(reader, writer)
-        await stay_mute(reader, writer)
+        await never_answer(reader, writer)
 
     async with (
         listening(serve) as address,
@@ -243,7 +245,7 @@ async def test_an_impossible_address_is_rejected(address: Address, message: str)
     """A broker may advertise any address, and some systems treat port -1 as 65535."""
     async with KafkaClient([address]) as client:
         with pytest.raises(UnreachableError, match=message):
-            await client.reach()
+            await client.check_reachable()
 
 
 async def test_invalid_version_ranges_are_ignored() -> None:
@@ -254,12 +256,12 @@ async def test_invalid_version_ranges_are_ignored() -> None:
 
 
 async def test_errors_have_a_hint_about_tls_and_passwords() -> None:
-    async with listening(hang_up) as address:
+    async with listening(close_connection) as address:
         async with KafkaClient([address], Access(ssl.create_default_context())) as client:
             with pytest.raises(
                 UnreachableError, match=r"does it support TLS\? does it require a pass"
             ):
-                await client.reach()
+                await client.check_reachable()
         async with KafkaClient([address], Access(login=Login("PLAIN", "u", "p"))) as client:
             with pytest.raises(UnreachableError, match="does it require TLS, or no password"):
-                await client.reach()
+                await client.check_reachable()

@@ -50,11 +50,11 @@ async def test_versions_are_requested_only_on_demand() -> None:
 
 
 async def test_a_lost_connection_resolves_pending_and_later_requests() -> None:
-    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def close_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(4)
         writer.close()
 
-    async with listening(hang_up) as address:
+    async with listening(close_connection) as address:
         connection = await Connection.open(address)
         with pytest.raises(UnreachableError, match="closed the connection"):
             await connection.call(REQUEST, 1)
@@ -65,12 +65,14 @@ async def test_a_lost_connection_resolves_pending_and_later_requests() -> None:
 
 
 async def test_unexpected_bytes_close_the_connection() -> None:
-    async def answer_another(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer_unknown_request(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         await reader.readexactly(4)
         writer.write(pack(">ii", 4, 77))
         await reader.read()
 
-    async with listening(answer_another) as address:
+    async with listening(answer_unknown_request) as address:
         connection = await Connection.open(address)
         pending = connection.send(b"", 1)
         connection.flush()

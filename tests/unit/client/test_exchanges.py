@@ -14,7 +14,7 @@ from kafkalite.client.exchanges import (
     encode_request,
     error_text,
     parse_response,
-    served_versions,
+    supported_versions,
 )
 from kafkalite.protocol._generated.messages.api_versions import (
     ApiVersionsRequest,
@@ -101,7 +101,7 @@ def test_a_request_has_the_header_of_its_version() -> None:
 
 def test_the_response_header_of_api_versions_has_no_tagged_fields() -> None:
     frame = pack(">ihi", 1, 0, 1) + pack(">hhh", 18, 0, 4)
-    assert served_versions(parse_response(frame, 18, 0)) == {18: Versions(0, 4)}
+    assert supported_versions(parse_response(frame, 18, 0)) == {18: Versions(0, 4)}
 
 
 def test_invalid_version_ranges_are_removed() -> None:
@@ -113,7 +113,7 @@ def test_invalid_version_ranges_are_removed() -> None:
             row(api_key=3, min_version=0, max_version=0),
         ]
     )
-    assert served_versions(versions_response) == {3: Versions(0, 0)}
+    assert supported_versions(versions_response) == {3: Versions(0, 0)}
 
 
 def test_an_error_has_a_message_and_a_name() -> None:

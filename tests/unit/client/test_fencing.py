@@ -86,9 +86,9 @@ async def test_without_a_broker_no_id_is_attempted() -> None:
 
 
 async def test_a_broker_that_does_not_answer_times_out() -> None:
-    async def say_nothing(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    async def never_answer(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async with listening(say_nothing) as address:
+    async with listening(never_answer) as address:
         with pytest.raises(UnreachableError, match="within 50 ms"):
             await fence_producers([address], ["a"], 50)

@@ -50,7 +50,7 @@ class Machine:
         self._directory.close(self.cluster.partitions.logs())
 
     def crash(self) -> None:
-        self._directory.abandon()
+        self._directory.release_lock()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ class Deliver(NamedTuple):
     what: str
 
 
-class Stage:
+class OutboxWithHandler:
     """An outbox whose carrier can be made to fail."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Stage:
 
 
 def test_an_intent_is_carried_out_before_its_decision_returns() -> None:
-    stage = Stage()
+    stage = OutboxWithHandler()
     stage.outbox.open()
     stage.outbox.carry_out(Deliver("a"))
     assert stage.done == ["a"]
@@ -47,7 +47,7 @@ def test_an_intent_is_carried_out_before_its_decision_returns() -> None:
 
 
 def test_an_intent_before_the_opening_is_carried_out_at_the_opening() -> None:
-    stage = Stage()
+    stage = OutboxWithHandler()
     stage.outbox.carry_out(Deliver("a"))
     stage.outbox.carry_out(Deliver("b"))
     assert stage.done == []
@@ -56,7 +56,7 @@ def test_an_intent_before_the_opening_is_carried_out_at_the_opening() -> None:
 
 
 def test_failed_intents_are_retried_with_growing_delays() -> None:
-    stage = Stage()
+    stage = OutboxWithHandler()
     stage.outbox.open()
     stage.failures = 9
     stage.outbox.carry_out(Deliver("a"))
@@ -76,7 +76,7 @@ def test_failed_intents_are_retried_with_growing_delays() -> None:
 
 
 def test_a_delayed_intent_is_retried_like_any_other() -> None:
-    stage = Stage()
+    stage = OutboxWithHandler()
     stage.outbox.open()
     stage.failures = 2
     stage.outbox.carry_out_later(Deliver("a"), 0)
@@ -92,7 +92,7 @@ def test_a_delayed_intent_is_retried_like_any_other() -> None:
 
 
 def test_an_intent_that_creates_another_is_completed_first() -> None:
-    stage = Stage()
+    stage = OutboxWithHandler()
     order: list[str] = []
 
     def deliver(intent: Deliver) -> None:
@@ -108,7 +108,7 @@ def test_an_intent_that_creates_another_is_completed_first() -> None:
 
 def test_equal_intents_wait_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "MAX_TIMERS", 1)
-    stage = Stage()
+    stage = OutboxWithHandler()
     stage.outbox.open()
     stage.failures = 4
     for what in ("a", "a", "b", "b"):
@@ -120,7 +120,7 @@ def test_equal_intents_wait_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_intents_beyond_the_timer_limit_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "MAX_TIMERS", 2)
-    stage = Stage()
+    stage = OutboxWithHandler()
     stage.outbox.open()
     tried: list[str] = []
     is_open = False
@@ -146,7 +146,7 @@ def test_intents_beyond_the_timer_limit_take_turns(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_exception_in_one_intent_does_not_stop_the_outbox() -> None:
-    stage = Stage()
+    stage = OutboxWithHandler()
     stage.outbox.open()
     with pytest.raises(KeyError):
         stage.outbox.carry_out("no carrier")
@@ -155,7 +155,7 @@ def test_an_exception_in_one_intent_does_not_stop_the_outbox() -> None:
 
 
 def test_closing_drops_waiting_intents(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage()
+    stage = OutboxWithHandler()
     stage.outbox.open()
     monkeypatch.setattr(outbox, "MAX_TIMERS", 1)
     stage.failures = 2

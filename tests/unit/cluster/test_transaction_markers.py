@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ID = "t"
 
 
-class Scene:
+class MarkerCluster:
     """A cluster whose transaction coordinator is called directly."""
 
     def __init__(self, wire: ClusterWire) -> None:
@@ -61,7 +61,7 @@ class Scene:
             )
         )
 
-    def known(self) -> Transaction:
+    def described_transaction(self) -> Transaction:
         """Return the coordinator's state of the id, in any shard."""
         for shard in self.wire.cluster.transactions.shards():
             for transaction in shard.machine.transactions():
@@ -87,30 +87,30 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def cluster(tmp_path: Path) -> Iterator[MarkerCluster]:
     wire = ClusterWire(tmp_path, config={"transaction.state.log.num.partitions": "4"})
-    yield Scene(wire)
+    yield MarkerCluster(wire)
     wire.end()
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
 @pytest.mark.parametrize("version", [0, 2])
 def test_a_transaction_is_complete_when_its_end_is_answered(
-    scene: Scene, version: int, *, is_commit: bool
+    cluster: MarkerCluster, version: int, *, is_commit: bool
 ) -> None:
-    producer = scene.begin(("orders", 0), ("orders", 2))
-    scene.end(producer, is_commit=is_commit, version=version)
+    producer = cluster.begin(("orders", 0), ("orders", 2))
+    cluster.end(producer, is_commit=is_commit, version=version)
     kind = ControlKind.COMMIT if is_commit else ControlKind.ABORT
     for index in (0, 2):
-        ((producer_id, epoch, marker),) = scene.markers(index)
+        ((producer_id, epoch, marker),) = cluster.markers(index)
         assert marker is not None
         assert (producer_id, marker.kind) == (producer.producer_id, kind)
         assert epoch == producer.producer_epoch + (version == 2)
         assert marker.coordinator_epoch == 0
-    assert scene.markers(1) == []
+    assert cluster.markers(1) == []
     complete = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
-    assert scene.known().state is complete
-    assert len(scene.wire.cluster.outbox) == 0
+    assert cluster.described_transaction().state is complete
+    assert len(cluster.wire.cluster.outbox) == 0
 
 
 def refuse_marker(_: Partition, marker: TransactionMarker, now_ms: int) -> int:
@@ -118,163 +118,165 @@ def refuse_marker(_: Partition, marker: TransactionMarker, now_ms: int) -> int:
 
 
 def test_markers_that_the_disk_refuses_are_retried(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    cluster: MarkerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until then, the id cannot begin another transaction."""
-    producer = scene.begin(("orders", 0), ("orders", 1))
-    monkeypatch.setattr(type(scene.partition(1)), "append_marker", refuse_marker)
-    scene.end(producer, is_commit=True)
-    assert scene.known().state is TransactionState.PREPARE_COMMIT
+    producer = cluster.begin(("orders", 0), ("orders", 1))
+    monkeypatch.setattr(type(cluster.partition(1)), "append_marker", refuse_marker)
+    cluster.end(producer, is_commit=True)
+    assert cluster.described_transaction().state is TransactionState.PREPARE_COMMIT
     with pytest.raises(KafkaError) as refusal:
-        scene.begin(("orders", 0))
+        cluster.begin(("orders", 0))
     assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
-    scene.wire.clock.advance(500)
-    assert len(scene.wire.cluster.outbox) == 1
+    cluster.wire.clock.advance(500)
+    assert len(cluster.wire.cluster.outbox) == 1
     monkeypatch.undo()
-    scene.wire.clock.advance(1_000)
-    assert scene.known().state is TransactionState.COMPLETE_COMMIT
-    assert len(scene.markers(0)) == len(scene.markers(1)) == 1
-    assert scene.begin(("orders", 0)).producer_epoch == producer.producer_epoch + 1
+    cluster.wire.clock.advance(1_000)
+    assert cluster.described_transaction().state is TransactionState.COMPLETE_COMMIT
+    assert len(cluster.markers(0)) == len(cluster.markers(1)) == 1
+    assert cluster.begin(("orders", 0)).producer_epoch == producer.producer_epoch + 1
 
 
 def test_a_partition_without_its_marker_does_not_delay_others(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    cluster: MarkerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the others do not get their marker again while it is retried."""
-    producer = scene.begin(("orders", 0), ("orders", 1), ("orders", 2))
-    failing = scene.partition(0)
+    producer = cluster.begin(("orders", 0), ("orders", 1), ("orders", 2))
+    failing = cluster.partition(0)
     append_marker = type(failing).append_marker
 
-    def append_elsewhere(partition: Partition, marker: TransactionMarker, now_ms: int) -> int:
+    def append_to_others(partition: Partition, marker: TransactionMarker, now_ms: int) -> int:
         if partition is failing:
             return refuse_marker(partition, marker, now_ms)
         return append_marker(partition, marker, now_ms)
 
-    monkeypatch.setattr(type(failing), "append_marker", append_elsewhere)
-    scene.end(producer, is_commit=False)
-    scene.wire.clock.advance(100_000)
-    assert scene.known().state is TransactionState.PREPARE_ABORT
-    assert [len(scene.markers(index)) for index in range(3)] == [0, 1, 1]
+    monkeypatch.setattr(type(failing), "append_marker", append_to_others)
+    cluster.end(producer, is_commit=False)
+    cluster.wire.clock.advance(100_000)
+    assert cluster.described_transaction().state is TransactionState.PREPARE_ABORT
+    assert [len(cluster.markers(index)) for index in range(3)] == [0, 1, 1]
     monkeypatch.undo()
-    scene.wire.clock.advance(30_000)
-    assert scene.known().state is TransactionState.COMPLETE_ABORT
-    assert [len(scene.markers(index)) for index in range(3)] == [1, 1, 1]
-    assert len(scene.wire.cluster.outbox) == 0
+    cluster.wire.clock.advance(30_000)
+    assert cluster.described_transaction().state is TransactionState.COMPLETE_ABORT
+    assert [len(cluster.markers(index)) for index in range(3)] == [1, 1, 1]
+    assert len(cluster.wire.cluster.outbox) == 0
 
 
 def test_markers_for_many_partitions_are_written_in_portions(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    cluster: MarkerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other requests are served in between, and the producer gets a retriable error."""
     monkeypatch.setattr(transaction_markers, "_PARTITIONS_PER_PASS", 2)
-    producer = scene.begin(("orders", 0), ("orders", 1), ("orders", 2))
-    scene.end(producer, is_commit=True)
-    assert scene.known().state is TransactionState.PREPARE_COMMIT
-    assert [len(scene.markers(index)) for index in range(3)] == [1, 1, 0]
-    scene.wire.clock.advance(0)
-    assert scene.known().state is TransactionState.COMPLETE_COMMIT
-    assert [len(scene.markers(index)) for index in range(3)] == [1, 1, 1]
+    producer = cluster.begin(("orders", 0), ("orders", 1), ("orders", 2))
+    cluster.end(producer, is_commit=True)
+    assert cluster.described_transaction().state is TransactionState.PREPARE_COMMIT
+    assert [len(cluster.markers(index)) for index in range(3)] == [1, 1, 0]
+    cluster.wire.clock.advance(0)
+    assert cluster.described_transaction().state is TransactionState.COMPLETE_COMMIT
+    assert [len(cluster.markers(index)) for index in range(3)] == [1, 1, 1]
 
 
 def test_markers_are_not_written_again_when_completion_cannot_be_recorded(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    cluster: MarkerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    producer = scene.begin(("orders", 0))
+    producer = cluster.begin(("orders", 0))
 
     def refuse(*_: object) -> None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     monkeypatch.setattr(TransactionShard, "complete_transaction", refuse)
-    scene.end(producer, is_commit=True)
-    scene.wire.clock.advance(100_000)
-    assert scene.known().state is TransactionState.PREPARE_COMMIT
+    cluster.end(producer, is_commit=True)
+    cluster.wire.clock.advance(100_000)
+    assert cluster.described_transaction().state is TransactionState.PREPARE_COMMIT
     monkeypatch.undo()
-    scene.wire.clock.advance(30_000)
-    assert scene.known().state is TransactionState.COMPLETE_COMMIT
-    assert len(scene.markers(0)) == 1
+    cluster.wire.clock.advance(30_000)
+    assert cluster.described_transaction().state is TransactionState.COMPLETE_COMMIT
+    assert len(cluster.markers(0)) == 1
 
 
-def test_a_restart_writes_missing_markers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    producer = scene.begin(("orders", 0))
-    monkeypatch.setattr(type(scene.partition(0)), "append_marker", refuse_marker)
-    scene.end(producer, is_commit=False)
+def test_a_restart_writes_missing_markers(
+    cluster: MarkerCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = cluster.begin(("orders", 0))
+    monkeypatch.setattr(type(cluster.partition(0)), "append_marker", refuse_marker)
+    cluster.end(producer, is_commit=False)
     monkeypatch.undo()
-    assert scene.markers(0) == []
-    scene.wire.restart()
-    assert len(scene.markers(0)) == 1
-    assert scene.known().state is TransactionState.COMPLETE_ABORT
+    assert cluster.markers(0) == []
+    cluster.wire.restart()
+    assert len(cluster.markers(0)) == 1
+    assert cluster.described_transaction().state is TransactionState.COMPLETE_ABORT
 
 
-def test_deleted_partitions_are_skipped(scene: Scene) -> None:
-    gone = scene.wire.create("gone")
-    producer = scene.begin(("gone", 0), ("never", 3), ("orders", 0), ("orders", 99))
-    assert scene.wire.cluster.metadata.delete_topics([gone]) == {gone: None}
-    scene.end(producer, is_commit=True)
-    assert scene.known().state is TransactionState.COMPLETE_COMMIT
-    assert len(scene.markers(0)) == 1
+def test_deleted_partitions_are_skipped(cluster: MarkerCluster) -> None:
+    gone = cluster.wire.create("gone")
+    producer = cluster.begin(("gone", 0), ("never", 3), ("orders", 0), ("orders", 99))
+    assert cluster.wire.cluster.metadata.delete_topics([gone]) == {gone: None}
+    cluster.end(producer, is_commit=True)
+    assert cluster.described_transaction().state is TransactionState.COMPLETE_COMMIT
+    assert len(cluster.markers(0)) == 1
 
 
 def test_a_transaction_stays_prepared_if_a_partition_has_a_later_producer(
-    scene: Scene,
+    cluster: MarkerCluster,
 ) -> None:
     """As in Kafka: another coordinator has written markers there, and this one does not retry."""
-    producer = scene.begin(("orders", 0), ("orders", 1))
+    producer = cluster.begin(("orders", 0), ("orders", 1))
     later = producer.producer_epoch + 5
     marker = TransactionMarker(producer.producer_id, later, 0, is_commit=False)
-    scene.partition(0).append_marker(marker, 1)
-    scene.end(producer, is_commit=True)
-    assert scene.known().state is TransactionState.PREPARE_COMMIT
-    assert len(scene.wire.cluster.outbox) == 0
-    assert [epoch for _, epoch, _ in scene.markers(0)] == [later]
-    assert len(scene.markers(1)) == 1
+    cluster.partition(0).append_marker(marker, 1)
+    cluster.end(producer, is_commit=True)
+    assert cluster.described_transaction().state is TransactionState.PREPARE_COMMIT
+    assert len(cluster.wire.cluster.outbox) == 0
+    assert [epoch for _, epoch, _ in cluster.markers(0)] == [later]
+    assert len(cluster.markers(1)) == 1
 
 
-def test_an_outdated_intent_does_not_end_a_later_transaction(scene: Scene) -> None:
+def test_an_outdated_intent_does_not_end_a_later_transaction(cluster: MarkerCluster) -> None:
     """Before transaction version 2, the next transaction has the same epoch."""
-    producer = scene.begin(("orders", 0))
-    scene.end(producer, is_commit=True)
-    shard = scene.wire.cluster.transactions.shard_for(ID)
+    producer = cluster.begin(("orders", 0))
+    cluster.end(producer, is_commit=True)
+    shard = cluster.wire.cluster.transactions.shard_for(ID)
     shard.write(
         lambda machine, now_ms: machine.add_partitions(ID, producer, [("orders", 0)], 0, now_ms)
     )
     late = WriteMarkers(
         ID, *producer, is_commit=True, transaction_version=0, partitions=(("orders", 0),)
     )
-    scene.wire.cluster.outbox.carry_out(late)
-    assert len(scene.markers(0)) == 1
-    assert scene.known().state is TransactionState.ONGOING
+    cluster.wire.cluster.outbox.carry_out(late)
+    assert len(cluster.markers(0)) == 1
+    assert cluster.described_transaction().state is TransactionState.ONGOING
 
 
 def test_a_transaction_ends_although_partitions_were_added_to_its_topic(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    cluster: MarkerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a restart, its id maps to another partition, as in Kafka; its record stays."""
-    producer = scene.begin(("orders", 0))
-    monkeypatch.setattr(type(scene.partition(0)), "append_marker", refuse_marker)
-    scene.end(producer, is_commit=True)
+    producer = cluster.begin(("orders", 0))
+    monkeypatch.setattr(type(cluster.partition(0)), "append_marker", refuse_marker)
+    cluster.end(producer, is_commit=True)
     monkeypatch.undo()
-    before = scene.wire.cluster.transactions.partition_for(ID)
+    before = cluster.wire.cluster.transactions.partition_for(ID)
     count = next(count for count in range(5, 40) if partition_of(ID, count) != before)
-    (error,) = scene.wire.cluster.metadata.create_partitions(
+    (error,) = cluster.wire.cluster.metadata.create_partitions(
         [NewPartitions(TRANSACTION_STATE_TOPIC, count)]
     )
     assert error is None
-    assert scene.wire.cluster.transactions.partition_for(ID) == before
-    scene.wire.restart()
-    assert scene.wire.cluster.transactions.partition_for(ID) != before
-    assert scene.known().state is TransactionState.COMPLETE_COMMIT
-    assert len(scene.markers(0)) == 1
+    assert cluster.wire.cluster.transactions.partition_for(ID) == before
+    cluster.wire.restart()
+    assert cluster.wire.cluster.transactions.partition_for(ID) != before
+    assert cluster.described_transaction().state is TransactionState.COMPLETE_COMMIT
+    assert len(cluster.markers(0)) == 1
 
 
 def test_partitions_of_a_deleted_topic_are_skipped(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    cluster: MarkerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    producer = scene.begin(("orders", 0))
-    monkeypatch.setattr(type(scene.partition(0)), "append_marker", refuse_marker)
-    scene.end(producer, is_commit=True)
+    producer = cluster.begin(("orders", 0))
+    monkeypatch.setattr(type(cluster.partition(0)), "append_marker", refuse_marker)
+    cluster.end(producer, is_commit=True)
     monkeypatch.undo()
-    topic_id = scene.wire.cluster.metadata.image.topics[TRANSACTION_STATE_TOPIC].topic_id
-    scene.wire.cluster.metadata.delete_topics([topic_id])
-    scene.wire.clock.advance(500)
-    assert len(scene.wire.cluster.outbox) == 0
-    assert scene.markers(0) == []
+    topic_id = cluster.wire.cluster.metadata.image.topics[TRANSACTION_STATE_TOPIC].topic_id
+    cluster.wire.cluster.metadata.delete_topics([topic_id])
+    cluster.wire.clock.advance(500)
+    assert len(cluster.wire.cluster.outbox) == 0
+    assert cluster.markers(0) == []

@@ -9,7 +9,7 @@ from kafkalite.config.constraints import MIN_SEGMENT_BYTES
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.keys import topic_keys
 
-IMPOSSIBLE = [
+INVALID_COMBINATIONS = [
     (
         {"log.cleaner.threads": "128"},
         "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
@@ -113,7 +113,7 @@ IMPOSSIBLE = [
 ]
 
 
-IMPOSSIBLE_AT_THE_START = [
+INVALID_AT_THE_START = [
     ({"node.id": "1", "broker.id": "2"}, "broker.id"),
     (
         {
@@ -153,7 +153,7 @@ IMPOSSIBLE_AT_THE_START = [
 ]
 
 
-@pytest.mark.parametrize(("text", "key"), IMPOSSIBLE_AT_THE_START)
+@pytest.mark.parametrize(("text", "key"), INVALID_AT_THE_START)
 def test_settings_are_checked_together_at_the_start(text: dict[str, str], key: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         BrokerConfig.from_text(text)
@@ -164,7 +164,7 @@ def test_only_the_local_retention_of_tiered_logs_is_limited() -> None:
     BrokerConfig.from_text({"log.retention.ms": "5", "log.local.retention.ms": "6"})
 
 
-@pytest.mark.parametrize(("text", "complaint"), IMPOSSIBLE)
+@pytest.mark.parametrize(("text", "complaint"), INVALID_COMBINATIONS)
 def test_impossible_combinations_are_refused(text: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         BrokerConfig.from_text(text)

@@ -9,7 +9,7 @@ from kafkalite.config.default_overrides import (
     DEFAULTS_NAMES,
     IDENTITY,
     KAFKALITE_DEFAULTS,
-    differing_defaults,
+    default_overrides,
 )
 from kafkalite.config.definitions import ConfigError, value_to_text
 from kafkalite.config.keys import broker_keys
@@ -48,6 +48,6 @@ def test_a_setting_has_precedence_over_both_defaults() -> None:
 @pytest.mark.parametrize("wrong", ["", "Kafka", "other"])
 def test_an_unknown_name_is_rejected_with_the_known_names(wrong: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        differing_defaults(wrong)
+        default_overrides(wrong)
     assert refused.value.key == "defaults"
     assert str(refused.value).endswith("is not one of kafkalite, kafka")

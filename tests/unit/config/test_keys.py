@@ -16,19 +16,19 @@ from kafkalite.config.keys import (
 from kafkalite.config.tables import kafkalite
 from kafkalite.config.tables.topic import OLD_SYNONYMS
 
-OURS = frozenset(KeyTable(kafkalite.KEYS))
+KAFKALITE_KEYS = frozenset(KeyTable(kafkalite.KEYS))
 """Keys that Kafka does not have."""
 
 
 def test_there_are_as_many_keys_as_in_kafka() -> None:
     """The numbers of keys in Kafka 4.3.1, including internal ones, and kafkalite's own."""
-    assert len(broker_keys()) == 360 + len(OURS)
+    assert len(broker_keys()) == 360 + len(KAFKALITE_KEYS)
     assert len(topic_keys()) == 34
     # Kafka 3.9.1 has three more topic keys.
     assert old_topic_keys().keys() - topic_keys().keys() == OLD_SYNONYMS.keys()
     assert len(OLD_SYNONYMS) == 3
     assert len(group_config_keys()) == 17
-    assert sum(not key.is_internal for key in broker_keys().values()) == 340 + len(OURS)
+    assert sum(not key.is_internal for key in broker_keys().values()) == 340 + len(KAFKALITE_KEYS)
 
 
 def test_every_key_has_documentation() -> None:
@@ -70,7 +70,7 @@ def test_all_group_keys_except_three_have_a_broker_synonym() -> None:
 
 def test_dynamic_keys_are_marked_in_the_table() -> None:
     modes = [key.mode for key in broker_keys().values()]
-    ours = sum(broker_keys()[name].mode is not UpdateMode.READ_ONLY for name in OURS)
+    ours = sum(broker_keys()[name].mode is not UpdateMode.READ_ONLY for name in KAFKALITE_KEYS)
     assert modes.count(UpdateMode.CLUSTER_WIDE) + modes.count(UpdateMode.PER_BROKER) == 99 + ours
     # Kafka has 102: three rates exist as dynamic settings only.
     assert len(dynamic_broker_keys()) == 102 + ours

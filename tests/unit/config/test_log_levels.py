@@ -5,25 +5,25 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.config.definitions import ConfigError
-from kafkalite.config.log_levels import BROKER, ROOT, LogLevelRequestError, LogLevels
+from kafkalite.config.log_levels import BROKER_LOGGER, ROOT_LOGGER, LogLevelRequestError, LogLevels
 
 
 def test_the_broker_logger_has_the_level_of_the_root_until_it_has_its_own() -> None:
     levels = LogLevels()
     received: list[str] = []
     levels.subscribe(received.append)
-    levels.set(ROOT, "WARN")
-    levels.set(BROKER, "DEBUG")
-    levels.set(ROOT, "ERROR")
-    levels.unset(BROKER)
+    levels.set(ROOT_LOGGER, "WARN")
+    levels.set(BROKER_LOGGER, "DEBUG")
+    levels.set(ROOT_LOGGER, "ERROR")
+    levels.unset(BROKER_LOGGER)
     assert received == ["WARN", "DEBUG", "DEBUG", "ERROR"]
-    assert levels.effective == {BROKER: "ERROR", ROOT: "ERROR"}
+    assert levels.effective == {BROKER_LOGGER: "ERROR", ROOT_LOGGER: "ERROR"}
 
 
 def test_the_initial_level_can_be_set() -> None:
     levels = LogLevels()
-    levels.begin("ERROR")
-    assert levels.level_of(BROKER) == "ERROR"
+    levels.set_initial_level("ERROR")
+    assert levels.level_of(BROKER_LOGGER) == "ERROR"
 
 
 def test_unknown_loggers_and_levels_are_rejected() -> None:
@@ -31,7 +31,7 @@ def test_unknown_loggers_and_levels_are_rejected() -> None:
     with pytest.raises(ConfigError, match="Logger unknown does not exist!"):
         levels.check_set("unknown", "INFO")
     with pytest.raises(ConfigError, match="is not a supported log level"):
-        levels.check_set(ROOT, "LOUD")
+        levels.check_set(ROOT_LOGGER, "LOUD")
     with pytest.raises(LogLevelRequestError, match="root logger is not allowed"):
-        levels.check_unset(ROOT)
-    levels.check_unset(BROKER)
+        levels.check_unset(ROOT_LOGGER)
+    levels.check_unset(BROKER_LOGGER)

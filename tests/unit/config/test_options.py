@@ -16,10 +16,10 @@ from kafkalite.config.options import (
     LOG_LEVEL,
     OPTIONS,
     PORT,
-    PREFIX,
     ROTATE_BYTES,
     ROTATE_SECONDS,
     SNAP_RECORDS,
+    VARIABLE_PREFIX,
     Option,
 )
 from kafkalite.server.logging import Level
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def named(name: str) -> Option:
+def option_named(name: str) -> Option:
     (option,) = (each for each in OPTIONS if each.name == name)
     return option
 
@@ -46,7 +46,9 @@ def test_names_are_unique() -> None:
 
 def test_every_variable_has_the_prefix() -> None:
     assert all(
-        option.variable.name.startswith(PREFIX) for option in OPTIONS if option.variable is not None
+        option.variable.name.startswith(VARIABLE_PREFIX)
+        for option in OPTIONS
+        if option.variable is not None
     )
 
 
@@ -95,7 +97,7 @@ def _parsed_default(option: Option) -> object:
     ],
 )
 def test_choices_are_those_of_the_code(name: str, words: Iterable[str]) -> None:
-    assert set(named(name).choices) == {str(word) for word in words}
+    assert set(option_named(name).choices) == {str(word) for word in words}
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,18 @@ import pytest
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
-from kafkalite.config.releases import Feature, presented_release, release_names
+from kafkalite.config.releases import Feature, emulated_release, release_names
 from kafkalite.protocol.versions import Versions
 
 
 def test_each_release_extends_the_previous_one() -> None:
-    tables = [presented_release(name).apis or {} for name in release_names()]
+    tables = [emulated_release(name).apis or {} for name in release_names()]
     assert [len(table) for table in tables] == [49, 49, 51, 55, 59, 61, 63, 63, 75, 77, 77]
     assert all(set(older) <= set(newer) for older, newer in pairwise(tables))
 
 
 def test_versions_and_features_of_a_release_are_found_by_name() -> None:
-    release = presented_release("4.0")
+    release = emulated_release("4.0")
     assert release.apis is not None
     assert release.apis["EndTxn"] == Versions(0, 5)
     assert release.apis["ConsumerGroupHeartbeat"] == Versions(0, 1)
@@ -29,29 +29,29 @@ def test_versions_and_features_of_a_release_are_found_by_name() -> None:
 
 
 def test_without_a_name_the_newest_is_emulated_completely() -> None:
-    assert presented_release(None).apis is None
-    assert presented_release(None).features == presented_release("4.3").features
+    assert emulated_release(None).apis is None
+    assert emulated_release(None).features == emulated_release("4.3").features
 
 
 @pytest.mark.parametrize("wrong", ["", "2.8", "4.3.1", "5.0", "latest"])
 def test_an_unknown_release_is_rejected_with_the_known_names(wrong: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        presented_release(wrong)
+        emulated_release(wrong)
     assert refused.value.key == "as-version"
     assert "\n" not in str(refused.value)
     assert all(name in str(refused.value) for name in release_names())
 
 
 def test_unstable_versions_follow_the_stable_ones_and_become_stable_later() -> None:
-    unstable = {name: presented_release(name).unstable for name in release_names()}
+    unstable = {name: emulated_release(name).unstable for name in release_names()}
     assert unstable["4.3"] == {"InitProducerId": 6}
-    assert presented_release(None).unstable == unstable["4.3"]
+    assert emulated_release(None).unstable == unstable["4.3"]
     assert unstable["4.1"]["OffsetCommit"] == 10
     assert [name for name in release_names() if not unstable[name]] == [
         "3.3", "3.4", "3.8",
     ]  # fmt: skip
     for name, versions in unstable.items():
-        stable = presented_release(name).apis or {}
+        stable = emulated_release(name).apis or {}
         for api, version in versions.items():
             known = stable.get(api)
             assert version == (0 if known is None else known.highest + 1)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-_NOT_READERS = (
+_MODULES_WITHOUT_READS = (
     # Validates, describes and stores settings; other modules use the values.
     "config/",
     "protocol/",
@@ -41,7 +41,7 @@ _READ_BY_SETTINGS = frozenset(
     )
 )  # fmt: skip
 _READ_BY_TOPIC_SETTINGS = frozenset(("internal.segment.bytes",))
-_MENTIONED_ONLY = frozenset(
+_MENTIONED_BUT_NOT_READ = frozenset(
     (
         # A topic setting with the same name.
         "unclean.leader.election.enable",
@@ -54,7 +54,7 @@ _MENTIONED_ONLY = frozenset(
 
 def _files() -> Iterator[Path]:
     for path in hand_written_modules():
-        if not path.relative_to(PACKAGE).as_posix().startswith(_NOT_READERS):
+        if not path.relative_to(PACKAGE).as_posix().startswith(_MODULES_WITHOUT_READS):
             yield path
 
 
@@ -70,7 +70,7 @@ def _pattern(node: ast.AST) -> str | None:
 
 
 @cache
-def mentioned() -> tuple[re.Pattern[str], frozenset[str]]:
+def mentioned_names() -> tuple[re.Pattern[str], frozenset[str]]:
     """Return names in the code outside of the configuration: texts with dots, and attributes."""
     literals: set[str] = set()
     attributes: set[str] = set()
@@ -87,8 +87,8 @@ def mentioned() -> tuple[re.Pattern[str], frozenset[str]]:
 @cache
 def read_keys() -> frozenset[str]:
     """Return the broker keys that code outside of the configuration mentions, or their synonyms."""
-    pattern, attributes = mentioned()
-    found = {key for key in broker_keys() if pattern.fullmatch(key)} - _MENTIONED_ONLY
+    pattern, attributes = mentioned_names()
+    found = {key for key in broker_keys() if pattern.fullmatch(key)} - _MENTIONED_BUT_NOT_READ
     for key in group_config_keys():
         synonym = group_synonym(key)
         if synonym is not None and pattern.fullmatch(key):
@@ -112,7 +112,7 @@ def test_every_key_is_either_read_or_in_the_table() -> None:
 
 def _is_read(key: str) -> bool:
     """Whether code outside of the configuration reads a key of a topic or a group."""
-    pattern, attributes = mentioned()
+    pattern, attributes = mentioned_names()
     field = key.replace(".", "_")
     is_of_log = field in LogConfig._fields and field in attributes
     return is_of_log or key in _READ_BY_TOPIC_SETTINGS or bool(pattern.fullmatch(key))
@@ -134,7 +134,7 @@ def test_every_dynamic_topic_and_group_key_is_either_read_or_in_the_table(
     assert others
     assert [key for key in others if not (_is_read(key) or _has_reason(key))] == []
     both = {key for key in others if _is_read(key) and _has_reason(key)}
-    assert both <= _MENTIONED_ONLY
+    assert both <= _MENTIONED_BUT_NOT_READ
 
 
 @pytest.mark.parametrize("reason", NO_EFFECT)

@@ -16,8 +16,8 @@ from kafkalite.control.commands import (
     SetClock,
     ShowClock,
     new_clock,
+    perform_clock_command,
     perform_explain,
-    perform_on_clock,
     rate_of,
 )
 from kafkalite.coordinator.contract import Event
@@ -44,21 +44,21 @@ async def test_clock_commands_are_carried_out() -> None:
         (SetClock(2_000), (2_000, 0, "manual")),
     ]
     for command, expected in steps:
-        state = await perform_on_clock(driven, command)
+        state = await perform_clock_command(driven, command)
         assert (state.now_ms, state.rate, state.mode) == expected
-    assert (await perform_on_clock(driven, RunClock(60))).mode == "accelerated"
-    assert (await perform_on_clock(driven, RunClock(1))).mode == "real"
+    assert (await perform_clock_command(driven, RunClock(60))).mode == "accelerated"
+    assert (await perform_clock_command(driven, RunClock(1))).mode == "real"
 
 
 async def test_answers_that_a_jump_triggers_are_sent_before_it_returns() -> None:
     clock = AdjustableClock(rate=0, now_ms=0)
     sent: list[str] = []
 
-    def answer_soon() -> None:
+    def answer_in_next_iteration() -> None:
         asyncio.get_running_loop().call_soon(sent.append, "answer")
 
-    clock.call_at(5, answer_soon)
-    await perform_on_clock(broker(clock), AdvanceClock(10))
+    clock.call_at(5, answer_in_next_iteration)
+    await perform_clock_command(broker(clock), AdvanceClock(10))
     assert sent == ["answer"]
 
 
@@ -68,14 +68,14 @@ async def test_answers_that_a_jump_triggers_are_sent_before_it_returns() -> None
 async def test_an_invalid_command_changes_nothing(command: ClockCommand) -> None:
     driven = broker()
     with pytest.raises(CommandError):
-        await perform_on_clock(driven, command)
-    state = await perform_on_clock(driven, ShowClock())
+        await perform_clock_command(driven, command)
+    state = await perform_clock_command(driven, ShowClock())
     assert (state.now_ms, state.rate) == (1_000, 0)
 
 
 async def test_a_clock_of_the_embedding_program_is_not_changed() -> None:
     with pytest.raises(CommandError, match="controlled by the program"):
-        await perform_on_clock(broker(ManualClock()), AdvanceClock(1))
+        await perform_clock_command(broker(ManualClock()), AdvanceClock(1))
 
 
 def test_the_history_of_one_group_or_of_all_is_returned() -> None:

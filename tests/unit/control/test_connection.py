@@ -29,8 +29,8 @@ REQUEST = b"GET /now HTTP/1.1\r\nhost: localhost\r\n\r\n"
 HEAD = b"POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\n"
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Let tasks run until a condition is true."""
+async def wait_until(condition: Callable[[], bool]) -> None:
+    """Let tasks run wait_until a condition is true."""
     while not condition():  # noqa: ASYNC110 - a fake loop without timers
         await asyncio.sleep(0)
 
@@ -72,7 +72,7 @@ class ManualLoop:
             timer.call()
 
 
-class Pipe:
+class FakeTransport:
     """A transport that stores written bytes, and the protocol at its end."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -107,12 +107,12 @@ class Pipe:
 
     async def answer(self) -> Answer:
         """Return the first answer, and remove it."""
-        await until(lambda: b"\r\n\r\n" in self.written)
+        await wait_until(lambda: b"\r\n\r\n" in self.written)
         head, _, _ = bytes(self.written).partition(b"\r\n\r\n")
         status, *lines = head.decode().split("\r\n")
         headers = dict(line.lower().split(": ", 1) for line in lines)
         length = int(headers["content-length"])
-        await until(lambda: len(self.written) >= len(head) + 4 + length)
+        await wait_until(lambda: len(self.written) >= len(head) + 4 + length)
         body = bytes(self.written)[len(head) + 4 :][:length]
         del self.written[: len(head) + 4 + length]
         assert headers["content-type"] == "application/json"
@@ -185,7 +185,7 @@ def _failed(request: Request, fault: Exception) -> Response:
 
 async def test_a_connection_without_a_request_is_closed() -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     endpoint.loop.advance(4.9)
     assert not pipe.is_closed
     endpoint.loop.advance(0.1)
@@ -196,7 +196,7 @@ async def test_a_connection_without_a_request_is_closed() -> None:
 @pytest.mark.parametrize("part", [b"G", REQUEST[:-2], HEAD, HEAD + b"123"])
 async def test_an_incomplete_request_times_out(part: bytes) -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     pipe.send(part)
     endpoint.loop.advance(5)
     answer = await pipe.answer()
@@ -209,7 +209,7 @@ async def test_an_incomplete_request_times_out(part: bytes) -> None:
 
 async def test_single_bytes_do_not_extend_the_time() -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     for byte in REQUEST[:10]:
         pipe.send(bytes([byte]))
         endpoint.loop.advance(0.5)
@@ -218,7 +218,7 @@ async def test_single_bytes_do_not_extend_the_time() -> None:
 
 async def test_a_slow_body_does_not_extend_the_time() -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     pipe.send(HEAD)
     for _ in range(2):
         await asyncio.sleep(0)
@@ -230,7 +230,7 @@ async def test_a_slow_body_does_not_extend_the_time() -> None:
 
 async def test_the_time_of_a_command_is_not_limited() -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     pipe.send(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n")
     endpoint.loop.advance(3_600)
     endpoint.released.set()
@@ -239,7 +239,7 @@ async def test_the_time_of_a_command_is_not_limited() -> None:
 
 async def test_each_request_of_a_connection_has_its_own_time_limit() -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     for _ in range(3):
         pipe.send(REQUEST[:9])
         endpoint.loop.advance(3)
@@ -255,7 +255,7 @@ async def test_each_request_of_a_connection_has_its_own_time_limit() -> None:
 
 async def test_pipelined_requests_are_answered_in_order() -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     pipe.send(REQUEST + HEAD + b"body" + REQUEST[:9])
     assert [await pipe.answer(), await pipe.answer()] == [(200, "now"), (200, "body")]
     endpoint.loop.advance(7)
@@ -264,9 +264,9 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
 
 async def test_a_refused_body_is_read_for_a_limited_time() -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     pipe.send(HEAD.replace(b"echo", b"nowhere"))
-    await until(lambda: bool(pipe.written))
+    await wait_until(lambda: bool(pipe.written))
     for _ in range(3):
         endpoint.loop.advance(1.5)
         pipe.send(b".")
@@ -277,9 +277,9 @@ async def test_a_refused_body_is_read_for_a_limited_time() -> None:
 
 async def test_a_connection_continues_after_a_refused_body() -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     pipe.send(HEAD.replace(b"echo", b"nowhere"))
-    await until(lambda: bool(pipe.written))
+    await wait_until(lambda: bool(pipe.written))
     pipe.written.clear()
     endpoint.loop.advance(4)
     pipe.send(b"body")
@@ -290,7 +290,7 @@ async def test_a_connection_continues_after_a_refused_body() -> None:
 
 async def test_a_client_that_does_not_read_is_disconnected() -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     pipe.send(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n")
     pipe.protocol.pause_writing()
     endpoint.loop.advance(4)
@@ -304,12 +304,12 @@ async def test_a_client_that_does_not_read_is_disconnected() -> None:
 
 async def test_above_the_limit_the_oldest_waiting_connection_is_closed() -> None:
     endpoint = Endpoint(LIMITS._replace(request_s=100))
-    busy = Pipe(endpoint)
+    busy = FakeTransport(endpoint)
     busy.send(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n")
     pipes = []
     for _ in range(4):
         endpoint.loop.advance(1)
-        pipes.append(Pipe(endpoint))
+        pipes.append(FakeTransport(endpoint))
         pipes[-1].send(HEAD)
     assert [pipe.is_closed for pipe in [busy, *pipes]] == [False, True, True, False, False]
     assert (await pipes[0].answer()).status == 503
@@ -324,7 +324,7 @@ async def test_a_connection_between_two_requests_may_be_closed_for_a_new_one() -
     pipes = []
     for _ in range(4):
         endpoint.loop.advance(1)
-        pipes.append(Pipe(endpoint))
+        pipes.append(FakeTransport(endpoint))
         pipes[-1].send(REQUEST)
         assert await pipes[-1].answer() == (200, "now")
     assert [pipe.is_closed for pipe in pipes] == [True, False, False, False]
@@ -333,10 +333,10 @@ async def test_a_connection_between_two_requests_may_be_closed_for_a_new_one() -
 
 async def test_new_requests_are_refused_while_all_connections_are_busy() -> None:
     endpoint = Endpoint()
-    pipes = [Pipe(endpoint) for _ in range(4)]
+    pipes = [FakeTransport(endpoint) for _ in range(4)]
     for pipe in pipes:
         pipe.send(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n")
-    extra = Pipe(endpoint)
+    extra = FakeTransport(endpoint)
     extra.send(REQUEST)
     answer = await extra.answer()
     assert (answer.status, list(answer.body)) == (503, ["error"])
@@ -357,7 +357,7 @@ async def test_new_requests_are_refused_while_all_connections_are_busy() -> None
 )
 async def test_bytes_that_are_not_http_are_refused_as_json(data: bytes) -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     pipe.send(data)
     assert await pipe.answer() == (400, {"error": "Invalid HTTP request received."})
     assert pipe.is_closed
@@ -368,9 +368,9 @@ async def test_bytes_that_are_not_http_are_refused_as_json(data: bytes) -> None:
 @pytest.mark.parametrize("after", [b"no number\r\n", b"2\r\nokX"])
 async def test_bytes_that_are_not_http_after_an_answer_close_the_connection(after: bytes) -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     pipe.send(b"POST /nowhere HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
-    await until(lambda: bool(pipe.written))
+    await wait_until(lambda: bool(pipe.written))
     pipe.send(after)
     assert pipe.is_closed
     assert pipe.written.count(b"HTTP/1.1") == 1
@@ -381,10 +381,10 @@ async def test_uvicorn_writes_to_the_brokers_log(
     style: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     endpoint = Endpoint(style=style)
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     pipe.send(b"GET /faulty HTTP/1.1\r\nhost: x\r\n\r\n")
     assert (await pipe.answer()).status == 500
-    await until(lambda: not endpoint.state.tasks)
+    await wait_until(lambda: not endpoint.state.tasks)
     logged = endpoint.lines.getvalue()
     assert "Exception in ASGI application" in logged
     assert "LookupError" in logged
@@ -397,7 +397,7 @@ async def test_an_upgrade_is_answered_as_a_normal_request(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     endpoint = Endpoint()
-    pipe = Pipe(endpoint)
+    pipe = FakeTransport(endpoint)
     pipe.send(
         b"GET /now HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
         b"sec-websocket-version: 13\r\nsec-websocket-key: x\r\n\r\n"

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.apis.table import find_api
-from kafkalite.control.commands import perform_on_clock
-from kafkalite.control.http import MAX_BODY_BYTES, Control, clock_command
+from kafkalite.control.commands import perform_clock_command
+from kafkalite.control.http import MAX_BODY_BYTES, ControlApp, clock_command
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.faults import Faults
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 JSON = {"content-type": "application/json"}
 
 
-class Driven:
+class ControlEndpoint:
     """The endpoint of a broker with a stopped clock."""
 
     def __init__(self, allowed: Sequence[str] | None = ("127.0.0.1", "localhost", "::1")) -> None:
@@ -52,7 +52,7 @@ class Driven:
         self.reported: list[tuple[str, str]] = []
         self.words = io.StringIO()
         log = Log(Level.ERROR, "json", self.words)
-        self.app = Control(cast("Broker", self.broker), log, allowed).app
+        self.app = ControlApp(cast("Broker", self.broker), log, allowed).app
 
     def report(self, event: str, fault: str, rule: str) -> None:
         assert rule
@@ -70,7 +70,7 @@ class Driven:
 
 
 async def test_the_clock_is_returned() -> None:
-    answer = await Driven().get("/v1/clock")
+    answer = await ControlEndpoint().get("/v1/clock")
     assert answer.status == 200
     assert answer.body == {
         "now_ms": 0, "iso": "1970-01-01T00:00:00.000Z", "mode": "manual", "rate": 0,
@@ -94,7 +94,7 @@ async def test_the_clock_is_returned() -> None:
     ],
 )
 async def test_the_clock_is_controlled(body: object, now_ms: int, mode: str, rate: float) -> None:
-    answer = await Driven().post(body)
+    answer = await ControlEndpoint().post(body)
     assert answer.status == 200
     assert (answer.body["mode"], answer.body["rate"]) == (mode, rate)
     assert now_ms <= answer.body["now_ms"] < now_ms + 60_000
@@ -113,7 +113,7 @@ async def test_the_clock_is_controlled(body: object, now_ms: int, mode: str, rat
     ],
 )  # fmt: skip
 async def test_invalid_input_is_refused_in_one_sentence_without_a_change(body: object) -> None:
-    driven = Driven()
+    driven = ControlEndpoint()
     answer = await driven.post(body)
     assert answer.status == 400
     assert list(answer.body) == ["error"]
@@ -140,12 +140,14 @@ def test_no_body_causes_more_than_a_refusal(bodies: list[object]) -> None:
         before_ms = clock.now_ms()
         with contextlib.suppress(ValueError):
             command = clock_command(body)
-            asyncio.run(perform_on_clock(cast("Broker", SimpleNamespace(clock=clock)), command))
+            asyncio.run(
+                perform_clock_command(cast("Broker", SimpleNamespace(clock=clock)), command)
+            )
         assert clock.now_ms() >= before_ms
 
 
 async def test_a_too_large_body_is_refused() -> None:
-    answer = await Driven().post(b" " * (MAX_BODY_BYTES + 1))
+    answer = await ControlEndpoint().post(b" " * (MAX_BODY_BYTES + 1))
     assert answer.status == 413
 
 
@@ -157,7 +159,7 @@ FAULT = {
 
 
 async def test_faults_are_added_listed_and_removed() -> None:
-    driven = Driven()
+    driven = ControlEndpoint()
     added = await driven.post(FAULT, "/v1/faults")
     assert added.status == 201
     assert added.body == {"id": "f1", **FAULT, "matches": 0, "firings": 0}
@@ -193,7 +195,7 @@ async def test_faults_are_added_listed_and_removed() -> None:
     ],
 )  # fmt: skip
 async def test_an_invalid_fault_is_refused_in_one_sentence(body: object) -> None:
-    driven = Driven()
+    driven = ControlEndpoint()
     answer = await driven.post(body, "/v1/faults")
     assert answer.status == 400
     assert list(answer.body) == ["error"]
@@ -205,7 +207,7 @@ async def test_an_invalid_fault_is_refused_in_one_sentence(body: object) -> None
 
 @pytest.mark.parametrize("unknown", ["f9", "%00", "..%2f", "x" * 10_000, "%ff", "%1b%5b2J"])
 async def test_an_unknown_fault_is_not_found(unknown: str) -> None:
-    answer = await Driven().delete(f"/v1/faults/{unknown}")
+    answer = await ControlEndpoint().delete(f"/v1/faults/{unknown}")
     assert answer.status == 404
     assert answer.body["error"].startswith("there is no fault ")
     assert answer.body["error"].isprintable()
@@ -213,7 +215,7 @@ async def test_an_unknown_fault_is_not_found(unknown: str) -> None:
 
 
 async def test_web_pages_cannot_change_faults() -> None:
-    driven = Driven()
+    driven = ControlEndpoint()
     await driven.post(FAULT, "/v1/faults")
     for path in ("/v1/faults", "/v1/faults/f1"):
         assert (await driven.delete(path, origin="http://evil")).status == 403
@@ -228,7 +230,7 @@ async def test_web_pages_cannot_change_faults() -> None:
 
 
 async def test_the_history_of_groups_is_returned() -> None:
-    driven = Driven()
+    driven = ControlEndpoint()
     driven.broker.history.add(Event("g", "refused", "stale", {"epoch": 4}), 1_000)
     driven.broker.history.add(Event("g", "refused", "stale", {"epoch": 4}), 2_000)
     driven.broker.history.add(Event("h", "joined", "m joined", {}), 3_000)
@@ -273,13 +275,13 @@ async def test_the_history_of_groups_is_returned() -> None:
     ],
 )
 async def test_invalid_history_requests_are_refused(query: str) -> None:
-    answer = await Driven().get(f"/v1/explain?{query}")
+    answer = await ControlEndpoint().get(f"/v1/explain?{query}")
     assert answer.status == 400
     assert "\n" not in answer.body["error"]
 
 
 async def test_the_index_lists_all_paths_and_health_is_ok() -> None:
-    driven = Driven()
+    driven = ControlEndpoint()
     assert "/v1/clock" in (await driven.get("/v1")).body["paths"]
     health = await driven.get("/v1/health")
     assert health.body["status"] == "ok"
@@ -298,7 +300,7 @@ async def test_the_index_lists_all_paths_and_health_is_ok() -> None:
     ],
 )
 async def test_health_lists_disk_failures(problems: list[DiskProblem], status: int) -> None:
-    driven = Driven()
+    driven = ControlEndpoint()
     driven.broker.disk_failures = [DiskFailure(each, "/data/t-0", "bad") for each in problems]
     health = await driven.get("/v1/health")
     assert (health.status, health.body["status"]) == (status, "degraded")
@@ -309,7 +311,7 @@ async def test_health_lists_disk_failures(problems: list[DiskProblem], status: i
 
 
 async def test_health_limits_the_number_of_disk_failures() -> None:
-    driven = Driven()
+    driven = ControlEndpoint()
     driven.broker.disk_failures = [
         DiskFailure(DiskProblem.REFUSED, f"/data/t-{index}", "full") for index in range(5_000)
     ]
@@ -318,7 +320,7 @@ async def test_health_limits_the_number_of_disk_failures() -> None:
 
 @pytest.mark.parametrize("path", ["/", "/v2", "/v1/", "/v1/clocks", "/v1/clock/", "/%00"])
 async def test_unknown_paths_are_refused(path: str) -> None:
-    answer = await Driven().get(path)
+    answer = await ControlEndpoint().get(path)
     assert (answer.status, list(answer.body)) == (404, ["error"])
 
 
@@ -326,7 +328,7 @@ async def test_unknown_paths_are_refused(path: str) -> None:
     ("path", "method"), [("/v1/explain", "POST"), ("/v1/clock", "PUT"), ("/v1", "OPTIONS")]
 )
 async def test_unsupported_methods_are_refused(path: str, method: str) -> None:
-    answer = await ask(Driven().app, path, method=method, headers=JSON)
+    answer = await ask(ControlEndpoint().app, path, method=method, headers=JSON)
     assert answer.status == 405
     assert "GET" in answer.headers["allow"]
     assert method in answer.body["error"]
@@ -334,7 +336,7 @@ async def test_unsupported_methods_are_refused(path: str, method: str) -> None:
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 async def test_a_form_on_a_web_page_cannot_control_the_broker(kind: str) -> None:
-    driven = Driven()
+    driven = ControlEndpoint()
     answer = await ask(
         driven.app,
         "/v1/clock",
@@ -353,23 +355,23 @@ async def test_a_form_on_a_web_page_cannot_control_the_broker(kind: str) -> None
 )  # fmt: skip
 async def test_a_request_with_another_host_name_is_refused(headers: dict[str, str]) -> None:
     """DNS rebinding: the host name of a web page may resolve to this machine."""
-    answer = await ask(Driven().app, "/v1/clock", headers=headers)
+    answer = await ask(ControlEndpoint().app, "/v1/clock", headers=headers)
     assert (answer.status, list(answer.body)) == (403, ["error"])
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:9097", "[::1]"])
 async def test_all_names_of_this_machine_are_accepted(host: str) -> None:
-    assert (await Driven().get("/v1/clock", host=host)).status == 200
+    assert (await ControlEndpoint().get("/v1/clock", host=host)).status == 200
 
 
 async def test_any_host_name_is_accepted_on_a_public_address() -> None:
-    driven = Driven(allowed=None)
+    driven = ControlEndpoint(allowed=None)
     assert (await driven.get("/v1/clock", host="kafkalite:9097")).status == 200
     assert (await driven.get("/v1/clock", host="x", origin="http://x")).status == 403
 
 
 async def test_a_bug_is_logged_and_reported() -> None:
-    driven = Driven()
+    driven = ControlEndpoint()
     del driven.broker.history
     answer = await driven.get("/v1/explain")
     assert answer.status == 500

@@ -15,7 +15,7 @@ import pytest
 
 from kafkalite.control.address import control_address
 from kafkalite.control.connection import Limits
-from kafkalite.control.http import MAX_BODY_BYTES, Control
+from kafkalite.control.http import MAX_BODY_BYTES, ControlApp
 from kafkalite.control.server import ControlServer, uvicorn_logger
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker as ServerBroker
@@ -190,7 +190,7 @@ async def test_a_bug_outside_of_the_commands_is_logged_and_answered_as_json(
     def fail(*_: object) -> None:
         raise LookupError("outside")
 
-    monkeypatch.setattr(Control, "_check_origin", fail)
+    monkeypatch.setattr(ControlApp, "_check_origin", fail)
     lines = io.StringIO()
     async with served(Log(Level.INFO, style, lines)) as port:
         status, body = await answer_to(port, b"GET /v1 HTTP/1.1\r\n" + LAST + b"\r\n")
@@ -210,7 +210,7 @@ async def test_a_stop_cancels_a_running_command(monkeypatch: pytest.MonkeyPatch)
         begun.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Control, "_index", never_ends)
+    monkeypatch.setattr(ControlApp, "_index", never_ends)
     monkeypatch.setattr("kafkalite.control.server._SHUTDOWN_GRACE_S", 0)
     lines = io.StringIO()
     async with served(Log(Level.INFO, "json", lines)) as port:

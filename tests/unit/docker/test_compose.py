@@ -48,14 +48,17 @@ def test_advertised_addresses_are_reachable_from_each_side() -> None:
     }
     inside, outside = listeners["INSIDE"], listeners["OUTSIDE"]
     assert (
-        str(inside.advertised_address(inside.listen.port, 0))
-        == f"{BROKER['hostname']}:{inside.listen.port}"
+        str(inside.advertised_address(inside.listen_address.port, 0))
+        == f"{BROKER['hostname']}:{inside.listen_address.port}"
     )
-    assert f"{BROKER['hostname']}:{inside.listen.port}" in COMPOSE["services"]["service"]["command"]
+    assert (
+        f"{BROKER['hostname']}:{inside.listen_address.port}"
+        in COMPOSE["services"]["service"]["command"]
+    )
     (mapping,) = BROKER["ports"]
     on_host, in_container = mapping.split(":")
-    assert int(in_container) == outside.listen.port
-    assert str(outside.advertised_address(outside.listen.port, 0)) == f"localhost:{on_host}"
+    assert int(in_container) == outside.listen_address.port
+    assert str(outside.advertised_address(outside.listen_address.port, 0)) == f"localhost:{on_host}"
 
 
 def test_data_directory_is_on_a_volume() -> None:

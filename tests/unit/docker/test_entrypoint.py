@@ -92,7 +92,7 @@ def test_empty_variables_have_no_effect() -> None:
 )
 def test_health_check_uses_the_first_listener(listen: str | None, host: str, port: int) -> None:
     environment = {} if listen is None else {"KAFKALITE_LISTEN": listen}
-    assert entrypoint.checked_address(environment) == (host, port)
+    assert entrypoint.health_check_address(environment) == (host, port)
 
 
 def test_invalid_address_is_unhealthy(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.node import Node
     from kafkalite.protocol.error_codes import ErrorCode
-    from kafkalite.wire.session import Outcome
+    from kafkalite.wire.session import ServeResult
 
 HEARTBEAT = 12
 BEAT = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
@@ -57,11 +57,11 @@ class Served:
         self.requests.append(request)
         return self.handler(call, request)
 
-    def send(self, frame: bytes) -> Outcome:
+    def send(self, frame: bytes) -> ServeResult:
         # The bytes around a frame in the receive buffer must not matter.
         buffer = bytearray(b"before" + frame + b"after")
         start = len(b"before") + 4
-        return self.gateway.serve_in_steps(
+        return self.gateway.serve_in_worker(
             self.call, buffer, start, len(b"before") + len(frame), self.out
         )
 

@@ -21,7 +21,7 @@ from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRes
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
-from kafkalite.protocol.codec_helpers import LONGEST_STRING
+from kafkalite.protocol.codec_helpers import MAX_STRING_BYTES
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.message import Message
 from tests.unit.apis.cluster_wire import ClusterWire
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONG_TEXTS = (
-    "x" * LONGEST_STRING,
-    "€" * (LONGEST_STRING // 3),
-    "😀" * (LONGEST_STRING // 4),
+    "x" * MAX_STRING_BYTES,
+    "€" * (MAX_STRING_BYTES // 3),
+    "😀" * (MAX_STRING_BYTES // 4),
 )
 """The longest strings in a request, with one, three and four bytes per character."""
 
@@ -65,12 +65,12 @@ def _fields(kind: type[Message]) -> Iterator[tuple[str, object]]:
     """Yield the fields of a struct with their types, without `None` and `list`."""
     for name, hint in get_type_hints(kind.__init__).items():
         if name not in {"return", "unknown_tags"}:
-            yield name, _bare(hint)
+            yield name, _item_type(hint)
 
 
-def _bare(hint: object) -> object:
+def _item_type(hint: object) -> object:
     arguments = [each for each in get_args(hint) if each is not type(None)]
-    return _bare(arguments[0]) if arguments else hint
+    return _item_type(arguments[0]) if arguments else hint
 
 
 def _has_error_messages(key: int) -> bool:
@@ -86,7 +86,7 @@ def _strings(key: int) -> list[str]:
     return sorted({name for each in structs for name, hint in _fields(each) if hint is str})
 
 
-def _filled(kind: type[Message], text: str, long: set[str]) -> Message:
+def _filled_request(kind: type[Message], text: str, long: set[str]) -> Message:
     """Return a request with one row in every array, and `text` in the fields of `long`."""
     request = kind()
     hints = get_type_hints(kind.__init__)
@@ -95,7 +95,7 @@ def _filled(kind: type[Message], text: str, long: set[str]) -> Message:
         if hint is str:
             value = text if name in long else USUAL.get(name, "s")
         elif isinstance(hint, type) and issubclass(hint, Message):
-            value = _filled(hint, text, long)
+            value = _filled_request(hint, text, long)
         elif name in USUAL:
             value = USUAL[name]
         is_list = str(hints[name]).startswith("list")
@@ -130,7 +130,7 @@ def test_a_request_with_the_longest_strings_is_answered(
     assert api is not None
     long = set(_strings(key)) if name == "everything" else {name}
     for text, version in product(LONG_TEXTS, {api.versions.lowest, api.versions.highest}):
-        assert wire.ask(_filled(codec.request_class(key), text, long), version) is not None
+        assert wire.ask(_filled_request(codec.request_class(key), text, long), version) is not None
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -138,7 +138,7 @@ def test_a_request_with_the_longest_strings_is_answered(
 def test_a_refused_value_of_any_length_has_its_error_code(
     wire: ClusterWire, version: int, text: str
 ) -> None:
-    answer = wire.ask(_filled(IncrementalAlterConfigsRequest, text, {"value"}), version)
+    answer = wire.ask(_filled_request(IncrementalAlterConfigsRequest, text, {"value"}), version)
     (result,) = answer.responses
     assert result.error_code == ErrorCode.INVALID_CONFIG
     assert result.error_message.startswith(f"Invalid value {text[:1_000]}")
@@ -150,7 +150,7 @@ def test_a_refused_value_of_any_length_has_its_error_code(
 def test_a_truncated_message_fits_into_a_string_field(character: str) -> None:
     message = truncate_message(character * 40_000)
     assert message is not None
-    assert len(message.encode()) <= LONGEST_STRING
+    assert len(message.encode()) <= MAX_STRING_BYTES
 
 
 @pytest.mark.parametrize("message", [None, "", "x" * MAX_MESSAGE_CHARACTERS])
@@ -160,7 +160,7 @@ def test_a_shorter_message_is_unchanged(message: str | None) -> None:
 
 def test_only_messages_are_truncated() -> None:
     row = DeleteTopicsResponse.DeletableTopicResult
-    long = "x" * LONGEST_STRING
+    long = "x" * MAX_STRING_BYTES
     response = DeleteTopicsResponse(
         responses=[row(name=long, error_message="short"), row(name="t", error_message=long)]
     )

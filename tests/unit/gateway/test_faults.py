@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DELAY_MS = 500
 
 
-class Faulty(Served):
+class ServedWithFaults(Served):
     """A gateway for heartbeats with faults, and the lines that they log."""
 
     def __init__(self, handler: Any = alive, **row: Any) -> None:  # noqa: ANN401 - as Served
@@ -48,13 +48,13 @@ class Faulty(Served):
         return pending
 
     def code_of(self, pending: PendingAnswer) -> int:
-        pending.finish(pending.waiting.value, self.out)
+        pending.encode(pending.waiting.value, self.out)
         code: int = self.answer(4)[1].error_code
         return code
 
 
 def test_the_first_fault_installs_the_step_and_the_last_removes_it() -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     assert faulty.gateway.steps == ()
     first = faulty.add(error="NOT_COORDINATOR")
     second = faulty.add(disconnect=True)
@@ -85,7 +85,7 @@ def test_the_first_fault_installs_the_step_and_the_last_removes_it() -> None:
 def test_only_the_apis_that_a_fault_may_select_are_wrapped(
     match: dict[str, str], *, is_wrapped: bool
 ) -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     if match.get("api") == "Produce":
         faulty.gateway._find_api = lambda _: faulty.api
     faulty.add(match=match, error="NOT_COORDINATOR")
@@ -94,7 +94,7 @@ def test_only_the_apis_that_a_fault_may_select_are_wrapped(
 
 
 def test_ids_are_not_reused() -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     faulty.injected.remove(faulty.add(disconnect=True).id)
     assert faulty.add(disconnect=True).id == "f2"
     with pytest.raises(UnknownFaultError):
@@ -104,7 +104,7 @@ def test_ids_are_not_reused() -> None:
 
 
 def test_an_unknown_node_is_rejected() -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     with pytest.raises(FaultError, match=r"^match\.node: there is no node 2 in this cluster$"):
         faulty.add(match={"node": 2}, error="NOT_COORDINATOR")
     assert faulty.gateway.steps == ()
@@ -112,14 +112,14 @@ def test_an_unknown_node_is_rejected() -> None:
 
 
 def test_an_api_that_is_not_served_is_rejected() -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     with pytest.raises(FaultError, match="SyncGroup is not served by this broker"):
         faulty.add(match={"api": "SyncGroup"}, error="NOT_COORDINATOR")
     assert faulty.gateway.steps == ()
 
 
 def test_a_delayed_request_is_handled_after_the_delay() -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     pending = faulty.delayed()
     faulty.clock.advance(DELAY_MS - 1)
     assert faulty.requests == []
@@ -129,7 +129,7 @@ def test_a_delayed_request_is_handled_after_the_delay() -> None:
 
 
 def test_a_delayed_request_is_refused_after_the_delay() -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     pending = faulty.delayed(error="NOT_COORDINATOR")
     assert faulty.history.about("g") == ()
     faulty.clock.advance(DELAY_MS)
@@ -139,7 +139,7 @@ def test_a_delayed_request_is_refused_after_the_delay() -> None:
 
 
 def test_a_disconnect_ends_the_delay() -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     pending = faulty.delayed()
     pending.waiting.abandon()
     assert faulty.clock.next_deadline_ms is None
@@ -150,7 +150,7 @@ def test_a_disconnect_ends_the_delay() -> None:
 
 def test_a_disconnect_after_the_delay_abandons_the_handlers_answer() -> None:
     inner: Waiting[HeartbeatResponse] = Waiting()
-    faulty = Faulty(lambda _, __: inner)
+    faulty = ServedWithFaults(lambda _, __: inner)
     pending = faulty.delayed()
     faulty.clock.advance(DELAY_MS)
     pending.waiting.abandon()
@@ -158,7 +158,7 @@ def test_a_disconnect_after_the_delay_abandons_the_handlers_answer() -> None:
 
 
 def test_removing_a_fault_ends_only_its_own_delays() -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     removed = faulty.delayed()
     faulty.injected.add(parse_rule({"action": {"delay_ms": 9}}))
     faulty.injected.remove("f1")
@@ -169,7 +169,7 @@ def test_removing_a_fault_ends_only_its_own_delays() -> None:
 
 
 def test_a_stop_drops_delayed_requests() -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     pending = faulty.delayed()
     faulty.injected.close()
     assert pending.waiting.is_abandoned
@@ -181,7 +181,7 @@ def test_an_exception_after_a_delay_is_reported() -> None:
     def fail(_: object, __: object) -> None:
         raise LookupError
 
-    faulty = Faulty(fail)
+    faulty = ServedWithFaults(fail)
     pending = faulty.delayed()
     faulty.clock.advance(DELAY_MS)
     assert faulty.code_of(pending) == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -189,19 +189,19 @@ def test_an_exception_after_a_delay_is_reported() -> None:
 
 
 def test_a_violation_after_a_delay_closes_the_connection() -> None:
-    def violate(_: object, __: object) -> None:
+    def raise_violation(_: object, __: object) -> None:
         raise ProtocolViolation("acks=0 failed")
 
-    faulty = Faulty(violate)
+    faulty = ServedWithFaults(raise_violation)
     pending = faulty.delayed()
     faulty.clock.advance(DELAY_MS)
     with pytest.raises(DisconnectError, match="acks=0 failed"):
-        pending.finish(pending.waiting.value, faulty.out)
+        pending.encode(pending.waiting.value, faulty.out)
     assert faulty.faults == []
 
 
 def test_a_disconnect_fault_fires_before_or_after_the_handler() -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     fault = faulty.add(disconnect=True)
     with pytest.raises(DisconnectError, match="fault f1 closed the connection before"):
         faulty.send(request_frame(BEAT, 4))
@@ -215,7 +215,7 @@ def test_a_disconnect_fault_fires_before_or_after_the_handler() -> None:
 
 
 def test_an_injected_error_is_recorded_with_the_fault() -> None:
-    faulty = Faulty()
+    faulty = ServedWithFaults()
     faulty.add(error="NOT_COORDINATOR")
     faulty.send(request_frame(BEAT, 4))
     (entry,) = faulty.history.about("g")

@@ -29,7 +29,7 @@ from tests.unit.gateway.served import BEAT, HEARTBEAT, Served, alive, refuse
 if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.steps import Handler
-    from kafkalite.wire.session import Outcome, Pieces
+    from kafkalite.wire.session import Pieces, ServeResult
 
 API_VERSIONS = 18
 
@@ -139,7 +139,7 @@ def test_a_later_answer_is_pending() -> None:
     pending = served.send(request_frame(BEAT, 4, correlation_id=5))
     assert isinstance(pending, PendingAnswer)
     assert pending.waiting is waiting
-    assert pending.finish(HeartbeatResponse(), served.out) == len(b"".join(served.out))
+    assert pending.encode(HeartbeatResponse(), served.out) == len(b"".join(served.out))
     assert served.answer(4)[0] == 5
 
 
@@ -147,7 +147,7 @@ def test_a_pending_answer_may_be_a_refusal() -> None:
     served = Served(lambda *_: Waiting())
     pending = served.send(request_frame(BEAT, 4))
     assert isinstance(pending, PendingAnswer)
-    pending.finish(KafkaError(ErrorCode.NOT_COORDINATOR), served.out)
+    pending.encode(KafkaError(ErrorCode.NOT_COORDINATOR), served.out)
     assert served.answer(4)[1].error_code == ErrorCode.NOT_COORDINATOR
     assert [each.facts["error"] for each in served.history.about("g")] == ["NOT_COORDINATOR"]
 
@@ -308,7 +308,7 @@ def future_client(version: int, content: bytes, *, is_flexible: bool) -> ApiVers
     head = header(API_VERSIONS, version, correlation_id=8, is_flexible=is_flexible)
     buffer = bytearray(head + content)
     out: list[bytes | memoryview] = []
-    gateway.serve_in_steps(call, buffer, 0, len(buffer), out)
+    gateway.serve_in_worker(call, buffer, 0, len(buffer), out)
     (answer,) = split_frames(b"".join(out))
     correlation_id, response = read_answer(API_VERSIONS, 0, answer)
     assert correlation_id == 8
@@ -338,7 +338,7 @@ def test_known_versions_of_api_versions_reach_its_handler() -> None:
     )
     out: list[bytes | memoryview] = []
     call = Call(node=cast("Node", None), listener="A", client_host="/")
-    Gateway({api.key: api}.get, lambda *_: None).serve_in_steps(
+    Gateway({api.key: api}.get, lambda *_: None).serve_in_worker(
         call, bytearray(frame), 4, len(frame), out
     )
     (content,) = split_frames(b"".join(out))
@@ -388,7 +388,7 @@ class Batching:
             self.window,
         )
         self.served = served
-        self.sizes: list[Outcome] = []
+        self.sizes: list[ServeResult] = []
 
     def handle(self, _: Call, request: HeartbeatRequest) -> HeartbeatResponse:
         generation = request.generation_id
@@ -418,7 +418,7 @@ class Batching:
         self.sizes.clear()
         for frame in frames:
             start, end = end + 4, end + len(frame)
-            size = served.gateway.serve_in_steps(served.call, buffer, start, end, served.out)
+            size = served.gateway.serve_in_worker(served.call, buffer, start, end, served.out)
             self.sizes.append(size)
         self.sizes.append(served.gateway.flush(served.out))
         data = b"".join(served.out)
@@ -537,7 +537,7 @@ def test_others_may_be_served_while_refusals_are_built() -> None:
     sizes: list[int] = []
     assert worker.take_turn(0.0) is worker
     other: Pieces = []
-    batching.served.gateway.serve_in_steps(
+    batching.served.gateway.serve_in_worker(
         batching.served.call, bytearray(frame), 4, len(frame), other
     )
     batching.served.gateway.flush(other)
@@ -555,7 +555,7 @@ def test_a_long_request_that_paused_is_answered() -> None:
 
     served = Served(pausing_handler)
     frame = request_frame(HeartbeatRequest(group_id="g" * 30_000, member_id="m" * 30_000), 0)
-    outcome: list[Outcome] = []
+    outcome: list[ServeResult] = []
     worker = turns.Worker()
     worker.task = lambda: outcome.append(served.send(frame))
     admittance = worker.take_turn(0.0)

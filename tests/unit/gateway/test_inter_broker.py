@@ -27,7 +27,7 @@ Passed = tuple[str | None, int, object]
 """Client id, receiving node and request of a call between nodes."""
 
 
-class Wires:
+class InterBrokerStep:
     """A step that records calls between nodes, and loses or delays them on demand."""
 
     def __init__(self, key: ApiKey) -> None:
@@ -64,7 +64,7 @@ class Wires:
 
         return handle
 
-    def let_through(self) -> None:
+    def deliver_next(self) -> None:
         """Deliver the oldest delayed call."""
         self.delayed.pop(0)()
 
@@ -82,7 +82,7 @@ PLACES = [("orders", index) for index in range(3)]
 def committed(wire: TransactionWire) -> int:
     """Commit a transaction on all partitions; returns the node that coordinates it."""
     (coordinator,) = wire.find()
-    producer = wire.begun(node=coordinator)
+    producer = wire.new_producer(node=coordinator)
     wire.add(producer, *PLACES, node=coordinator)
     answer = wire.end_transaction(producer, node=coordinator)
     assert answer.error_code == 0
@@ -95,7 +95,7 @@ def state(wire: TransactionWire, node: int) -> str:
 
 
 def test_markers_are_sent_to_the_leader_of_each_partition(wire: TransactionWire) -> None:
-    wires = Wires(ApiKey.WRITE_TXN_MARKERS)
+    wires = InterBrokerStep(ApiKey.WRITE_TXN_MARKERS)
     wire.gateway.install(wires)
     coordinator = committed(wire)
     leaders = {each.leader for each in wire.cluster.metadata.image.topics["orders"].partitions}
@@ -107,7 +107,7 @@ def test_markers_are_sent_to_the_leader_of_each_partition(wire: TransactionWire)
 
 
 def test_a_transaction_completes_although_a_marker_is_lost(wire: TransactionWire) -> None:
-    wires = Wires(ApiKey.WRITE_TXN_MARKERS)
+    wires = InterBrokerStep(ApiKey.WRITE_TXN_MARKERS)
     wires.lost = 1
     wire.gateway.install(wires)
     coordinator = committed(wire)
@@ -123,7 +123,7 @@ def test_a_transaction_completes_although_a_marker_is_lost(wire: TransactionWire
 def test_a_marker_is_sent_again_when_its_answer_times_out(
     wire: TransactionWire,
 ) -> None:
-    wires = Wires(ApiKey.WRITE_TXN_MARKERS)
+    wires = InterBrokerStep(ApiKey.WRITE_TXN_MARKERS)
     wires.silent = 1
     wire.gateway.install(wires)
     coordinator = committed(wire)
@@ -138,26 +138,26 @@ def test_a_marker_is_sent_again_when_its_answer_times_out(
 def test_a_transaction_completes_after_a_delayed_marker(
     wire: TransactionWire,
 ) -> None:
-    wires = Wires(ApiKey.WRITE_TXN_MARKERS)
+    wires = InterBrokerStep(ApiKey.WRITE_TXN_MARKERS)
     wires.delays = True
     wire.gateway.install(wires)
     coordinator = committed(wire)
     assert len(wires.delayed) == 3
-    wires.let_through()
-    wires.let_through()
+    wires.deliver_next()
+    wires.deliver_next()
     assert state(wire, coordinator) == "PrepareCommit"
-    wires.let_through()
+    wires.deliver_next()
     assert state(wire, coordinator) == "CompleteCommit"
 
 
 def test_a_stop_refuses_pending_calls(wire: TransactionWire) -> None:
-    wires = Wires(ApiKey.WRITE_TXN_MARKERS)
+    wires = InterBrokerStep(ApiKey.WRITE_TXN_MARKERS)
     wires.delays = True
     wire.gateway.install(wires)
     coordinator = committed(wire)
     wire.gateway.remove(wires)
     wire.restart()
-    wires.let_through()
+    wires.deliver_next()
     assert state(wire, coordinator) == "CompleteCommit"
 
 
@@ -177,7 +177,7 @@ def share(tmp_path: Path) -> Iterator[ShareWire]:
     wire.cluster.stop()
 
 
-def leader_elsewhere(share: ShareWire) -> tuple[int, int]:
+def remote_share_partition(share: ShareWire) -> tuple[int, int]:
     """Return a partition whose share state is on another node, and its leader."""
     image = share.cluster.metadata.image
     for each in image.topics["t"].partitions:
@@ -189,11 +189,11 @@ def leader_elsewhere(share: ShareWire) -> tuple[int, int]:
 
 
 def test_a_leader_reads_and_writes_state_on_another_node(share: ShareWire) -> None:
-    reads = Wires(ApiKey.READ_SHARE_GROUP_STATE)
-    writes = Wires(ApiKey.WRITE_SHARE_GROUP_STATE)
+    reads = InterBrokerStep(ApiKey.READ_SHARE_GROUP_STATE)
+    writes = InterBrokerStep(ApiKey.WRITE_SHARE_GROUP_STATE)
     share.gateway.install(reads)
     share.gateway.install(writes)
-    index, leader = leader_elsewhere(share)
+    index, leader = remote_share_partition(share)
     share.produce(5, index=index)
     got = share.fetch(FIRST, index=[index], node_id=leader)
     assert acquired(got) == {index: [(0, 4, 1)]}
@@ -208,10 +208,10 @@ def test_a_leader_reads_and_writes_state_on_another_node(share: ShareWire) -> No
 
 
 def test_a_fetch_waits_until_a_lost_state_read_is_repeated(share: ShareWire) -> None:
-    reads = Wires(ApiKey.READ_SHARE_GROUP_STATE)
+    reads = InterBrokerStep(ApiKey.READ_SHARE_GROUP_STATE)
     reads.lost = 2
     share.gateway.install(reads)
-    index, leader = leader_elsewhere(share)
+    index, leader = remote_share_partition(share)
     share.produce(5, index=index)
     got = share.fetch(FIRST, index=[index], node_id=leader)
     assert isinstance(got, Waiting)
@@ -225,26 +225,26 @@ def test_a_fetch_waits_until_a_lost_state_read_is_repeated(share: ShareWire) -> 
 def test_a_partition_is_refused_if_its_state_cannot_be_read(
     share: ShareWire,
 ) -> None:
-    reads = Wires(ApiKey.READ_SHARE_GROUP_STATE)
+    reads = InterBrokerStep(ApiKey.READ_SHARE_GROUP_STATE)
     reads.lost = 5
     share.gateway.install(reads)
-    index, leader = leader_elsewhere(share)
+    index, leader = remote_share_partition(share)
     got = share.fetch(FIRST, index=[index], node_id=leader)
     share.clock.advance(15_000)
     assert errors(got) == (0, {index: (ErrorCode.UNKNOWN_SERVER_ERROR, 0)})
 
 
 def test_an_acknowledgement_is_answered_after_a_delayed_write(share: ShareWire) -> None:
-    writes = Wires(ApiKey.WRITE_SHARE_GROUP_STATE)
+    writes = InterBrokerStep(ApiKey.WRITE_SHARE_GROUP_STATE)
     writes.delays = True
     share.gateway.install(writes)
-    index, leader = leader_elsewhere(share)
+    index, leader = remote_share_partition(share)
     share.produce(5, index=index)
     share.fetch(FIRST, index=[index], node_id=leader)
     got = share.fetch(1, acks={index: [(0, 4, 1)]}, node_id=leader, max_wait_ms=0)
     assert isinstance(got, Waiting)
     assert not got.is_resolved
-    writes.let_through()
+    writes.deliver_next()
     assert errors(got)[1] == {index: (0, 0)}
     summary = share.cluster.shares.summary("g", share.topic_id, index)
     assert summary.delivery_complete_count == 5

@@ -10,9 +10,9 @@ from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.refusals import (
     Refusal,
-    journal_refusal,
+    record_refusal,
     report_refusal,
-    report_refusals,
+    report_refusal_of_request,
 )
 from kafkalite.protocol._generated.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
@@ -61,7 +61,7 @@ def test_a_refusal_has_the_request_the_client_and_the_error() -> None:
 def test_a_fenced_producer_is_recorded_under_its_transactional_id() -> None:
     asked = call()
     request = EndTxnRequest(transactional_id="t", producer_id=7, producer_epoch=2, committed=True)
-    report_refusals(asked, "EndTxn", KafkaError(ErrorCode.PRODUCER_FENCED), request)
+    report_refusal_of_request(asked, "EndTxn", KafkaError(ErrorCode.PRODUCER_FENCED), request)
     history = asked.node.history
     (entry,) = history.about("t", of=SubjectKind.TRANSACTIONAL_ID)
     assert (entry.kind, entry.group, entry.transactional_id) == ("fenced", None, "t")
@@ -76,7 +76,9 @@ def test_a_refusal_is_recorded_under_the_group_and_the_transactional_id() -> Non
     request = AddOffsetsToTxnRequest(
         transactional_id="t", producer_id=7, producer_epoch=2, group_id="g"
     )
-    report_refusals(asked, "AddOffsetsToTxn", KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH), request)
+    report_refusal_of_request(
+        asked, "AddOffsetsToTxn", KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH), request
+    )
     of_group, of_transaction = asked.node.history.latest()
     assert (of_group.group, of_group.kind) == ("g", "refused")
     assert of_group.facts["transactional_id"] == "t"
@@ -128,7 +130,7 @@ def test_observers_replace_the_history() -> None:
     asked.refusal_observers = [lambda _, refusal: seen.append(refusal)]
     error = KafkaError(ErrorCode.ILLEGAL_GENERATION)
     request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
-    report_refusals(asked, "Heartbeat", error, request)
+    report_refusal_of_request(asked, "Heartbeat", error, request)
     assert seen == [Refusal("Heartbeat", "g", error, request, SubjectKind.GROUP)]
     assert not asked.node.history.about("g")
 
@@ -150,12 +152,12 @@ async def test_observers_change_while_a_client_is_connected() -> None:
         return bool(broker.history.about(group_id))
 
     assert await is_explained("before")
-    observers.remove(journal_refusal)
+    observers.remove(record_refusal)
     observers.append(observe)
     assert not await is_explained("meanwhile")
     assert len(seen) == 1
     observers.remove(observe)
-    observers.append(journal_refusal)
+    observers.append(record_refusal)
     assert await is_explained("after")
     assert len(seen) == 1
     await client.close()

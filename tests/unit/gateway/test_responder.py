@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 UNKNOWN_API = framed(header(999, 7))
 
 
-class Counting:
+class FixedResponder:
     """Answers requests with fixed bytes, or leaves them to the broker."""
 
     def __init__(self, answer: bytes | None) -> None:
@@ -47,7 +47,7 @@ class Counting:
 
 def test_a_responder_answers_apis_that_are_not_served() -> None:
     served = Served(alive)
-    responder = Counting(b"recorded")
+    responder = FixedResponder(b"recorded")
     served.gateway.install_responder(responder)
     assert served.send(UNKNOWN_API) == len(b"recorded")
     assert served.out == [b"recorded"]
@@ -61,7 +61,7 @@ def test_a_responder_answers_apis_that_are_not_served() -> None:
 
 def test_the_broker_serves_requests_that_a_responder_leaves() -> None:
     served = Served(alive)
-    responder = Counting(None)
+    responder = FixedResponder(None)
     served.gateway.install_responder(responder)
     served.send(request_frame(BEAT, 4))
     assert served.answer(4)[1].throttle_time_ms == 7
@@ -84,7 +84,7 @@ def test_every_request_needs_a_worker_while_there_is_a_responder() -> None:
         return size
 
     assert serve() == serve()
-    responder = Counting(None)
+    responder = FixedResponder(None)
     served.gateway.install_responder(responder)
     with pytest.raises(turns.NeedsWorkerError):
         serve()
@@ -99,7 +99,7 @@ def test_every_request_needs_a_worker_while_there_is_a_responder() -> None:
 
 def test_a_second_responder_is_rejected() -> None:
     served = Served(alive)
-    first, second = Counting(None), Counting(None)
+    first, second = FixedResponder(None), FixedResponder(None)
     served.gateway.install_responder(first)
     with pytest.raises(RuntimeError, match="already"):
         served.gateway.install_responder(second)
@@ -110,7 +110,7 @@ def test_a_second_responder_is_rejected() -> None:
 
 
 async def test_a_responder_is_installed_and_removed_while_a_client_is_connected() -> None:
-    responder = Counting(None)
+    responder = FixedResponder(None)
     broker = Broker(Settings(listen=("127.0.0.1:0",)))
     await broker.start()
     client = await Client.to(broker.bootstrap_servers)
@@ -126,7 +126,7 @@ async def test_a_responder_is_installed_and_removed_while_a_client_is_connected(
 
 
 async def test_a_responder_is_closed_with_its_broker() -> None:
-    responder = Counting(None)
+    responder = FixedResponder(None)
     broker = Broker(
         Settings(listen=("127.0.0.1:0",)),
         prepare=lambda made: made.gateway.install_responder(responder),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.gateway.api import Api
-from kafkalite.gateway.route import Route, route_of, unsupported_api_versions
+from kafkalite.gateway.route import Route, create_route, unsupported_version_route
 from kafkalite.ports import turns
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
 from kafkalite.protocol.error_codes import ErrorCode
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from kafkalite.gateway.steps import Handler
 
 
-def heartbeat(*, is_repeated: bool = False, is_bounded: bool = False) -> Api:
+def heartbeat(*, is_repeated: bool = False, is_inline_with_short_lists: bool = False) -> Api:
     return Api(HEARTBEAT, Versions(0, 4), alive, refuse, is_repeated=is_repeated,
-               is_bounded=is_bounded)  # fmt: skip
+               is_inline_with_short_lists=is_inline_with_short_lists)  # fmt: skip
 
 
 def composed(api: Api, version: int) -> Route:
-    route = route_of(api, version)
+    route = create_route(api, version)
     route.compose(())
     return route
 
 
-class Refusing:
+class RefusingStep:
     """A step that refuses every request."""
 
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
@@ -41,20 +41,20 @@ class Refusing:
 @pytest.mark.parametrize("version", [0, 4])
 def test_the_first_bytes_of_repeated_requests_are_their_header(version: int) -> None:
     route = composed(heartbeat(is_repeated=True), version)
-    assert route.repeated_head == header(HEARTBEAT, version)[:4]
-    assert composed(heartbeat(), version).repeated_head == b""
+    assert route.repeated_prefix == header(HEARTBEAT, version)[:4]
+    assert composed(heartbeat(), version).repeated_prefix == b""
 
 
 def test_all_variants_of_a_route_are_composed() -> None:
-    route = composed(heartbeat(is_repeated=True, is_bounded=True), 4)
-    twins = [route, route.for_short_lists(), route.in_steps()]
-    route.compose((Refusing(),))
-    assert {each.repeated_head for each in twins} == {b""}
+    route = composed(heartbeat(is_repeated=True, is_inline_with_short_lists=True), 4)
+    twins = [route, route.for_short_lists(), route.for_long_messages()]
+    route.compose((RefusingStep(),))
+    assert {each.repeated_prefix for each in twins} == {b""}
     assert {each.handler for each in twins} == {route.handler}
     assert route.handler is not alive
     route.compose(())
     assert {each.handler for each in twins} == {alive}
-    assert {each.repeated_head for each in twins} == {header(HEARTBEAT, 4)[:4]}
+    assert {each.repeated_prefix for each in twins} == {header(HEARTBEAT, 4)[:4]}
 
 
 def test_long_requests_of_an_api_without_bounds_need_a_worker() -> None:
@@ -63,7 +63,7 @@ def test_long_requests_of_an_api_without_bounds_need_a_worker() -> None:
 
 
 def test_later_versions_are_refused_without_parsing() -> None:
-    route = unsupported_api_versions(heartbeat()._replace(key=18), 99)
+    route = unsupported_version_route(heartbeat()._replace(key=18), 99)
     assert (route.version, route.is_flexible) == (0, True)
     request, _ = route.parse(bytearray(b"unknown!"), 0, 8)
     assert request is None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.steps import Handler
 
 
-class Noting:
+class RecordingStep:
     """A step that notes its name before and after each request of certain versions."""
 
     def __init__(self, name: str, notes: list[str], versions: range = range(5)) -> None:
@@ -37,16 +37,16 @@ class Noting:
         if version not in self._versions:
             return handler
 
-        def noting(call: Call, request: object) -> object:
+        def recording_handler(call: Call, request: object) -> object:
             self._notes.append(f"{self._name}(")
             answer = handler(call, request)
             self._notes.append(f"){self._name}")
             return answer
 
-        return noting
+        return recording_handler
 
 
-class Replacing:
+class AnsweringStep:
     """A step that answers instead of the handler."""
 
     def __init__(self, answer: Callable[[], object]) -> None:
@@ -57,17 +57,17 @@ class Replacing:
         return lambda _call, _request: self._answer()
 
 
-def raising(error: Exception) -> Replacing:
+def raising_step(error: Exception) -> AnsweringStep:
     def answer() -> object:
         raise error
 
-    return Replacing(answer)
+    return AnsweringStep(answer)
 
 
 def test_the_next_request_passes_an_installed_step() -> None:
     served = Served(alive)
     notes: list[str] = []
-    step = Noting("a", notes)
+    step = RecordingStep("a", notes)
     served.send(request_frame(BEAT, 4))
     served.gateway.install(step)
     served.send(request_frame(BEAT, 4))
@@ -80,7 +80,7 @@ def test_the_next_request_passes_an_installed_step() -> None:
 def test_a_step_may_ignore_versions() -> None:
     served = Served(alive)
     notes: list[str] = []
-    served.gateway.install(Noting("a", notes, range(2, 3)))
+    served.gateway.install(RecordingStep("a", notes, range(2, 3)))
     for version in range(5):
         served.send(request_frame(BEAT, version))
     assert notes == ["a(", ")a"]
@@ -90,7 +90,7 @@ def test_steps_run_by_order_and_then_by_installation() -> None:
     served = Served(alive)
     notes: list[str] = []
     steps = {
-        name: (Noting(name, notes), place)
+        name: (RecordingStep(name, notes), place)
         for name, place in (
             ("journal", StepOrder.JOURNAL),
             ("faults", StepOrder.FAULTS),
@@ -113,7 +113,7 @@ def test_steps_run_by_order_and_then_by_installation() -> None:
 def test_a_step_is_installed_once_and_removed_once() -> None:
     served = Served(alive)
     notes: list[str] = []
-    step = Noting("a", notes)
+    step = RecordingStep("a", notes)
     served.gateway.install(step)
     served.gateway.install(step)
     served.send(request_frame(BEAT, 4))
@@ -130,12 +130,12 @@ def test_a_step_sees_the_lifted_request_and_the_answer_before_it_is_lowered() ->
         def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
             del api, version
 
-            def looking(call: Call, request: Any) -> Any:  # noqa: ANN401 - as handlers
+            def observing_handler(call: Call, request: Any) -> Any:  # noqa: ANN401 - as handlers
                 answer = handler(call, request)
                 seen.append((request.generation_id, answer.error_code))
                 return answer
 
-            return looking
+            return observing_handler
 
     def lift(request: HeartbeatRequest, version: int) -> HeartbeatRequest:
         request.generation_id += version
@@ -154,7 +154,7 @@ def test_a_step_sees_the_lifted_request_and_the_answer_before_it_is_lowered() ->
 
 def test_a_step_refuses_in_the_fields_of_the_api() -> None:
     served = Served(alive)
-    served.gateway.install(raising(KafkaError(ErrorCode.NOT_COORDINATOR)))
+    served.gateway.install(raising_step(KafkaError(ErrorCode.NOT_COORDINATOR)))
     served.send(request_frame(BEAT, 4))
     assert served.answer(4)[1].error_code == ErrorCode.NOT_COORDINATOR
     assert served.requests == []
@@ -166,7 +166,7 @@ def test_a_step_refuses_in_the_fields_of_the_api() -> None:
 def test_an_exception_in_a_step_is_reported() -> None:
     served = Served(alive)
     fault = ZeroDivisionError()
-    served.gateway.install(raising(fault))
+    served.gateway.install(raising_step(fault))
     served.send(request_frame(BEAT, 4))
     assert served.answer(4)[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert served.faults == [fault]
@@ -174,7 +174,7 @@ def test_an_exception_in_a_step_is_reported() -> None:
 
 def test_a_step_closes_a_connection_without_an_answer() -> None:
     served = Served(alive)
-    served.gateway.install(raising(DisconnectError("by rule 1")))
+    served.gateway.install(raising_step(DisconnectError("by rule 1")))
     with pytest.raises(DisconnectError, match="by rule 1"):
         served.send(request_frame(BEAT, 4))
     assert served.out == []
@@ -183,7 +183,7 @@ def test_a_step_closes_a_connection_without_an_answer() -> None:
 
 def test_a_step_may_leave_a_request_without_an_answer() -> None:
     served = Served(alive)
-    served.gateway.install(Replacing(lambda: None))
+    served.gateway.install(AnsweringStep(lambda: None))
     assert served.send(request_frame(BEAT, 4)) == 0
     assert served.out == []
 
@@ -192,7 +192,7 @@ def pending_answer(answer: object) -> tuple[Served, PendingAnswer]:
     """Return a gateway and the pending answer of a step that answers later."""
     served = Served(alive)
     waiting: Waiting[Any] = Waiting()
-    served.gateway.install(Replacing(lambda: waiting))
+    served.gateway.install(AnsweringStep(lambda: waiting))
     pending = served.send(request_frame(BEAT, 4))
     waiting.resolve(answer)
     assert isinstance(pending, PendingAnswer)
@@ -201,14 +201,14 @@ def pending_answer(answer: object) -> tuple[Served, PendingAnswer]:
 
 def test_a_step_may_answer_later() -> None:
     served, pending = pending_answer(HeartbeatResponse(error_code=7))
-    pending.finish(pending.waiting.value, served.out)
+    pending.encode(pending.waiting.value, served.out)
     assert served.answer(4)[1].error_code == 7
 
 
 def test_a_step_may_close_the_connection_later() -> None:
     served, pending = pending_answer(DisconnectError("by rule 2"))
     with pytest.raises(DisconnectError, match="by rule 2"):
-        pending.finish(pending.waiting.value, served.out)
+        pending.encode(pending.waiting.value, served.out)
     assert served.out == []
     assert served.faults == []
 
@@ -216,7 +216,7 @@ def test_a_step_may_close_the_connection_later() -> None:
 def test_a_later_exception_is_reported() -> None:
     fault = ZeroDivisionError()
     served, pending = pending_answer(fault)
-    pending.finish(pending.waiting.value, served.out)
+    pending.encode(pending.waiting.value, served.out)
     assert served.answer(4)[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert served.faults == [fault]
 
@@ -226,10 +226,13 @@ def test_a_repeated_request_is_decoded_while_a_step_is_installed(inline_bytes: i
     """With 0, the connection caches the variant of the route for short lists."""
     constant = HeartbeatResponse(throttle_time_ms=1)
     served = Served(
-        lambda *_: constant, is_repeated=True, inline_bytes=inline_bytes, is_bounded=True
+        lambda *_: constant,
+        is_repeated=True,
+        inline_bytes=inline_bytes,
+        is_inline_with_short_lists=True,
     )
     notes: list[str] = []
-    step = Noting("a", notes)
+    step = RecordingStep("a", notes)
 
     def beat(times: int) -> list[HeartbeatRequest]:
         served.requests.clear()
@@ -258,7 +261,7 @@ def test_a_repeated_request_gets_the_new_answer_of_a_step() -> None:
     for _ in range(2):
         served.send(request_frame(BEAT, 4))
         assert served.answer(4)[1].error_code == 0
-    served.gateway.install(raising(KafkaError(ErrorCode.FENCED_INSTANCE_ID)))
+    served.gateway.install(raising_step(KafkaError(ErrorCode.FENCED_INSTANCE_ID)))
     served.send(request_frame(BEAT, 4))
     assert served.answer(4)[1].error_code == ErrorCode.FENCED_INSTANCE_ID
 
@@ -276,7 +279,7 @@ def worker_for(served: Served, frame: bytes) -> turns.Worker:
 
 def test_requests_in_progress_end_with_the_steps_they_began_with() -> None:
     notes: list[str] = []
-    step = Noting("a", notes)
+    step = RecordingStep("a", notes)
     pauses = 0
 
     def handler(*_: object) -> HeartbeatResponse:
@@ -286,10 +289,10 @@ def test_requests_in_progress_end_with_the_steps_they_began_with() -> None:
             turns.pause()
         return HeartbeatResponse(throttle_time_ms=len(notes))
 
-    def takes_long(*_: object) -> bool:
+    def always(*_: object) -> bool:
         return True
 
-    served = Served(handler, may_take_long=takes_long)
+    served = Served(handler, may_take_long=always)
     worker = worker_for(served, request_frame(BEAT, 4))
     assert worker.take_turn(0.0) is worker, "the handler has paused"
     served.gateway.install(step)
@@ -309,7 +312,7 @@ def test_a_step_applies_to_a_long_request_that_is_still_read() -> None:
     worker = worker_for(served, long_beat)
     state = worker.take_turn(0.0)
     while isinstance(state, turns.AdmissionRequest):
-        served.gateway.install(Noting("a", notes))
+        served.gateway.install(RecordingStep("a", notes))
         state = worker.take_turn(0.0)
     assert state is None
     assert notes == ["a(", ")a"]

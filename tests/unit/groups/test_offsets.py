@@ -54,7 +54,7 @@ class OffsetWire(TransactionWire):
 
     def commit_in_transaction(self, version: int) -> None:
         """Commit one offset by TxnOffsetCommit, and commit the transaction."""
-        producer = self.begun()
+        producer = self.new_producer()
         row = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
             partition_index=PARTITION, **COMMITTED
         )

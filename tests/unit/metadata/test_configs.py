@@ -187,7 +187,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("resource", "change", "code", "message"), REFUSED)
-def test_refusals_have_kafkas_codes_and_words(
+def test_refusals_have_kafkas_codes_and_messages(
     resource: ConfigResource,
     change: tuple[AlterOperation, str, str | None],
     code: ErrorCode,

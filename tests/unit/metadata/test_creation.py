@@ -126,7 +126,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("new", "code", "message"), REFUSED)
-def test_refusals_have_kafkas_codes_and_words(new: NewTopic, code: ErrorCode, message: str) -> None:
+def test_refusals_have_kafkas_codes_and_messages(
+    new: NewTopic, code: ErrorCode, message: str
+) -> None:
     world = MetadataWorld(nodes=(1, 2))
     world.controller.create_topics([NewTopic(name="there"), NewTopic(name="like.this")])
     entries = len(world.log.entries)
@@ -148,7 +150,7 @@ def test_manual_assignment_is_used_unchanged() -> None:
     assert [each.replicas for each in world.topic("t").partitions] == [(2, 3), (3, 1)]
 
 
-def test_a_request_of_too_many_partitions_is_refused_whole() -> None:
+def test_a_request_for_too_many_partitions_is_refused() -> None:
     world = MetadataWorld()
     topics = [NewTopic(name=f"t{index}", partitions=6_000) for index in range(2)]
     with pytest.raises(KafkaError) as refusal:

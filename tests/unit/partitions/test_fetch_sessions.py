@@ -311,7 +311,7 @@ def test_session_equals_a_simple_model(
 # --- while a fetch pauses ------------------------------------------------------------------------
 
 
-def paused(task: Callable[[], object]) -> tuple[Worker, list[object]]:
+def run_to_first_pause(task: Callable[[], object]) -> tuple[Worker, list[object]]:
     """Run a task up to its first pause; its result or KafkaError is appended to the list."""
     outcome: list[object] = []
 
@@ -327,13 +327,13 @@ def paused(task: Callable[[], object]) -> tuple[Worker, list[object]]:
     return worker, outcome
 
 
-MANY = tuple(("t", index, 0) for index in range(ELEMENTS_PER_PAUSE + 1))
+PAUSING_PARTITIONS = tuple(("t", index, 0) for index in range(ELEMENTS_PER_PAUSE + 1))
 
 
 def test_epoch_is_used_once_while_a_fetch_pauses() -> None:
     broker = Broker()
     session_id = broker.session("t")
-    worker, outcome = paused(lambda: broker.begin(session_id, 1, *MANY))
+    worker, outcome = run_to_first_pause(lambda: broker.begin(session_id, 1, *PAUSING_PARTITIONS))
     with pytest.raises(KafkaError) as refused:
         broker.begin(session_id, 1)
     assert refused.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -345,8 +345,8 @@ def test_epoch_is_used_once_while_a_fetch_pauses() -> None:
 def test_session_can_be_closed_while_its_fetch_pauses() -> None:
     broker = Broker()
     session_id = broker.session("t")
-    forgotten = tuple((topic, index) for topic, index, _ in MANY)
-    worker, outcome = paused(lambda: broker.begin(session_id, 1, forgotten=forgotten))
+    forgotten = tuple((topic, index) for topic, index, _ in PAUSING_PARTITIONS)
+    worker, outcome = run_to_first_pause(lambda: broker.begin(session_id, 1, forgotten=forgotten))
     broker.begin(session_id, FINAL_EPOCH)
     assert worker.take_turn(inf) is None
     assert isinstance(outcome[0], SessionlessFetch)
@@ -355,8 +355,13 @@ def test_session_can_be_closed_while_its_fetch_pauses() -> None:
 
 def test_session_created_during_a_pause_takes_the_slot() -> None:
     broker = Broker(max_sessions=1)
-    requested = [RequestedPartition(topic, index, offset, 1000) for topic, index, offset in MANY]
-    worker, outcome = paused(lambda: broker.sessions.create(requested, uses_topic_ids=False))
+    requested = [
+        RequestedPartition(topic, index, offset, 1000)
+        for topic, index, offset in PAUSING_PARTITIONS
+    ]
+    worker, outcome = run_to_first_pause(
+        lambda: broker.sessions.create(requested, uses_topic_ids=False)
+    )
     assert broker.session("t") != NO_SESSION
     assert worker.take_turn(inf) is None
     assert outcome == [NO_SESSION]

@@ -7,7 +7,7 @@ import pytest
 from kafkalite.partitions.produce_batches import (
     check_codec,
     is_first_batch_transactional,
-    parse_only_batch,
+    parse_single_batch,
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -20,9 +20,9 @@ ZSTD = batch_of(b"v", attributes=CODEC_NUMBERS["zstd"])
 
 
 def test_one_batch_is_accepted_and_an_incomplete_second_ignored() -> None:
-    assert parse_only_batch(BATCH, allows_zstd=True).size == len(BATCH)
-    assert parse_only_batch(BATCH + BATCH[:-1], allows_zstd=True).size == len(BATCH)
-    assert parse_only_batch(ZSTD, allows_zstd=True).size == len(ZSTD)
+    assert parse_single_batch(BATCH, allows_zstd=True).size == len(BATCH)
+    assert parse_single_batch(BATCH + BATCH[:-1], allows_zstd=True).size == len(BATCH)
+    assert parse_single_batch(ZSTD, allows_zstd=True).size == len(ZSTD)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_one_batch_is_accepted_and_an_incomplete_second_ignored() -> None:
 )
 def test_other_records_are_refused(records: bytes | None, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as caught:
-        parse_only_batch(records, allows_zstd=False)
+        parse_single_batch(records, allows_zstd=False)
     assert caught.value.code == code
 
 

@@ -16,7 +16,7 @@ def test_blocks_are_allocated_when_used_up() -> None:
         return next(starts), 2
 
     ids = ProducerIdBlocks()
-    drawn = [ids.draw(node, allocate) for node in (0, 1, 0, 1, 0, 0, 0)]
+    drawn = [ids.next_id(node, allocate) for node in (0, 1, 0, 1, 0, 0, 0)]
     assert drawn == [0, 2, 1, 3, 4, 5, 6]
     assert len(set(drawn)) == len(drawn)
     assert len(calls) == 4

@@ -6,7 +6,7 @@ import pytest
 
 from kafkalite.apis.table import TABLE
 from kafkalite.protocol._generated.codecs.index import APIS
-from kafkalite.protocol.api_names import WITHOUT_SPEC, known_api_name, not_served
+from kafkalite.protocol.api_names import APIS_WITHOUT_SPEC, known_api_name, not_served_message
 
 
 def test_a_served_api_has_the_name_of_its_row() -> None:
@@ -16,7 +16,7 @@ def test_a_served_api_has_the_name_of_its_row() -> None:
 
 
 def test_the_names_without_a_spec_are_of_other_apis() -> None:
-    assert WITHOUT_SPEC.keys().isdisjoint(APIS)
+    assert APIS_WITHOUT_SPEC.keys().isdisjoint(APIS)
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_the_names_without_a_spec_are_of_other_apis() -> None:
     ],
 )
 def test_the_sentence_names_the_api_or_its_key(key: int, sentence: str) -> None:
-    assert not_served(key) == sentence
+    assert not_served_message(key) == sentence

@@ -26,17 +26,17 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import (
     ROWS,
     AnsweringNode,
-    Changes,
+    ChangedState,
     Entity,
     Fields,
     Resource,
     Row,
     TopicPartition,
     endpoints,
+    entities_in_request,
+    entities_in_response,
     error_codes,
     keys_where,
-    named,
-    named_in_response,
     row,
     values_at,
 )
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
     from kafkalite.protocol.spec import FieldSpec, MessageSpec
 
-_ANNOTATED = {
+_ENTITY_OF_SPEC_ENTITY = {
     "groupId": "group",
     "topicName": "topic",
     "transactionalId": "transactional_id",
     "brokerId": "broker",
     "producerId": "producer_id",
 }
-_NAMED = {
+_ENTITY_OF_FIELD_NAME = {
     "group_id": "group",
     "member_id": "member",
     "group_instance_id": "instance",
@@ -70,10 +70,10 @@ def spec_of(key: ApiKey, direction: str) -> MessageSpec:
     return load_spec("apis", f"{snake_case(codec.api_name(key))}_{direction}")
 
 
-def leaves(spec: MessageSpec) -> dict[str, FieldSpec]:
+def fields_by_path(spec: MessageSpec) -> dict[str, FieldSpec]:
     """Return every field of a message by its path, structs included."""
 
-    def below(fields: Sequence[FieldSpec], prefix: str) -> Iterator[tuple[str, FieldSpec]]:
+    def fields_below(fields: Sequence[FieldSpec], prefix: str) -> Iterator[tuple[str, FieldSpec]]:
         for field in fields:
             if field.versions.overlap(spec.versions) is None:
                 continue
@@ -81,9 +81,9 @@ def leaves(spec: MessageSpec) -> dict[str, FieldSpec]:
             yield path, field
             struct = spec.structs.get(field.type)
             if struct is not None:
-                yield from below(struct.fields, f"{path}.")
+                yield from fields_below(struct.fields, f"{path}.")
 
-    return dict(below(spec.fields, ""))
+    return dict(fields_below(spec.fields, ""))
 
 
 def field_problems(fields: Fields, there: dict[str, FieldSpec]) -> Iterator[str]:
@@ -96,7 +96,7 @@ def field_problems(fields: Fields, there: dict[str, FieldSpec]) -> Iterator[str]
                 yield f"there is no {place} for {name}"
     for path, field in there.items():
         last = path.rpartition(".")[2]
-        name = _ANNOTATED.get(field.entity or "") or _NAMED.get(last, "")
+        name = _ENTITY_OF_SPEC_ENTITY.get(field.entity or "") or _ENTITY_OF_FIELD_NAME.get(last, "")
         if field.type == "records":
             name = "records"
         if last in _SECRET_NAMES:
@@ -108,14 +108,14 @@ def field_problems(fields: Fields, there: dict[str, FieldSpec]) -> Iterator[str]
 
 def problems(key: ApiKey, entry: Row) -> Iterator[str]:
     """Yield the differences between a row and its API's schema."""
-    answered = leaves(spec_of(key, "response"))
-    yield from field_problems(entry.request, leaves(spec_of(key, "request")))
+    answered = fields_by_path(spec_of(key, "response"))
+    yield from field_problems(entry.request, fields_by_path(spec_of(key, "request")))
     yield from field_problems(entry.response, answered)
     for ending, places in (("error_code", entry.errors), ("error_message", entry.messages)):
         there = [path for path in answered if path.endswith(ending)]
         if places.split() != there:
             yield f"{ending}: {places.split()} instead of {there}"
-    yield from (f"invents {place}" for place in entry.invents.values() if place not in answered)
+    yield from (f"generates {place}" for place in entry.generates.values() if place not in answered)
     hosts = entry.endpoints.split()
     if not {*hosts, *(each.replace("host", "port") for each in hosts)} <= answered.keys():
         yield f"no endpoints at {hosts}"
@@ -151,7 +151,7 @@ def test_wrong_row_is_detected() -> None:
     ]
 
 
-def filled(spec: MessageSpec) -> Any:  # noqa: ANN401 - a message of any API
+def filled_message(spec: MessageSpec) -> Any:  # noqa: ANN401 - a message of any API
     """Return a message with one row in every list, and a value in every field."""
     module = import_module(module_of(spec))
     values = {"string": "x", "bool": True, "uuid": bytes(15) + b"\1", "bytes": b"x", "records": b""}
@@ -174,11 +174,11 @@ def filled(spec: MessageSpec) -> Any:  # noqa: ANN401 - a message of any API
 @pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
 def test_places_of_a_row_are_read_from_messages(key: ApiKey) -> None:
     for direction, fields, read in (
-        ("request", row(key).request, named),
-        ("response", row(key).response, named_in_response),
+        ("request", row(key).request, entities_in_request),
+        ("response", row(key).response, entities_in_response),
     ):
         spec = spec_of(key, direction)
-        message = filled(spec)
+        message = filled_message(spec)
         for entity in Entity:
             places = [each.partition("?") for each in getattr(fields, entity.value).split()]
             found = list(read(key, entity, message))
@@ -187,7 +187,7 @@ def test_places_of_a_row_are_read_from_messages(key: ApiKey) -> None:
             if entity is Entity.PARTITION:
                 assert all(each.topic for each in found)
                 assert {each.partition for each in found} <= {1}
-    codes = list(error_codes(key, filled(spec_of(key, "response"))))
+    codes = list(error_codes(key, filled_message(spec_of(key, "response"))))
     assert codes == [1] * len(row(key).errors.split())
 
 
@@ -205,11 +205,11 @@ def test_entities_of_a_commit() -> None:
     ]
     request = OffsetCommitRequest(group_id="g", member_id="", topics=topics)
     key = ApiKey.OFFSET_COMMIT
-    assert list(named(key, Entity.GROUP, request)) == ["g"]
-    assert list(named(key, Entity.MEMBER, request)) == []
-    assert list(named(key, Entity.TOPIC, request)) == ["orders"]
-    assert list(named(key, Entity.TOPIC_ID, request)) == [b"i" * 16]
-    assert list(named(key, Entity.PARTITION, request)) == [
+    assert list(entities_in_request(key, Entity.GROUP, request)) == ["g"]
+    assert list(entities_in_request(key, Entity.MEMBER, request)) == []
+    assert list(entities_in_request(key, Entity.TOPIC, request)) == ["orders"]
+    assert list(entities_in_request(key, Entity.TOPIC_ID, request)) == [b"i" * 16]
+    assert list(entities_in_request(key, Entity.PARTITION, request)) == [
         TopicPartition("orders", 3),
         TopicPartition("orders", 1),
         TopicPartition(b"i" * 16, 3),
@@ -220,25 +220,25 @@ def test_entities_of_a_commit() -> None:
         topics=[OffsetCommitResponse.OffsetCommitResponseTopic(name="t", partitions=[partition])]
     )
     assert list(error_codes(key, response)) == [16]
-    assert list(named_in_response(key, Entity.PARTITION, response)) == [TopicPartition("t", 1)]
+    assert list(entities_in_response(key, Entity.PARTITION, response)) == [TopicPartition("t", 1)]
 
 
 def test_condition_distinguishes_groups_and_transactional_ids() -> None:
     key = ApiKey.FIND_COORDINATOR
     group = FindCoordinatorRequest(key="g", key_type=0)
     several = FindCoordinatorRequest(coordinator_keys=["a", "b"], key_type=1)
-    assert list(named(key, Entity.GROUP, group)) == ["g"]
-    assert list(named(key, Entity.TRANSACTIONAL_ID, group)) == []
-    assert list(named(key, Entity.TRANSACTIONAL_ID, several)) == ["a", "b"]
+    assert list(entities_in_request(key, Entity.GROUP, group)) == ["g"]
+    assert list(entities_in_request(key, Entity.TRANSACTIONAL_ID, group)) == []
+    assert list(entities_in_request(key, Entity.TRANSACTIONAL_ID, several)) == ["a", "b"]
     resources = [
         IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=kind, resource_name=name)
         for kind, name in ((2, "orders"), (4, "1"), (32, "g"))
     ]
     request = IncrementalAlterConfigsRequest(resources=resources)
     key = ApiKey.INCREMENTAL_ALTER_CONFIGS
-    assert list(named(key, Entity.TOPIC, request)) == ["orders"]
-    assert list(named(key, Entity.GROUP, request)) == ["g"]
-    assert list(named(key, Entity.CONFIG_RESOURCE, request)) == ["orders", "1", "g"]
+    assert list(entities_in_request(key, Entity.TOPIC, request)) == ["orders"]
+    assert list(entities_in_request(key, Entity.GROUP, request)) == ["g"]
+    assert list(entities_in_request(key, Entity.CONFIG_RESOURCE, request)) == ["orders", "1", "g"]
 
 
 def test_endpoints_have_node_ids() -> None:
@@ -261,19 +261,19 @@ def test_places_of_all_versions_are_read() -> None:
     )
     new = AddPartitionsToTxnRequest(transactions=[transaction])
     for request in (old, new):
-        assert list(named(key, Entity.TRANSACTIONAL_ID, request)) == ["x"]
-        assert list(named(key, Entity.PARTITION, request)) == [("t", 0), ("t", 2)]
+        assert list(entities_in_request(key, Entity.TRANSACTIONAL_ID, request)) == ["x"]
+        assert list(entities_in_request(key, Entity.PARTITION, request)) == [("t", 0), ("t", 2)]
 
 
 def test_empty_names_are_left_out() -> None:
-    assert list(named(ApiKey.FETCH, Entity.BROKER, FetchRequest())) == []
-    assert list(named(ApiKey.FETCH, Entity.BROKER, FetchRequest(replica_id=2))) == [2]
-    assert list(named_in_response(ApiKey.JOIN_GROUP, Entity.MEMBER, JoinGroupResponse())) == []
+    assert list(entities_in_request(ApiKey.FETCH, Entity.BROKER, FetchRequest())) == []
+    assert list(entities_in_request(ApiKey.FETCH, Entity.BROKER, FetchRequest(replica_id=2))) == [2]
+    assert list(entities_in_response(ApiKey.JOIN_GROUP, Entity.MEMBER, JoinGroupResponse())) == []
     assert list(values_at(WriteTxnMarkersRequest(), "markers.topics.name")) == []
 
 
 def test_rows_are_selected_by_a_condition() -> None:
-    assert keys_where(lambda entry: entry.changes is Changes.RECORDS) == {
+    assert keys_where(lambda entry: entry.changes is ChangedState.RECORDS) == {
         ApiKey.PRODUCE,
         ApiKey.DELETE_RECORDS,
     }

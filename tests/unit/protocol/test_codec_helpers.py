@@ -5,20 +5,20 @@ import pytest
 from kafkalite.protocol import codec_helpers
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
 from kafkalite.protocol.codec_helpers import (
-    LONGEST_STRING,
+    MAX_STRING_BYTES,
     SHORT,
     VARINTS,
+    encode_string_length,
+    encode_tag_section,
+    encode_unknown_tags,
     encode_varint,
-    join_tags,
-    numbers,
     pack_numbers,
+    read_numbers,
     read_unknown_tags,
+    read_uuids,
     rest_of_string_length,
     rest_of_varint,
     row_packer,
-    string_length,
-    unknown_tags,
-    uuids,
 )
 from kafkalite.protocol.errors import ProtocolViolation
 
@@ -48,22 +48,25 @@ def test_truncated_varint_is_refused() -> None:
 
 
 def test_longest_string() -> None:
-    longest = encode_varint(LONGEST_STRING + 1)
-    assert string_length(LONGEST_STRING + 1) == longest
-    assert rest_of_string_length(longest, 1, longest[0]) == (LONGEST_STRING + 1, len(longest))
-    too_long = encode_varint(LONGEST_STRING + 2)
+    longest = encode_varint(MAX_STRING_BYTES + 1)
+    assert encode_string_length(MAX_STRING_BYTES + 1) == longest
+    assert rest_of_string_length(longest, 1, longest[0]) == (MAX_STRING_BYTES + 1, len(longest))
+    too_long = encode_varint(MAX_STRING_BYTES + 2)
     with pytest.raises(ProtocolViolation):
-        string_length(LONGEST_STRING + 2)
+        encode_string_length(MAX_STRING_BYTES + 2)
     with pytest.raises(ProtocolViolation):
         rest_of_string_length(too_long, 1, too_long[0])
 
 
 def test_tags_are_joined_in_order() -> None:
-    assert join_tags([(1, b"a")], None) == b"\x01\x01\x01a"
-    long = join_tags([(10_000, b"a" * 2_000)], {})
+    assert encode_tag_section([(1, b"a")], None) == b"\x01\x01\x01a"
+    long = encode_tag_section([(10_000, b"a" * 2_000)], {})
     assert long == b"\x01\x90\x4e\xd0\x0f" + b"a" * 2_000
-    assert join_tags([(2, b"b")], {1: b"a", 128: b""}) == b"\x03\x01\x01a\x02\x01b\x80\x01\x00"
-    assert unknown_tags(HeartbeatResponse()) == b"\x00"
+    assert (
+        encode_tag_section([(2, b"b")], {1: b"a", 128: b""})
+        == b"\x03\x01\x01a\x02\x01b\x80\x01\x00"
+    )
+    assert encode_unknown_tags(HeartbeatResponse()) == b"\x00"
 
 
 def test_unknown_tags_are_preserved() -> None:
@@ -89,11 +92,11 @@ def test_a_tag_that_runs_past_the_end_is_refused() -> None:
 def test_numbers(code: str, count: int) -> None:
     values = list(range(count))[:100]
     frame = b"." + pack_numbers(code, values)
-    assert numbers(code, frame, 1, len(values)) == values
+    assert read_numbers(code, frame, 1, len(values)) == values
 
 
 def test_uuids_are_bytes_for_any_buffer() -> None:
-    found = uuids(bytearray(range(33)), 1, 2)
+    found = read_uuids(bytearray(range(33)), 1, 2)
     assert found == [bytes(range(1, 17)), bytes(range(17, 33))]
     assert all(type(uuid) is bytes for uuid in found)
 
@@ -102,7 +105,7 @@ def test_a_row_is_packed_with_its_numbers() -> None:
     assert row_packer("hB%diB", 2)(1, 3, 7, 8, 0) == b"\0\1\3\0\0\0\7\0\0\0\x08\0"
 
 
-@pytest.mark.parametrize("refuse", ["refuse_null", "refuse_length", "refuse_end"])
+@pytest.mark.parametrize("refuse", ["refuse_null", "refuse_length", "refuse_truncation"])
 def test_refusals_have_a_reason(refuse: str) -> None:
     with pytest.raises(ProtocolViolation) as refusal:
         getattr(codec_helpers, refuse)()
@@ -111,4 +114,4 @@ def test_refusals_have_a_reason(refuse: str) -> None:
 
 def test_a_refused_tag_is_named() -> None:
     with pytest.raises(ProtocolViolation, match="tag 5"):
-        codec_helpers.refuse_tag(5)
+        codec_helpers.refuse_tag_size(5)

@@ -28,7 +28,8 @@ def test_valid_frame(body: bytes) -> None:
 
 def test_truncated_frame_names_its_last_field(body: bytes) -> None:
     assert described(body[:20]) == (
-        "topics[0].partitions[0].committed_offset at byte 16: the frame ends, 4 bytes into it"
+        "topics[0].partitions[0].committed_offset at byte 16: "
+        "the frame ends after 4 bytes of this field"
     )
 
 
@@ -59,5 +60,6 @@ def test_count_that_exceeds_the_frame() -> None:
 
 def test_responses_are_explained_too() -> None:
     assert describe_error("response", 12, 4, b"") == (
-        "Heartbeat response v4: throttle_time_ms at byte 0: the frame ends, 0 bytes into it"
+        "Heartbeat response v4: throttle_time_ms at byte 0: "
+        "the frame ends after 0 bytes of this field"
     )

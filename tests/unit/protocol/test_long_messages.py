@@ -16,7 +16,12 @@ from kafkalite.protocol._generated.messages.delete_groups import (
 )
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.protocol.long_messages import JoinedPieces, bounded, dissolve, pausing
+from kafkalite.protocol.long_messages import (
+    JoinedPieces,
+    bounded_variant,
+    free_in_steps,
+    pausing_variant,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +50,7 @@ def test_pausing_parser_equals_the_generated_one() -> None:
     data = encoded(DeleteGroupsRequest(groups_names=names), 42, 2)
     parse = codec.request_parser(42, 2)
     parsed: list[tuple[object, int]] = []
-    assert turns_taken(lambda: parsed.append(pausing(parse)(data, 0, len(data)))) == 5
+    assert turns_taken(lambda: parsed.append(pausing_variant(parse)(data, 0, len(data)))) == 5
     assert parsed == [parse(data, 0, len(data))]
 
 
@@ -58,7 +63,7 @@ def test_pausing_builder_equals_the_generated_one() -> None:
     at_once: list[bytes | memoryview] = []
     build(response, at_once)
     pieces = JoinedPieces()
-    assert turns_taken(lambda: pausing(build)(response, pieces)) == 5
+    assert turns_taken(lambda: pausing_variant(build)(response, pieces)) == 5
     assert b"".join(pieces) == b"".join(at_once)
 
 
@@ -67,7 +72,7 @@ def test_pausing_parser_refuses_damaged_bytes() -> None:
         MetadataRequest.MetadataRequestTopic(name=f"t-{n}") for n in range(2 * ELEMENTS_PER_PAUSE)
     ]
     data = encoded(MetadataRequest(topics=topics), 3, 12)[:-200]
-    parse = pausing(codec.request_parser(3, 12))
+    parse = pausing_variant(codec.request_parser(3, 12))
     with pytest.raises((ProtocolViolation, *codec.PARSE_ERRORS)):
         parse(data, 0, len(data))
 
@@ -76,13 +81,13 @@ def test_pausing_parser_refuses_damaged_bytes() -> None:
 def test_every_codec_has_a_pausing_one(key: int) -> None:
     version = codec.api_versions(key).highest
     for function in (codec.request_parser(key, version), codec.response_builder(key, version)):
-        twin = pausing(function)
-        assert twin is not function
-        assert twin.__name__ == function.__name__
+        variant = pausing_variant(function)
+        assert variant is not function
+        assert variant.__name__ == function.__name__
 
 
 def test_function_without_source_is_unchanged() -> None:
-    assert pausing(len) is len
+    assert pausing_variant(len) is len
 
 
 def test_enough_pieces_are_joined() -> None:
@@ -100,20 +105,20 @@ def test_enough_pieces_are_joined() -> None:
     assert pieces == [b"abc", b"de"]
 
 
-def test_a_message_is_dissolved_in_steps() -> None:
+def test_a_message_is_freed_in_steps() -> None:
     response = DeleteGroupsResponse(results=[Result() for _ in range(3 * ELEMENTS_PER_PAUSE)])
-    assert turns_taken(lambda: dissolve(response)) == 4
+    assert turns_taken(lambda: free_in_steps(response)) == 4
     assert response.results == []
 
 
-def test_shared_list_is_not_dissolved() -> None:
+def test_shared_list_is_not_freed() -> None:
     results = [Result() for _ in range(3 * ELEMENTS_PER_PAUSE)]
-    dissolve(DeleteGroupsResponse(results=results))
+    free_in_steps(DeleteGroupsResponse(results=results))
     assert len(results) == 3 * ELEMENTS_PER_PAUSE
 
 
 def test_bounded_parser_refuses_a_long_list() -> None:
-    parse = bounded(codec.request_parser(42, 2))
+    parse = bounded_variant(codec.request_parser(42, 2))
     few = encoded(DeleteGroupsRequest(groups_names=["g"] * ELEMENTS_PER_PAUSE), 42, 2)
     many = encoded(DeleteGroupsRequest(groups_names=["g"] * (ELEMENTS_PER_PAUSE + 1)), 42, 2)
     assert len(parse(few, 0, len(few))[0].groups_names) == ELEMENTS_PER_PAUSE

@@ -5,12 +5,12 @@ from construct import Int32sb
 
 from kafkalite.protocol.primitives import KafkaArray, KafkaBytes, KafkaString, KafkaStruct
 from kafkalite.protocol.schema import (
-    FRESH,
+    NEW_STRUCT,
     default_of,
     is_struct,
+    may_be_none,
     message_tree,
     module_of,
-    nullable_somewhere,
 )
 from kafkalite.protocol.spec import FieldSpec, MessageSpec, load_spec, parse_spec
 from kafkalite.protocol.uuids import ZERO_UUID
@@ -41,14 +41,14 @@ def spec() -> MessageSpec:
     return parse_spec(TEXT)
 
 
-def parts(spec: MessageSpec, version: int) -> dict[str, object]:
+def constructs_of(spec: MessageSpec, version: int) -> dict[str, object]:
     return {field.name: field.subcon for field in message_tree(spec, version).shape.fields}
 
 
 def test_version_has_its_fields(spec: MessageSpec) -> None:
-    assert list(parts(spec, 1)) == ["old", "name", "fixed", "raw", "rows"]
-    assert list(parts(spec, 2)) == ["name", "fixed", "raw", "rows"]
-    assert list(parts(spec, 3)) == ["name", "fixed", "raw", "rows", "maybe"]
+    assert list(constructs_of(spec, 1)) == ["old", "name", "fixed", "raw", "rows"]
+    assert list(constructs_of(spec, 2)) == ["name", "fixed", "raw", "rows"]
+    assert list(constructs_of(spec, 3)) == ["name", "fixed", "raw", "rows", "maybe"]
 
 
 def test_absent_fields_have_their_defaults(spec: MessageSpec) -> None:
@@ -57,7 +57,7 @@ def test_absent_fields_have_their_defaults(spec: MessageSpec) -> None:
 
 
 def test_lengths_are_compact_where_the_version_is_flexible(spec: MessageSpec) -> None:
-    before, after = parts(spec, 1), parts(spec, 3)
+    before, after = constructs_of(spec, 1), constructs_of(spec, 3)
     for name in ("name", "raw", "rows"):
         assert (before[name].compact, after[name].compact) == (False, True)  # type: ignore[attr-defined]
     fixed = after["fixed"]
@@ -66,7 +66,7 @@ def test_lengths_are_compact_where_the_version_is_flexible(spec: MessageSpec) ->
 
 
 def test_each_type_has_its_construct(spec: MessageSpec) -> None:
-    found = parts(spec, 3)
+    found = constructs_of(spec, 3)
     name, raw, rows = found["name"], found["raw"], found["rows"]
     assert isinstance(name, KafkaString)
     assert name.nullable
@@ -81,7 +81,7 @@ def test_a_tagged_field_is_behind_its_tag(spec: MessageSpec) -> None:
     assert message_tree(spec, 1).shape.absent["late"] is None
     tagged = message_tree(spec, 2).shape.tagged[4]
     assert (tagged.attribute, tagged.default) == ("late", None)
-    assert tagged.subcon.shape.behind_tag
+    assert tagged.subcon.shape.is_tagged
 
 
 def test_unknown_version_is_refused(spec: MessageSpec) -> None:
@@ -107,9 +107,9 @@ def field(text: str) -> FieldSpec:
         ("A: uuid 0+", ZERO_UUID),
         ("A: []int32 0+", []),
         ("A: []int32 0+ nullable 0+ = null", None),
-        ("A: B 0+\n  C: int8 0+", FRESH),
+        ("A: B 0+\n  C: int8 0+", NEW_STRUCT),
         ("A: B 0+ tag 0 0+\n  C: int8 0+", None),
-        ("A: B 0+ nullable 0+ tag 0 0+\n  C: int8 0+", FRESH),
+        ("A: B 0+ nullable 0+ tag 0 0+\n  C: int8 0+", NEW_STRUCT),
         ("A: B 0+ nullable 0+ = null\n  C: int8 0+", None),
     ],
 )
@@ -117,15 +117,15 @@ def test_defaults(text: str, default: object) -> None:
     assert default_of(field(text)) == default
 
 
-def test_what_may_be_none() -> None:
+def test_may_be_none() -> None:
     versions = Versions(0, 3)
-    assert nullable_somewhere(field("A: string 0+ nullable 2+"), versions)
-    assert nullable_somewhere(field("A: B 0+ tag 0 0+\n  C: int8 0+"), versions)
-    assert not nullable_somewhere(field("A: string 0+ nullable 4+"), versions)
-    assert not nullable_somewhere(field("A: B 0+\n  C: int8 0+"), versions)
+    assert may_be_none(field("A: string 0+ nullable 2+"), versions)
+    assert may_be_none(field("A: B 0+ tag 0 0+\n  C: int8 0+"), versions)
+    assert not may_be_none(field("A: string 0+ nullable 4+"), versions)
+    assert not may_be_none(field("A: B 0+\n  C: int8 0+"), versions)
 
 
-def test_what_is_one_struct() -> None:
+def test_is_struct() -> None:
     assert is_struct(field("A: B 0+\n  C: int8 0+"))
     assert not is_struct(field("A: []B 0+\n  C: int8 0+"))
     assert not is_struct(field("A: int8 0+"))

@@ -6,7 +6,7 @@ import pytest
 
 from kafkalite.server.addresses import Address, AddressError, ListenerSpec, parse_listeners
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - as people write it; nothing binds to it here
+ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - as people write it; nothing binds to it here
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - as people write it; nothing binds to it h
         ("localhost:9092", Address("localhost", 9092)),
         ("127.0.0.1:0", Address("127.0.0.1", 0)),
         ("[::1]:9092", Address("::1", 9092)),
-        ("inside://0.0.0.0:29092", Address(EVERYWHERE, 29092, "INSIDE")),
+        ("inside://0.0.0.0:29092", Address(ALL_INTERFACES, 29092, "INSIDE")),
         ("PLAINTEXT://:9092", Address("", 9092, "PLAINTEXT")),
     ],
 )
@@ -89,15 +89,15 @@ def test_port_0_is_advertised_as_the_bound_port() -> None:
     assert str(spec.advertised_address(41_000, 1)) == "broker.test:41000"
 
 
-@pytest.mark.parametrize("anywhere", [EVERYWHERE, "::", ""])
-def test_a_wildcard_address_is_advertised_as_localhost(anywhere: str) -> None:
+@pytest.mark.parametrize("wildcard_host", [ALL_INTERFACES, "::", ""])
+def test_a_wildcard_address_is_advertised_as_localhost(wildcard_host: str) -> None:
     """Clients cannot connect to 0.0.0.0."""
     assert (
-        str(ListenerSpec("A", Address(anywhere, 9092)).advertised_address(9092, 0))
+        str(ListenerSpec("A", Address(wildcard_host, 9092)).advertised_address(9092, 0))
         == "localhost:9092"
     )
 
 
 def test_further_nodes_advertise_the_next_ports() -> None:
-    spec = ListenerSpec("A", Address(EVERYWHERE, 9092), Address("proxy.test", 19092))
+    spec = ListenerSpec("A", Address(ALL_INTERFACES, 9092), Address("proxy.test", 19092))
     assert str(spec.advertised_address(9094, 2)) == "proxy.test:19094"

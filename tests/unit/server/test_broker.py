@@ -36,12 +36,12 @@ from tests.unit.storage.logs import batch
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-ANYWHERE = ("127.0.0.1:0",)
+ANY_PORT = ("127.0.0.1:0",)
 
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Broker]:
-    broker = Broker(Settings(listen=ANYWHERE, topics={"t": 3}))
+    broker = Broker(Settings(listen=ANY_PORT, topics={"t": 3}))
     await broker.start()
     yield broker
     await broker.stop(grace_s=0.1)
@@ -61,7 +61,7 @@ async def test_a_broker_serves_its_topics(broker: Broker) -> None:
 
 
 async def test_nodes_know_each_other_and_lead_different_partitions() -> None:
-    broker = Broker(Settings(listen=ANYWHERE, brokers=3, topics={"t": 6}))
+    broker = Broker(Settings(listen=ANY_PORT, brokers=3, topics={"t": 6}))
     await broker.start()
     addresses = broker.bootstrap_servers.split(",")
     assert len(set(addresses)) == 3
@@ -126,33 +126,33 @@ async def test_a_node_describes_its_own_listeners(broker: Broker) -> None:
     await client.close()
 
 
-def is_there(path: str) -> bool:
+def path_exists(path: str) -> bool:
     return Path(path).exists()
 
 
 async def test_a_temporary_broker_leaves_nothing(broker: Broker) -> None:
     path = broker.data_directory
-    assert is_there(path)
+    assert path_exists(path)
     assert broker.is_temporary
     await broker.stop()
-    assert not is_there(path)
+    assert not path_exists(path)
 
 
 async def test_a_temporary_broker_does_not_sync_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Temporary data need not survive a loss of power, and syncs take time."""
-    forced: list[int] = []
-    monkeypatch.setattr("kafkalite.ports.files._sync_data", forced.append)
-    monkeypatch.setattr("os.fsync", forced.append)
-    broker = Broker(Settings(listen=ANYWHERE, topics={"t": 1}))
+    synced: list[int] = []
+    monkeypatch.setattr("kafkalite.ports.files._sync_data", synced.append)
+    monkeypatch.setattr("os.fsync", synced.append)
+    broker = Broker(Settings(listen=ANY_PORT, topics={"t": 1}))
     await broker.start()
     await broker.stop(grace_s=0)
-    assert forced == []
+    assert synced == []
 
 
 async def test_topics_and_the_cluster_survive_a_restart(tmp_path: Path) -> None:
-    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"stored": 2})
+    settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path), topics={"stored": 2})
     cluster_ids = set()
     topic_ids: set[tuple[str, bytes]] = set()
     for _ in range(2):
@@ -218,10 +218,10 @@ async def test_only_the_data_of_killed_brokers_is_removed(
     killed.release()
     brokers = []
     for _ in range(2):
-        brokers.append(Broker(Settings(listen=ANYWHERE), executor=InlineExecutor()))
+        brokers.append(Broker(Settings(listen=ANY_PORT), executor=InlineExecutor()))
         await brokers[-1].start()
-    assert not is_there(killed.path)
-    assert all(is_there(broker.data_directory) for broker in brokers)
+    assert not path_exists(killed.path)
+    assert all(path_exists(broker.data_directory) for broker in brokers)
     for broker in brokers:
         assert await broker.stop(grace_s=0.1)
 
@@ -233,7 +233,7 @@ async def test_stopping_twice_is_harmless(broker: Broker) -> None:
 
 async def test_a_delayed_call_between_nodes_is_dropped_at_the_end() -> None:
     clock = ManualClock()
-    broker = Broker(Settings(listen=ANYWHERE), clock=clock)
+    broker = Broker(Settings(listen=ANY_PORT), clock=clock)
     await broker.start()
     assert broker.cluster is not None
     broker.faults.add(parse_rule({"action": {"delay_ms": 500}}))
@@ -248,21 +248,21 @@ async def test_a_delayed_call_between_nodes_is_dropped_at_the_end() -> None:
     await broker.stop()
 
 
-def refused(**settings: Any) -> Settings:  # noqa: ANN401
-    return Settings(**{"listen": ANYWHERE, **settings})
+def settings_with(**settings: Any) -> Settings:  # noqa: ANN401
+    return Settings(**{"listen": ANY_PORT, **settings})
 
 
 @pytest.mark.parametrize(
     ("settings", "kind"),
     [
-        (refused(listen=("nowhere",)), AddressError),
-        (refused(listen=("203.0.113.77:0",)), AddressError),
-        (refused(config={"no.such.setting": "1"}), ConfigError),
-        (refused(config={"num.partitions": "many"}), ConfigError),
-        (refused(config={"node.id": "x"}), SettingsError),
-        (refused(data_directory="/dev/null/data"), BrokerDirectoryError),
-        (refused(topics={"bad name": 1}), TopicError),
-        (refused(topics={"t": 20_000}), TopicError),
+        (settings_with(listen=("nowhere",)), AddressError),
+        (settings_with(listen=("203.0.113.77:0",)), AddressError),
+        (settings_with(config={"no.such.setting": "1"}), ConfigError),
+        (settings_with(config={"num.partitions": "many"}), ConfigError),
+        (settings_with(config={"node.id": "x"}), SettingsError),
+        (settings_with(data_directory="/dev/null/data"), BrokerDirectoryError),
+        (settings_with(topics={"bad name": 1}), TopicError),
+        (settings_with(topics={"t": 20_000}), TopicError),
     ],
 )
 async def test_a_failed_start_has_a_reason_in_one_line(
@@ -289,7 +289,7 @@ async def test_a_port_in_use_is_reported_and_everything_closed(tmp_path: Path) -
 
 
 async def test_unused_parts_of_a_directory_are_reported(tmp_path: Path) -> None:
-    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"t": 1})
+    settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path), topics={"t": 1})
     broker = Broker(settings)
     await broker.start()
     partitions = broker.cluster.partitions if broker.cluster else None
@@ -298,11 +298,11 @@ async def test_unused_parts_of_a_directory_are_reported(tmp_path: Path) -> None:
         log.append([batch(b"value")], leader_epoch=0, now_ms=0)
     await broker.stop()
     (tmp_path / "__cluster_metadata-0" / f"{0:020d}.log").unlink()
-    words = io.StringIO()
-    broker = Broker(settings, Log(Level.INFO, "json", words))
+    log_output = io.StringIO()
+    broker = Broker(settings, Log(Level.INFO, "json", log_output))
     await broker.start()
     await broker.stop()
-    (line,) = [json.loads(line) for line in words.getvalue().splitlines()]
+    (line,) = [json.loads(line) for line in log_output.getvalue().splitlines()]
     assert (line["directory"], line["renamed"]) == ("t-0", "t-0.1-stray")
     assert b"value" in (tmp_path / "t-0.1-stray" / f"{0:020d}.log").read_bytes()
 
@@ -310,7 +310,7 @@ async def test_unused_parts_of_a_directory_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
 async def test_an_unreadable_coordinator_log_is_reported(tmp_path: Path, topic: str) -> None:
     """Any client with the id of Kafka's admin client may write to internal topics."""
-    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={topic: 3})
+    settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path), topics={topic: 3})
     broker = Broker(settings)
     await broker.start()
     assert broker.cluster is not None
@@ -318,8 +318,8 @@ async def test_an_unreadable_coordinator_log_is_reported(tmp_path: Path, topic: 
     keys = [b"\0\1cut short", b"\0\0cut short"]
     log.append([batch(b"value", b"value", keys=keys)], leader_epoch=0, now_ms=0)
     await broker.stop()
-    words = io.StringIO()
-    broker = Broker(settings, Log(Level.INFO, "json", words))
+    log_output = io.StringIO()
+    broker = Broker(settings, Log(Level.INFO, "json", log_output))
     await broker.start()
     assert broker.cluster is not None
     cluster = broker.cluster
@@ -329,14 +329,14 @@ async def test_an_unreadable_coordinator_log_is_reported(tmp_path: Path, topic: 
     }
     assert shards[topic] == [0, 2]
     await broker.stop()
-    (line,) = [json.loads(line) for line in words.getvalue().splitlines()]
+    (line,) = [json.loads(line) for line in log_output.getvalue().splitlines()]
     assert line["partition"] == f"{topic}-1"
     assert "is not a record" in json.dumps(line)
 
 
 async def test_a_failed_start_does_not_affect_the_next(tmp_path: Path) -> None:
     """Logs that could not be opened are not marked as clean, and keep their start offsets."""
-    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"t": 1})
+    settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path), topics={"t": 1})
     broker = Broker(settings)
     await broker.start()
     assert broker.cluster is not None
@@ -354,14 +354,14 @@ async def test_a_failed_start_does_not_affect_the_next(tmp_path: Path) -> None:
     path.write_bytes(content)
     with (tmp_path / "t-0" / f"{0:020d}.log").open("ab") as file:
         file.write(b"torn")
-    words = io.StringIO()
-    broker = Broker(settings, Log(Level.INFO, "json", words))
+    log_output = io.StringIO()
+    broker = Broker(settings, Log(Level.INFO, "json", log_output))
     await broker.start()
     assert broker.cluster is not None
     log = broker.cluster.partitions.logs()["t", 0]
     assert (log.start_offset, log.end_offset) == (1, 2)
     await broker.stop()
-    assert "truncated" in words.getvalue()
+    assert "truncated" in log_output.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -375,40 +375,40 @@ async def test_a_failed_start_does_not_affect_the_next(tmp_path: Path) -> None:
 async def test_internal_topics_without_enough_nodes_are_reported_at_the_start(
     brokers: int, config: dict[str, str], keys: list[str]
 ) -> None:
-    words = io.StringIO()
-    settings = Settings(listen=ANYWHERE, brokers=brokers, config=config, defaults="kafka")
-    broker = Broker(settings, Log(Level.INFO, "json", words))
+    log_output = io.StringIO()
+    settings = Settings(listen=ANY_PORT, brokers=brokers, config=config, defaults="kafka")
+    broker = Broker(settings, Log(Level.INFO, "json", log_output))
     await broker.start()
     await broker.stop()
-    lines = [json.loads(line) for line in words.getvalue().splitlines()]
+    lines = [json.loads(line) for line in log_output.getvalue().splitlines()]
     assert [line["key"].partition(".")[0] for line in lines] == keys
     assert all(line["value"] == 3 and line["nodes"] == brokers for line in lines)
 
 
 async def test_an_invalid_setting_is_reported_without_other_warnings() -> None:
-    words = io.StringIO()
-    settings = Settings(listen=ANYWHERE, config={"authorizer.class.name": "com.example.Own"})
+    log_output = io.StringIO()
+    settings = Settings(listen=ANY_PORT, config={"authorizer.class.name": "com.example.Own"})
     with pytest.raises(ConfigError):
-        await Broker(settings, Log(Level.INFO, "json", words)).start()
-    assert words.getvalue() == ""
+        await Broker(settings, Log(Level.INFO, "json", log_output)).start()
+    assert log_output.getvalue() == ""
 
 
 async def test_a_full_disk_at_the_end_is_reported_and_recovered_from(tmp_path: Path) -> None:
-    settings = Settings(listen=ANYWHERE, data_directory=str(tmp_path), topics={"t": 1})
-    words = io.StringIO()
-    broker = Broker(settings, Log(Level.INFO, "json", words))
+    settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path), topics={"t": 1})
+    log_output = io.StringIO()
+    broker = Broker(settings, Log(Level.INFO, "json", log_output))
     await broker.start()
     assert broker.cluster is not None
     log = broker.cluster.partitions.logs()["t", 0]
     log.append([batch(b"value")], leader_epoch=0, now_ms=0)
-    in_the_way = tmp_path / "t-0" / f"{0:020d}.timeindex"
-    in_the_way.mkdir()
+    blocking_directory = tmp_path / "t-0" / f"{0:020d}.timeindex"
+    blocking_directory.mkdir()
     assert not await broker.stop()
-    (line,) = [json.loads(line) for line in words.getvalue().splitlines()]
+    (line,) = [json.loads(line) for line in log_output.getvalue().splitlines()]
     assert line["event"] == "the data directory could not be closed cleanly"
-    assert line["path"] == str(in_the_way)
+    assert line["path"] == str(blocking_directory)
     assert line["reason"] == "Is a directory"
-    in_the_way.rmdir()
+    blocking_directory.rmdir()
     broker = Broker(settings)
     await broker.start()
     assert broker.cluster is not None
@@ -418,11 +418,11 @@ async def test_a_full_disk_at_the_end_is_reported_and_recovered_from(tmp_path: P
 
 async def test_a_topic_with_another_number_of_partitions_is_reported(tmp_path: Path) -> None:
     directory = str(tmp_path)
-    broker = Broker(Settings(listen=ANYWHERE, data_directory=directory, topics={"t": 2}))
+    broker = Broker(Settings(listen=ANY_PORT, data_directory=directory, topics={"t": 2}))
     await broker.start()
     await broker.stop()
     with pytest.raises(TopicError, match="t exists with 2 partitions"):
-        await Broker(Settings(listen=ANYWHERE, data_directory=directory, topics={"t": 3})).start()
+        await Broker(Settings(listen=ANY_PORT, data_directory=directory, topics={"t": 3})).start()
 
 
 def _has_ipv6() -> bool:

@@ -11,21 +11,21 @@ from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryEr
 from kafkalite.testing.entropy import SeededEntropy
 
 
-def opened(path: Path | str | None, seed: int = 0) -> BrokerDirectory:
+def open_directory(path: Path | str | None, seed: int = 0) -> BrokerDirectory:
     return BrokerDirectory(OsFiles(), None if path is None else str(path), 1, SeededEntropy(seed))
 
 
 def test_a_directory_has_a_permanent_cluster_id(tmp_path: Path) -> None:
-    first = opened(tmp_path / "new" / "deep")
+    first = open_directory(tmp_path / "new" / "deep")
     first.close({})
-    again = opened(first.path, seed=9)
+    again = open_directory(first.path, seed=9)
     assert again.cluster_id == first.cluster_id
     again.close({})
     assert Path(first.path).is_dir()
 
 
 def test_meta_properties_are_those_of_kafka(tmp_path: Path) -> None:
-    directory = opened(tmp_path)
+    directory = open_directory(tmp_path)
     lines = (tmp_path / "meta.properties").read_text().splitlines()
     directory.close({})
     assert f"cluster.id={directory.cluster_id}" in lines
@@ -33,24 +33,24 @@ def test_meta_properties_are_those_of_kafka(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_locked_by_one_broker(tmp_path: Path) -> None:
-    first = opened(tmp_path)
+    first = open_directory(tmp_path)
     with pytest.raises(BrokerDirectoryError, match="in use"):
-        opened(tmp_path)
+        open_directory(tmp_path)
     first.close({})
-    opened(tmp_path).close({})
+    open_directory(tmp_path).close({})
 
 
 def test_a_directory_whose_logs_were_not_opened_is_unchanged(tmp_path: Path) -> None:
     """It is neither marked as clean, nor are its checkpoints changed."""
-    opened(tmp_path).close({})
+    open_directory(tmp_path).close({})
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 5\n")
-    opened(tmp_path).close(None)
+    open_directory(tmp_path).close(None)
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 5\n"
-    assert not opened(tmp_path).directory.was_clean
+    assert not open_directory(tmp_path).directory.was_shut_down_cleanly
 
 
 def test_a_temporary_directory_is_removed_with_its_broker() -> None:
-    directory = opened(None)
+    directory = open_directory(None)
     assert directory.is_temporary
     assert Path(directory.path).is_dir()
     directory.close({})
@@ -60,7 +60,7 @@ def test_a_temporary_directory_is_removed_with_its_broker() -> None:
 def test_a_file_at_the_path_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BrokerDirectoryError) as refusal:
-        opened(tmp_path / "file")
+        open_directory(tmp_path / "file")
     assert "\n" not in str(refusal.value)
     assert str(tmp_path / "file") in str(refusal.value)
 
@@ -71,5 +71,5 @@ def test_a_directory_without_a_cluster_id_is_rejected_unchanged(
 ) -> None:
     (tmp_path / "meta.properties").write_bytes(content)
     with pytest.raises(BrokerDirectoryError, match=r"meta\.properties"):
-        opened(tmp_path)
+        open_directory(tmp_path)
     assert (tmp_path / "meta.properties").read_bytes() == content

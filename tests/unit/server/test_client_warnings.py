@@ -12,7 +12,7 @@ from kafkalite.server.client_warnings import (
 from kafkalite.testing.clock import ManualClock
 
 
-class Book:
+class WarningLog:
     """A log of warnings with its clock."""
 
     def __init__(self) -> None:
@@ -33,84 +33,84 @@ class Book:
 
 
 def test_the_first_warning_is_written_immediately() -> None:
-    book = Book()
-    book.warn()
-    assert book.new_lines() == [("closed", {"number": 0})]
+    warning_log = WarningLog()
+    warning_log.warn()
+    assert warning_log.new_lines() == [("closed", {"number": 0})]
 
 
 def test_further_warnings_of_an_interval_are_counted_in_one_line() -> None:
-    book = Book()
-    book.warn(count=5)
-    assert book.new_lines() == [("closed", {"number": 0})]
-    book.clock.advance(INTERVAL_MS - 1)
-    assert book.new_lines() == []
-    book.clock.advance(1)
-    assert book.new_lines() == [("closed", {"number": 4, "repeated": 4})]
+    warning_log = WarningLog()
+    warning_log.warn(count=5)
+    assert warning_log.new_lines() == [("closed", {"number": 0})]
+    warning_log.clock.advance(INTERVAL_MS - 1)
+    assert warning_log.new_lines() == []
+    warning_log.clock.advance(1)
+    assert warning_log.new_lines() == [("closed", {"number": 4, "repeated": 4})]
 
 
 def test_each_further_interval_has_a_line_with_its_own_count() -> None:
-    book = Book()
-    book.warn(count=2)
-    book.clock.advance(INTERVAL_MS)
-    book.warn(count=3)
-    book.new_lines()
-    book.clock.advance(INTERVAL_MS)
-    assert book.new_lines() == [("closed", {"number": 2, "repeated": 3})]
+    warning_log = WarningLog()
+    warning_log.warn(count=2)
+    warning_log.clock.advance(INTERVAL_MS)
+    warning_log.warn(count=3)
+    warning_log.new_lines()
+    warning_log.clock.advance(INTERVAL_MS)
+    assert warning_log.new_lines() == [("closed", {"number": 2, "repeated": 3})]
 
 
 def test_after_an_interval_without_warnings_the_next_is_written_immediately() -> None:
-    book = Book()
-    book.warn()
-    book.clock.advance(INTERVAL_MS)
-    book.warn()
-    assert book.new_lines() == [("closed", {"number": 0})] * 2
+    warning_log = WarningLog()
+    warning_log.warn()
+    warning_log.clock.advance(INTERVAL_MS)
+    warning_log.warn()
+    assert warning_log.new_lines() == [("closed", {"number": 0})] * 2
 
 
 def test_addresses_and_kinds_are_counted_separately() -> None:
-    book = Book()
+    warning_log = WarningLog()
     for host, kind in (("h", "k"), ("h", "l"), ("i", "k")):
-        book.warn(host, kind)
-    assert len(book.new_lines()) == 3
+        warning_log.warn(host, kind)
+    assert len(warning_log.new_lines()) == 3
 
 
 def test_addresses_beyond_the_limit_are_counted_together() -> None:
-    book = Book()
+    warning_log = WarningLog()
     for number in range(10 * MAX_ADDRESSES):
-        book.warn(f"h{number}")
-    assert len(book.new_lines()) == MAX_ADDRESSES + 1
-    book.clock.advance(INTERVAL_MS)
-    assert book.new_lines() == [("closed", {"number": 0, "repeated": 9 * MAX_ADDRESSES - 1})]
-    book.clock.advance(INTERVAL_MS)
-    assert book.clock.next_deadline_ms is None
+        warning_log.warn(f"h{number}")
+    assert len(warning_log.new_lines()) == MAX_ADDRESSES + 1
+    warning_log.clock.advance(INTERVAL_MS)
+    assert warning_log.new_lines() == [("closed", {"number": 0, "repeated": 9 * MAX_ADDRESSES - 1})]
+    warning_log.clock.advance(INTERVAL_MS)
+    assert warning_log.clock.next_deadline_ms is None
 
 
 def test_kinds_beyond_the_limit_of_an_address_are_counted_together() -> None:
-    book = Book()
+    warning_log = WarningLog()
     for number in range(10 * MAX_KINDS):
-        book.warn("h", f"k{number}")
-    assert len(book.new_lines()) == MAX_KINDS + 1
-    book.warn("i", "k0")
-    assert len(book.new_lines()) == 1
+        warning_log.warn("h", f"k{number}")
+    assert len(warning_log.new_lines()) == MAX_KINDS + 1
+    warning_log.warn("i", "k0")
+    assert len(warning_log.new_lines()) == 1
 
 
 def test_a_long_jump_of_time_writes_one_line() -> None:
-    book = Book()
-    book.warn(count=2)
-    book.new_lines()
-    book.clock.advance(1_000 * INTERVAL_MS)
-    assert len(book.new_lines()) == 1
+    warning_log = WarningLog()
+    warning_log.warn(count=2)
+    warning_log.new_lines()
+    warning_log.clock.advance(1_000 * INTERVAL_MS)
+    assert len(warning_log.new_lines()) == 1
 
 
 def test_stopping_writes_remaining_counts() -> None:
-    book = Book()
-    book.warn("h", count=3)
-    book.warn("i")
-    book.new_lines()
-    book.warnings.stop()
-    assert book.new_lines() == [("closed", {"number": 2, "repeated": 2})]
-    assert book.clock.next_deadline_ms is None
-    book.warnings.stop()
-    assert book.new_lines() == []
+    warning_log = WarningLog()
+    warning_log.warn("h", count=3)
+    warning_log.warn("i")
+    warning_log.new_lines()
+    warning_log.warnings.stop()
+    assert warning_log.new_lines() == [("closed", {"number": 2, "repeated": 2})]
+    assert warning_log.clock.next_deadline_ms is None
+    warning_log.warnings.stop()
+    assert warning_log.new_lines() == []
 
 
 def test_reasons_that_differ_in_numbers_have_the_same_kind() -> None:

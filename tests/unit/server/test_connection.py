@@ -106,8 +106,8 @@ class ListeningNode:
 
     def __init__(self, **config: str) -> None:
         self.clock = ManualClock()
-        self.words = io.StringIO()
-        log = Log(Level.INFO, "json", self.words)
+        self.log_output = io.StringIO()
+        log = Log(Level.INFO, "json", self.log_output)
         text = {key.replace("_", "."): value for key, value in config.items()}
         self.admission = Admission(BrokerConfig.from_text(text), self.clock)
         self.pending: dict[bytes, Waiting[bytes]] = {}
@@ -122,16 +122,16 @@ class ListeningNode:
             session_settings=SessionSettings(
                 buffers=buffers,
                 serve=self.dispatch,
-                serve_in_steps=self.dispatch,
+                serve_in_worker=self.dispatch,
                 wake=Connection.wake,
                 max_request_bytes=MAX_REQUEST,
                 max_buffered_bytes=MAX_BUFFERED,
                 is_turn_over=scheduler.is_turn_over,
             ),
             scheduler=scheduler,
-            memory=MemoryQueue(loop, buffers, lambda: list(self.admission)),
+            memory_queue=MemoryQueue(loop, buffers, lambda: list(self.admission)),
             log=log,
-            warn_of_client=ClientWarnings(self.clock, log.warning).warn,
+            warn_about_client=ClientWarnings(self.clock, log.warning).warn,
             recording=Recording(),
         )
         self.clients = 0
@@ -167,7 +167,7 @@ class ListeningNode:
         return transport
 
     def log_lines(self) -> list[Mapping[str, str]]:
-        return [json.loads(line) for line in self.words.getvalue().splitlines()]
+        return [json.loads(line) for line in self.log_output.getvalue().splitlines()]
 
 
 def send(transport: FakeTransport, *bodies: bytes) -> None:
@@ -177,7 +177,7 @@ def send(transport: FakeTransport, *bodies: bytes) -> None:
     transport.connection.buffer_updated(len(data))
 
 
-async def settle() -> None:
+async def run_callbacks() -> None:
     """Run the scheduled callbacks of the loop."""
     for _ in range(3):
         await asyncio.sleep(0)
@@ -196,7 +196,7 @@ async def test_a_later_answer_is_sent_when_it_arrives() -> None:
     assert client.writes == [b"one"]
     node.pending[b"later"].resolve(b"two")
     assert client.writes == [b"one"], "its maker is in the middle of something"
-    await settle()
+    await run_callbacks()
     assert client.writes == [b"one", b"twothree"]
 
 
@@ -215,7 +215,7 @@ async def test_a_violation_closes_the_connection_with_one_log_line() -> None:
     node = ListeningNode()
     client, other = node.client(), node.client()
     send(client, b"one", b"bad", b"three")
-    await settle()
+    await run_callbacks()
     assert client.writes == [b"one"]
     assert client.closed
     (line,) = node.log_lines()
@@ -230,7 +230,7 @@ async def test_repeated_violations_of_an_address_are_counted() -> None:
     node = ListeningNode()
     for _ in range(5):
         send(node.client(), b"bad")
-    await settle()
+    await run_callbacks()
     (first,) = node.log_lines()
     assert (first["peer"], first["reason"]) == ("10.0.0.1:40001", "bad request")
     node.clock.advance(INTERVAL_MS)
@@ -241,12 +241,12 @@ async def test_repeated_violations_of_an_address_are_counted() -> None:
 
 async def test_a_bug_closes_its_connection_and_is_logged() -> None:
     node = ListeningNode()
-    at_once, later, other = (node.client() for _ in range(3))
-    send(at_once, b"fault")
+    immediate, later, other = (node.client() for _ in range(3))
+    send(immediate, b"fault")
     send(later, b"later", b"fault")
     node.pending[b"later"].resolve(b"done")
-    await settle()
-    assert (at_once.aborted, later.aborted, other.aborted) == (True, True, False)
+    await run_callbacks()
+    assert (immediate.aborted, later.aborted, other.aborted) == (True, True, False)
     assert [(line["level"], line["peer"]) for line in node.log_lines()] == [
         ("error", "10.0.0.1:40001"), ("error", "10.0.0.1:40002"),
     ]  # fmt: skip
@@ -285,7 +285,7 @@ async def test_large_answers_are_built_only_as_fast_as_they_are_sent() -> None:
     send(client, *[b"big"] * 8)
     assert len(node.served) < 8
     client.unstick()
-    await settle()
+    await run_callbacks()
     assert len(node.served) == 8
     assert sum(map(len, client.writes)) == 8 * BURST_BYTES
 
@@ -300,7 +300,7 @@ async def test_unread_answers_are_counted_until_clients_read_or_disconnect() -> 
     slow.unstick()
     assert node.context.node.unread_answers.bytes == 100
     gone.abort()
-    await settle()
+    await run_callbacks()
     assert node.context.node.unread_answers.bytes == 0
 
 
@@ -309,10 +309,10 @@ async def test_a_disconnect_abandons_the_pending_answer() -> None:
     client = node.client()
     send(client, b"later")
     client.close()
-    await settle()
+    await run_callbacks()
     assert node.pending[b"later"].is_abandoned
     node.pending[b"later"].resolve(b"late")
-    await settle()
+    await run_callbacks()
     assert client.writes == []
 
 
@@ -322,7 +322,7 @@ async def test_bytes_behind_a_pending_answer_are_limited() -> None:
     send(client, b"later", b"x" * MAX_BUFFERED)
     assert client.paused
     node.pending[b"later"].resolve(b"done")
-    await settle()
+    await run_callbacks()
     assert not client.paused
     assert client.writes == [b"done" + b"x" * MAX_BUFFERED]
 
@@ -337,7 +337,7 @@ async def test_connections_above_max_connections_are_queued() -> None:
     ]  # fmt: skip
     fourth.close()
     second.close()
-    await settle()
+    await run_callbacks()
     assert third.writes == [b"hello"]
     assert fourth.writes == []
 
@@ -345,10 +345,10 @@ async def test_connections_above_max_connections_are_queued() -> None:
 async def test_connections_above_the_limit_of_an_address_are_closed() -> None:
     node = ListeningNode(max_connections_per_ip="1")
     first, second, other = node.client(), node.client(), node.client(host=2)
-    await settle()
+    await run_callbacks()
     assert [each.closed for each in (first, second, other)] == [False, True, False]
     first.close()
-    await settle()
+    await run_callbacks()
     assert not node.client().closed
 
 
@@ -358,7 +358,7 @@ async def test_addresses_can_have_their_own_limits() -> None:
         max_connections_per_ip_overrides="10.0.0.1:2,::1:5, 10.0.0.3:0",
     )
     clients = [node.client(host) for host in (1, 1, 1, 2, 2, 3)]
-    await settle()
+    await run_callbacks()
     assert [each.closed for each in clients] == [False, False, True, False, True, True]
 
 
@@ -426,7 +426,7 @@ async def test_a_stopping_node_sends_pending_answers_and_serves_no_more() -> Non
     (connection,) = node.admission
     connection.stop_serving()
     node.pending[b"later"].resolve(b"done")
-    await settle()
+    await run_callbacks()
     assert client.writes == [b"done"]
     connection.close()
     await asyncio.wait_for(node.admission.is_empty.wait(), 1)
@@ -455,7 +455,7 @@ async def test_a_client_that_has_sent_much_is_queued() -> None:
     send(flood, b"in its turn")
     send(light, b"at once")
     assert node.served[9:] == [b"at once"]
-    await settle()
+    await run_callbacks()
     assert node.served[9:] == [b"at once", b"in its turn"]
     node.context.scheduler.enqueue(Waiter())
     send(flood, b"little now")

@@ -13,7 +13,7 @@ from kafkalite.server.listener import Listener, bind
 def test_port_0_selects_a_port() -> None:
     listener = Listener(ListenerSpec("A", Address("127.0.0.1", 0)), 0)
     assert listener.port > 0
-    assert str(listener.address) == f"127.0.0.1:{listener.port}"
+    assert str(listener.advertised_address) == f"127.0.0.1:{listener.port}"
     listener.stop()
 
 

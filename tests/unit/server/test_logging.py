@@ -13,7 +13,7 @@ import pytest
 
 from kafkalite.gateway.call import Call
 from kafkalite.ports.waiting import Waiting
-from kafkalite.server.logging import DiskLog, Level, Log, log_requests
+from kafkalite.server.logging import DiskFailureLog, Level, Log, log_requests
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
 from kafkalite.wire.session import PendingAnswer
 from tests.unit.frames import header
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from kafkalite.wire.session import Pieces
 
 
-def lines(words: io.StringIO) -> list[dict[str, object]]:
-    return [json.loads(line) for line in words.getvalue().splitlines()]
+def lines(log_output: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in log_output.getvalue().splitlines()]
 
 
 def test_a_json_line_has_its_fields() -> None:
-    words = io.StringIO()
-    Log(Level.INFO, "json", words).warning("connection closed", peer="h:1", reason="why")
-    (line,) = lines(words)
+    log_output = io.StringIO()
+    Log(Level.INFO, "json", log_output).warning("connection closed", peer="h:1", reason="why")
+    (line,) = lines(log_output)
     assert line.pop("timestamp")
     assert line == {
         "event": "connection closed",
@@ -41,22 +41,22 @@ def test_a_json_line_has_its_fields() -> None:
 
 
 def test_a_console_line_is_readable() -> None:
-    words = io.StringIO()
-    Log(Level.INFO, "console", words).info("started", port=9092)
-    (line,) = words.getvalue().splitlines()
+    log_output = io.StringIO()
+    Log(Level.INFO, "console", log_output).info("started", port=9092)
+    (line,) = log_output.getvalue().splitlines()
     assert "started" in line
     assert "port=9092" in line
 
 
 @pytest.mark.parametrize("level", list(Level))
 def test_lines_below_the_level_are_not_written(level: Level) -> None:
-    words = io.StringIO()
-    log = Log(level, "json", words)
+    log_output = io.StringIO()
+    log = Log(level, "json", log_output)
     log.debug("d")
     log.info("i")
     log.warning("w")
     log.error("e")
-    events = [line["event"] for line in lines(words)]
+    events = [line["event"] for line in lines(log_output)]
     assert (
         events
         == {
@@ -69,14 +69,14 @@ def test_lines_below_the_level_are_not_written(level: Level) -> None:
 
 
 def test_a_changed_level_takes_effect_immediately() -> None:
-    words = io.StringIO()
-    log = Log(Level.WARNING, "json", words)
+    log_output = io.StringIO()
+    log = Log(Level.WARNING, "json", log_output)
     log.warning("first")
     log.level = Level.DEBUG
     log.debug("second")
     log.level = Level.ERROR
     log.warning("third")
-    assert [line["event"] for line in lines(words)] == ["first", "second"]
+    assert [line["event"] for line in lines(log_output)] == ["first", "second"]
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_kafkas_levels_map_to_the_nearest(name: str, level: Level) -> None:
 
 @pytest.mark.parametrize("style", ["json", "console"])
 def test_an_error_has_the_whole_traceback(style: str) -> None:
-    words = io.StringIO()
+    log_output = io.StringIO()
     try:
         _ = 1 // 0
     except ZeroDivisionError as fault:
-        Log(Level.ERROR, style, words).error("a fault", exception=fault)
-    assert "ZeroDivisionError" in words.getvalue()
-    assert __file__.rpartition("/")[2] in words.getvalue()
+        Log(Level.ERROR, style, log_output).error("a fault", exception=fault)
+    assert "ZeroDivisionError" in log_output.getvalue()
+    assert __file__.rpartition("/")[2] in log_output.getvalue()
 
 
 @pytest.mark.parametrize("name", ["structlog", "structlog.processors", "structlog.dev"])
@@ -155,8 +155,8 @@ ANSWER = bytes.fromhex("0000000c 00000001 00 00000000 0010 00")
 
 
 def test_each_request_is_logged_at_level_debug() -> None:
-    words = io.StringIO()
-    log = Log(Level.DEBUG, "json", words)
+    log_output = io.StringIO()
+    log = Log(Level.DEBUG, "json", log_output)
     frame = bytearray(header(12, 4))
 
     def serve(_: object, __: object, ___: int, ____: int, out: Pieces) -> int:
@@ -165,7 +165,7 @@ def test_each_request_is_logged_at_level_debug() -> None:
 
     dispatch = log_requests(log, serve)
     assert dispatch(tracing_call(), frame, 0, len(frame), []) == len(ANSWER)
-    (line,) = lines(words)
+    (line,) = lines(log_output)
     assert (line["level"], line["event"]) == ("debug", "request")
     assert (line["api"], line["api_key"]) == ("Heartbeat", 12)
     assert (line["version"], line["client_id"]) == (4, "me\\x1b")
@@ -174,21 +174,21 @@ def test_each_request_is_logged_at_level_debug() -> None:
 
 
 def test_raising_the_level_stops_request_lines() -> None:
-    words = io.StringIO()
-    log = Log(Level.DEBUG, "json", words)
+    log_output = io.StringIO()
+    log = Log(Level.DEBUG, "json", log_output)
     frame = bytearray(header(12, 4))
     dispatch = log_requests(log, lambda *_: 17)
     log.level = Level.INFO
     assert dispatch(tracing_call(), frame, 0, len(frame), []) == 17
     log.level = Level.DEBUG
-    assert lines(words) == []
+    assert lines(log_output) == []
     dispatch(tracing_call(), frame, 0, len(frame), [])
-    assert [line["error"] for line in lines(words)] == ["unreadable"]
+    assert [line["error"] for line in lines(log_output)] == ["unreadable"]
 
 
 def test_a_request_with_a_later_answer_has_a_second_line() -> None:
-    words = io.StringIO()
-    log = Log(Level.DEBUG, "json", words)
+    log_output = io.StringIO()
+    log = Log(Level.DEBUG, "json", log_output)
     frame = bytearray(header(12, 4))
 
     def finish(value: object, out: Pieces) -> int:
@@ -200,9 +200,9 @@ def test_a_request_with_a_later_answer_has_a_second_line() -> None:
     dispatch = log_requests(log, lambda *_: pending)
     out: Pieces = []
     assert dispatch(tracing_call(), frame, 0, len(frame), out) is pending
-    assert pending.finish("done", out) == len(ANSWER)
+    assert pending.encode("done", out) == len(ANSWER)
     assert out == [ANSWER]
-    asked, answered = lines(words)
+    asked, answered = lines(log_output)
     assert (asked["event"], asked["answer_bytes"], asked["error"]) == ("request", "later", None)
     assert (answered["event"], answered["answer_bytes"]) == ("answer", len(ANSWER))
     assert (answered["api"], answered["error"]) == ("Heartbeat", "NOT_COORDINATOR")
@@ -211,12 +211,12 @@ def test_a_request_with_a_later_answer_has_a_second_line() -> None:
 
 @pytest.mark.parametrize("problem", DiskProblem)
 def test_each_disk_failure_has_a_line_at_its_beginning_and_end(problem: DiskProblem) -> None:
-    words = io.StringIO()
-    log = DiskLog(Log(Level.WARNING, "json", words))
+    log_output = io.StringIO()
+    log = DiskFailureLog(Log(Level.WARNING, "json", log_output))
     failure = DiskFailure(problem, "/data/t-0", "No space left on device")
     log.failure_began(failure)
     log.failure_ended(failure)
-    lines = [json.loads(line) for line in words.getvalue().splitlines()]
+    lines = [json.loads(line) for line in log_output.getvalue().splitlines()]
     assert [line["level"] for line in lines] == ["warning", "warning"]
     assert {line["path"] for line in lines} == {"/data/t-0"}
     assert {line["reason"] for line in lines} == {"No space left on device"}

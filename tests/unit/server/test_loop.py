@@ -30,8 +30,8 @@ def test_a_broker_runs_on_both_loops(monkeypatch: pytest.MonkeyPatch, *, has_uvl
 
 
 def test_an_unhandled_exception_is_logged_with_its_traceback() -> None:
-    words = io.StringIO()
-    loop = new_event_loop(Log(Level.ERROR, "json", words))
+    log_output = io.StringIO()
+    loop = new_event_loop(Log(Level.ERROR, "json", log_output))
 
     def fail() -> None:
         raise ZeroDivisionError
@@ -39,7 +39,7 @@ def test_an_unhandled_exception_is_logged_with_its_traceback() -> None:
     loop.call_soon(fail)
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
-    assert "ZeroDivisionError" in words.getvalue()
+    assert "ZeroDivisionError" in log_output.getvalue()
 
 
 async def _serve_one_client() -> None:

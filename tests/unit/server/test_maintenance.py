@@ -38,10 +38,10 @@ DAY_MS = 24 * HOUR_MS
 class MaintainedCluster:
     """A cluster with maintenance."""
 
-    def __init__(self, directory: Path, worker: Executor | None = None, **config: str) -> None:
+    def __init__(self, directory: Path, executor: Executor | None = None, **config: str) -> None:
         self.path = directory
         self.clock = ManualClock()
-        self.words = io.StringIO()
+        self.log_output = io.StringIO()
         text = {key.replace("_", "."): value for key, value in config.items()}
         broker = BrokerConfig.from_text(text)
         self.cluster = Cluster(
@@ -52,9 +52,9 @@ class MaintainedCluster:
             config=broker,
             node_ids=[1],
         )
-        log = Log(Level.ERROR, "json", self.words)
+        log = Log(Level.ERROR, "json", self.log_output)
         self.maintenance = Maintenance(
-            self.cluster, broker, self.clock, log, worker or InlineExecutor()
+            self.cluster, broker, self.clock, log, executor or InlineExecutor()
         )
         self.maintenance.start()
 
@@ -86,7 +86,7 @@ def maintained(tmp_path: Path) -> Iterator[MaintainedCluster]:
     yield maintained
     maintained.maintenance.stop()
     assert maintained.clock.next_deadline_ms is None
-    assert maintained.words.getvalue() == ""
+    assert maintained.log_output.getvalue() == ""
 
 
 def keys_in(partition: Partition) -> list[bytes | None]:
@@ -143,7 +143,7 @@ def test_a_failed_compaction_does_not_delay_other_logs(tmp_path: Path) -> None:
     maintained.clock.advance(MINUTE_MS)
     assert len(keys_in(bad)) == 2
     assert not maintained.cluster.partitions.disk_health.failures
-    assert maintained.words.getvalue() == ""
+    assert maintained.log_output.getvalue() == ""
 
 
 def test_compaction_can_be_disabled(tmp_path: Path) -> None:
@@ -270,8 +270,8 @@ def test_a_failed_retention_does_not_delay_other_logs(maintained: MaintainedClus
 
 
 def test_syncs_run_outside_the_loop(tmp_path: Path) -> None:
-    worker = HeldWorker()
-    maintained = MaintainedCluster(tmp_path, worker, log_flush_scheduler_interval_ms="1000")
+    executor = HeldWorker()
+    maintained = MaintainedCluster(tmp_path, executor, log_flush_scheduler_interval_ms="1000")
     first, second = (maintained.partition(name, flush_ms="500") for name in ("first", "second"))
     for partition in (first, second):
         maintained.append(partition, b"key", b"value")
@@ -279,11 +279,11 @@ def test_syncs_run_outside_the_loop(tmp_path: Path) -> None:
     maintained.clock.advance(1000)
     assert [partition.log.recovery_point for partition in (first, second)] == [0, 0]
     maintained.append(first, b"key", b"not flushed yet")
-    worker.run()
+    executor.run()
     assert [partition.log.recovery_point for partition in (first, second)] == [1, 0]
-    worker.run()
+    executor.run()
     assert [partition.log.recovery_point for partition in (first, second)] == [1, 1]
-    assert worker.jobs == []
+    assert executor.jobs == []
     maintained.maintenance.stop()
 
 
@@ -303,27 +303,27 @@ def test_a_failed_flush_does_not_delay_other_logs(tmp_path: Path) -> None:
 
 
 def test_a_stop_cancels_running_rounds(tmp_path: Path) -> None:
-    worker = HeldWorker()
-    maintained = MaintainedCluster(tmp_path, worker, log_flush_scheduler_interval_ms="1000")
+    executor = HeldWorker()
+    maintained = MaintainedCluster(tmp_path, executor, log_flush_scheduler_interval_ms="1000")
     partition = maintained.partition("t", flush_ms="500")
     maintained.append(partition, b"key", b"value")
     maintained.clock.advance(2000)
     maintained.maintenance.stop()
-    worker.run()
+    executor.run()
     assert partition.log.recovery_point == 0
     assert maintained.clock.next_deadline_ms is None
 
 
 def test_files_of_deleted_topics_are_removed_outside_the_loop(tmp_path: Path) -> None:
-    worker = HeldWorker()
-    maintained = MaintainedCluster(tmp_path, worker)
+    executor = HeldWorker()
+    maintained = MaintainedCluster(tmp_path, executor)
     partition = maintained.partition("t")
     maintained.append(partition, b"key", b"value")
     maintained.cluster.metadata.delete_topics([partition.topic_id])
     maintained.clock.advance(1000)
     (left,) = tmp_path.glob("t-*")
     assert left.name.endswith("-delete")
-    worker.run()
+    executor.run()
     assert not list(tmp_path.glob("t-*"))
     maintained.maintenance.stop()
 
@@ -331,8 +331,8 @@ def test_files_of_deleted_topics_are_removed_outside_the_loop(tmp_path: Path) ->
 def test_rolled_segments_of_compacted_logs_are_flushed_outside_the_loop(
     tmp_path: Path,
 ) -> None:
-    worker = HeldWorker()
-    maintained = MaintainedCluster(tmp_path, worker)
+    executor = HeldWorker()
+    maintained = MaintainedCluster(tmp_path, executor)
     partition = maintained.partition("t", cleanup_policy="compact", segment_ms="100")
     maintained.append(partition, b"key", b"value")
     maintained.clock.advance(200)
@@ -342,7 +342,7 @@ def test_rolled_segments_of_compacted_logs_are_flushed_outside_the_loop(
     assert mark.exists()
     maintained.clock.advance(1000)
     assert partition.log.recovery_point == 0
-    worker.run()
+    executor.run()
     assert partition.log.recovery_point == 2
     assert not mark.exists()
     maintained.maintenance.stop()

@@ -36,7 +36,7 @@ class Loop:
         while self.soon:
             self.soon.pop(0)()
 
-    def pass_stall_time(self) -> None:
+    def run_stall_timer(self) -> None:
         ((delay_s, callback),) = self.later
         assert delay_s == STALL_TIMEOUT_S
         self.later.clear()
@@ -46,24 +46,24 @@ class Loop:
 class Connection:
     """A connection that holds or needs a buffer."""
 
-    def __init__(self, buffers: ReceiveBuffers, needs: int) -> None:
-        self.buffers, self.needs = buffers, needs
+    def __init__(self, buffers: ReceiveBuffers, needed_bytes: int) -> None:
+        self.buffers, self.needed_bytes = buffers, needed_bytes
         self.incomplete_request_bytes = 0
         self.buffer: bytearray | None = None
         self.closed: str | None = None
         self.is_reading = False
 
     def reserve(self) -> bool:
-        if not self.buffers.can_allocate(self.needs):
+        if not self.buffers.can_allocate(self.needed_bytes):
             return False
-        self.take()
+        self.acquire_buffer()
         return True
 
-    def take(self) -> None:
-        self.buffer = self.buffers.acquire(self.needs - 1)
-        self.incomplete_request_bytes = self.needs
+    def acquire_buffer(self) -> None:
+        self.buffer = self.buffers.acquire(self.needed_bytes - 1)
+        self.incomplete_request_bytes = self.needed_bytes
 
-    def let_go(self) -> None:
+    def release_buffer(self) -> None:
         assert self.buffer is not None
         self.incomplete_request_bytes = 0
         self.buffers.release(self.buffer)
@@ -73,10 +73,10 @@ class Connection:
 
     def close(self, reason: str) -> None:
         self.closed = reason
-        self.let_go()
+        self.release_buffer()
 
 
-class Stage:
+class QueueWorld:
     """A queue and its connections."""
 
     def __init__(self) -> None:
@@ -89,114 +89,114 @@ class Stage:
             lambda: self.connections,
         )
 
-    def connection(self, needs: int) -> Connection:
-        made = Connection(self.buffers, needs)
-        self.connections.append(made)
-        return made
+    def connection(self, needed_bytes: int) -> Connection:
+        connection = Connection(self.buffers, needed_bytes)
+        self.connections.append(connection)
+        return connection
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def world() -> QueueWorld:
+    return QueueWorld()
 
 
-def test_the_first_waiting_connection_reads_first(stage: Stage) -> None:
-    holder, first, second = (stage.connection(LIMIT // 2) for _ in range(3))
-    other = stage.connection(LIMIT // 2)
-    holder.take()
-    other.take()
-    stage.queue.wait(first)
-    stage.queue.wait(second)
-    holder.let_go()
+def test_the_first_waiting_connection_reads_first(world: QueueWorld) -> None:
+    holder, first, second = (world.connection(LIMIT // 2) for _ in range(3))
+    other = world.connection(LIMIT // 2)
+    holder.acquire_buffer()
+    other.acquire_buffer()
+    world.queue.enqueue(first)
+    world.queue.enqueue(second)
+    holder.release_buffer()
     assert first.buffer is None, "not within the call that releases memory"
-    stage.loop.run()
+    world.loop.run()
     assert first.buffer is not None
     assert first.is_reading
     assert second.buffer is None
     assert not second.is_reading
-    other.let_go()
-    stage.loop.run()
+    other.release_buffer()
+    world.loop.run()
     assert second.buffer is not None
 
 
-def test_a_closed_connection_is_removed(stage: Stage) -> None:
-    holder, gone, next_one = (stage.connection(LIMIT) for _ in range(3))
-    holder.take()
-    stage.queue.wait(gone)
-    stage.queue.wait(next_one)
-    stage.queue.leave(gone)
-    holder.let_go()
-    stage.loop.run()
+def test_a_closed_connection_is_removed(world: QueueWorld) -> None:
+    holder, gone, next_one = (world.connection(LIMIT) for _ in range(3))
+    holder.acquire_buffer()
+    world.queue.enqueue(gone)
+    world.queue.enqueue(next_one)
+    world.queue.remove(gone)
+    holder.release_buffer()
+    world.loop.run()
     assert gone.buffer is None
     assert next_one.buffer is not None
 
 
 def test_the_largest_stalled_request_is_closed_while_others_wait(
-    stage: Stage,
+    world: QueueWorld,
 ) -> None:
-    small, large = stage.connection(LIMIT // 4), stage.connection(LIMIT // 2)
-    waiting = stage.connection(LIMIT // 2)
-    small.take()
-    large.take()
-    stage.queue.wait(waiting)
-    stage.loop.pass_stall_time()
+    small, large = world.connection(LIMIT // 4), world.connection(LIMIT // 2)
+    waiting = world.connection(LIMIT // 2)
+    small.acquire_buffer()
+    large.acquire_buffer()
+    world.queue.enqueue(waiting)
+    world.loop.run_stall_timer()
     assert small.closed is None
     assert large.closed is not None
     assert "queued.max.request.bytes" in large.closed
-    stage.loop.run()
+    world.loop.run()
     assert waiting.buffer is not None
 
 
-def test_a_request_that_makes_progress_is_not_closed(stage: Stage) -> None:
-    slow, waiting = stage.connection(LIMIT), stage.connection(LIMIT)
-    slow.take()
-    stage.queue.wait(waiting)
+def test_a_request_that_makes_progress_is_not_closed(world: QueueWorld) -> None:
+    slow, waiting = world.connection(LIMIT), world.connection(LIMIT)
+    slow.acquire_buffer()
+    world.queue.enqueue(waiting)
     slow.incomplete_request_bytes += LIMIT
-    stage.loop.pass_stall_time()
+    world.loop.run_stall_timer()
     assert slow.closed is None
-    stage.loop.pass_stall_time()
+    world.loop.run_stall_timer()
     assert slow.closed is not None, "it did not get on any further"
 
 
-def test_no_connection_is_closed_while_none_waits(stage: Stage) -> None:
-    holder, waiting = stage.connection(LIMIT), stage.connection(LIMIT)
-    holder.take()
-    stage.queue.wait(waiting)
-    stage.queue.leave(waiting)
-    stage.loop.pass_stall_time()
+def test_no_connection_is_closed_while_none_waits(world: QueueWorld) -> None:
+    holder, waiting = world.connection(LIMIT), world.connection(LIMIT)
+    holder.acquire_buffer()
+    world.queue.enqueue(waiting)
+    world.queue.remove(waiting)
+    world.loop.run_stall_timer()
     assert holder.closed is None
-    assert stage.loop.later == []
+    assert world.loop.later == []
 
 
-def test_enough_connections_are_closed_for_the_needed_memory(stage: Stage) -> None:
-    holders = [stage.connection(LIMIT // 8) for _ in range(16)]
-    waiting = stage.connection(LIMIT // 2)
+def test_enough_connections_are_closed_for_the_needed_memory(world: QueueWorld) -> None:
+    holders = [world.connection(LIMIT // 8) for _ in range(16)]
+    waiting = world.connection(LIMIT // 2)
     for holder in holders:
-        holder.take()
+        holder.acquire_buffer()
     waiting.incomplete_request_bytes = LIMIT // 2
-    stage.queue.wait(waiting)
-    stage.loop.pass_stall_time()
+    world.queue.enqueue(waiting)
+    world.loop.run_stall_timer()
     assert waiting.closed is None
-    stage.loop.run()
+    world.loop.run()
     assert waiting.buffer is not None
 
 
-def test_a_waiting_connection_is_not_closed_for_stalled_ones(stage: Stage) -> None:
-    stalled, waiting = stage.connection(LIMIT), stage.connection(LIMIT)
-    stalled.take()
+def test_a_waiting_connection_is_not_closed_for_stalled_ones(world: QueueWorld) -> None:
+    stalled, waiting = world.connection(LIMIT), world.connection(LIMIT)
+    stalled.acquire_buffer()
     waiting.incomplete_request_bytes = 2 * LIMIT
-    stage.queue.wait(waiting)
-    stage.loop.pass_stall_time()
+    world.queue.enqueue(waiting)
+    world.loop.run_stall_timer()
     assert waiting.closed is None
     assert stalled.closed is not None
 
 
-def test_if_all_connections_wait_the_first_continues(stage: Stage) -> None:
-    first, last = stage.connection(LIMIT // 2), stage.connection(LIMIT // 2)
-    first.take()
-    last.take()
-    stage.queue.wait(first)
-    stage.queue.wait(last)
-    stage.loop.pass_stall_time()
+def test_if_all_connections_wait_the_first_continues(world: QueueWorld) -> None:
+    first, last = world.connection(LIMIT // 2), world.connection(LIMIT // 2)
+    first.acquire_buffer()
+    last.acquire_buffer()
+    world.queue.enqueue(first)
+    world.queue.enqueue(last)
+    world.loop.run_stall_timer()
     assert first.closed is None
     assert last.closed is not None

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 COMMIT_VERSION, FETCH_VERSION = 8, 8
 GROUP, TRANSACTION = 0, 1
 PARTITIONS = 4
-LITTLE = {"message.max.bytes": "300"}
+SMALL_BATCHES = {"message.max.bytes": "300"}
 """A log batch has room for one commit but not for ten."""
 
 
-async def started(config: Mapping[str, str], files: Files | None = None) -> Broker:
+async def start_broker(config: Mapping[str, str], files: Files | None = None) -> Broker:
     """Return a broker whose groups are all on one partition."""
-    everything = {"offsets.topic.num.partitions": "1", **config}
-    settings = Settings(listen=("127.0.0.1:0",), topics={"t": PARTITIONS}, config=everything)
+    broker_config = {"offsets.topic.num.partitions": "1", **config}
+    settings = Settings(listen=("127.0.0.1:0",), topics={"t": PARTITIONS}, config=broker_config)
     broker = Broker(settings, files=files)
     await broker.start()
     return broker
@@ -69,7 +69,7 @@ async def find(client: Client, key: str, kind: int) -> None:
             pass
 
 
-def batches(broker: Broker) -> list[int]:
+def batch_sizes(broker: Broker) -> list[int]:
     """Return the number of records in each batch of the groups' log."""
     assert broker.cluster is not None
     topic = broker.cluster.partitions.topic("__consumer_offsets")
@@ -78,12 +78,14 @@ def batches(broker: Broker) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("config", "is_together"), [({}, True), (LITTLE, False)], ids=["room for all", "for one only"]
+    ("config", "is_together"),
+    [({}, True), (SMALL_BATCHES, False)],
+    ids=["room for all", "for one only"],
 )
 async def test_a_fetch_behind_commits_reads_their_offsets(
     config: Mapping[str, str], *, is_together: bool
 ) -> None:
-    broker = await started(config)
+    broker = await start_broker(config)
     client = await Client.to(broker.bootstrap_servers)
     await find(client, "g", GROUP)
     fetch = all_offsets()
@@ -97,20 +99,20 @@ async def test_a_fetch_behind_commits_reads_their_offsets(
     fetched = await client.receive(fetch, FETCH_VERSION)
     committed = {each.committed_offset for each in fetched.groups[0].topics[0].partitions}
     assert committed == {6, 7, 8, 9}
-    assert sum(batches(broker)) == 10
-    assert (max(batches(broker)) > 1) is is_together
+    assert sum(batch_sizes(broker)) == 10
+    assert (max(batch_sizes(broker)) > 1) is is_together
     await client.close()
     await broker.stop(grace_s=0.1)
 
 
 @pytest.mark.parametrize(
-    ("before", "behind", "counts"), [((4, 8), (), 12), ((), (16, 20), 20), ((4, 8), (16, 20), 20)]
+    ("before", "after", "counts"), [((4, 8), (), 12), ((), (16, 20), 20), ((4, 8), (16, 20), 20)]
 )
 async def test_commits_around_a_transactional_commit_keep_their_order(
-    before: Sequence[int], behind: Sequence[int], counts: int
+    before: Sequence[int], after: Sequence[int], counts: int
 ) -> None:
     """All of one partition: the last commit counts, although the transaction ends later."""
-    broker = await started({})
+    broker = await start_broker({})
     client = await Client.to(broker.bootstrap_servers)
     await find(client, "g", GROUP)
     await find(client, "x", TRANSACTION)
@@ -138,7 +140,7 @@ async def test_commits_around_a_transactional_commit_keep_their_order(
     requests: list[tuple[Message, int]] = [
         *[(commit(offset), COMMIT_VERSION) for offset in before],
         (in_transaction, 5),
-        *[(commit(offset), COMMIT_VERSION) for offset in behind],
+        *[(commit(offset), COMMIT_VERSION) for offset in after],
         (end, 5),
         (all_offsets(), FETCH_VERSION),
     ]
@@ -148,7 +150,7 @@ async def test_commits_around_a_transactional_commit_keep_their_order(
     assert answers[-2].error_code == 0
     (fetched,) = answers[-1].groups[0].topics[0].partitions
     assert fetched.committed_offset == counts
-    assert max(batches(broker)) > 1, "nothing was gathered"
+    assert max(batch_sizes(broker)) > 1, "no commits were batched"
     await client.close()
     await broker.stop(grace_s=0.1)
 
@@ -173,27 +175,27 @@ def offsets_in_log(broker: Broker) -> dict[int, int]:
 
 async def test_commits_on_a_full_disk_are_refused_and_memory_equals_the_log() -> None:
     files = FaultyFiles(MemoryFiles(), crash=False)
-    broker = await started({}, files)
+    broker = await start_broker({}, files)
     client, other = [await Client.to(broker.bootstrap_servers) for _ in range(2)]
     await find(client, "g", GROUP)
     for offset in range(PARTITIONS):
         await client.ask(commit(offset), COMMIT_VERSION)
     before = await offsets_in_memory(client)
     assert before == offsets_in_log(broker) == {0: 0, 1: 1, 2: 2, 3: 3}
-    files.fail_from(files.steps, refusals=10**6)
+    files.fail_from(files.steps, failing_steps=10**6)
     for round_ in range(2):
-        sent = [commit(offset) for offset in range(100 * (round_ + 1), 100 * (round_ + 1) + 20)]
-        for request in sent:
+        commits = [commit(offset) for offset in range(100 * (round_ + 1), 100 * (round_ + 1) + 20)]
+        for request in commits:
             client.send(request, COMMIT_VERSION)
         client.send(all_offsets(), FETCH_VERSION)
-        for request in sent:
+        for request in commits:
             answer = await client.receive(request, COMMIT_VERSION)
             code = answer.topics[0].partitions[0].error_code
             assert code == ErrorCode.NOT_COORDINATOR
         await client.receive(all_offsets(), FETCH_VERSION)
         assert await offsets_in_memory(client) == await offsets_in_memory(other) == before
     files.fail_from(None)
-    before_it = len(batches(broker))
+    batch_count_before = len(batch_sizes(broker))
     await client.ask(commit(1_000), COMMIT_VERSION)
     for offset in range(1_001, 1_011):
         client.send(commit(offset), COMMIT_VERSION)
@@ -202,8 +204,8 @@ async def test_commits_on_a_full_disk_are_refused_and_memory_equals_the_log() ->
         assert answer.topics[0].partitions[0].error_code == 0
     expected = {offset % PARTITIONS: offset for offset in range(1_000, 1_011)}
     assert await offsets_in_memory(other) == offsets_in_log(broker) == expected
-    assert sum(batches(broker)[before_it:]) == 11
-    assert max(batches(broker)[before_it:]) > 1
+    assert sum(batch_sizes(broker)[batch_count_before:]) == 11
+    assert max(batch_sizes(broker)[batch_count_before:]) > 1
     for each in (client, other):
         await each.close()
     assert await broker.stop(grace_s=0.1)

@@ -9,9 +9,9 @@ import pytest
 from kafkalite.server.connection import MAX_JOINED_BYTES, Connection
 from kafkalite.server.recording import Recording
 from kafkalite.traffic.model import Endpoint
-from kafkalite.wire.frames import SHARED_BYTES
+from kafkalite.wire.frames import SHARED_BUFFER_BYTES
 from kafkalite.wire.session import BURST_BYTES
-from tests.unit.server.test_connection import FakeTransport, ListeningNode, send, settle
+from tests.unit.server.test_connection import FakeTransport, ListeningNode, run_callbacks, send
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ async def test_all_traffic_is_recorded() -> None:
 async def test_the_end_of_a_connection_is_recorded() -> None:
     tap, client = connected()
     send(client, b"bad")
-    await settle()
+    await run_callbacks()
     assert client.closed
     assert tap.is_closed
     assert tap.received_bytes == b"\0\0\0\3bad"
@@ -88,11 +88,11 @@ async def test_the_end_of_a_connection_is_recorded() -> None:
 
 async def test_the_memory_of_a_large_frame_is_released() -> None:
     context = ListeningNode().context
-    settings = context.session_settings._replace(max_request_bytes=4 * SHARED_BYTES)
+    settings = context.session_settings._replace(max_request_bytes=4 * SHARED_BUFFER_BYTES)
     recording = Recording(cast("Recorder", RecordingTap()))
     connection = recording.protocol_of(Connection(context._replace(session_settings=settings)))
     connection.connection_made(FakeTransport(connection, "10.0.0.1", 40_001))
-    part = (2 * SHARED_BYTES).to_bytes(4) + bytes(SHARED_BYTES - 4)
+    part = (2 * SHARED_BUFFER_BYTES).to_bytes(4) + bytes(SHARED_BUFFER_BYTES - 4)
     for _ in range(2):
         space = connection.get_buffer(-1)
         memory = space.obj
@@ -161,7 +161,7 @@ async def test_a_request_in_progress_at_the_start_is_not_recorded() -> None:
     recording.start(cast("Recorder", tap), node.admission)
     send(client, b"one")
     node.pending[b"later"].resolve(b"at last")
-    await settle()
+    await run_callbacks()
     assert b"".join(client.writes) == b"at lastone"
     assert tap.ends == {}
     send(client, b"two")
@@ -176,11 +176,11 @@ async def test_a_pending_answer_is_sent_after_the_recording_stops() -> None:
     send(client, b"later")
     recording.stop()
     node.pending[b"later"].resolve(b"at last")
-    await settle()
+    await run_callbacks()
     assert client.writes == [b"at last"]
     assert tap.sent_bytes == b""
     client.close()
-    await settle()
+    await run_callbacks()
     assert list(node.admission) == []
 
 

@@ -26,10 +26,10 @@ def test_listeners_of_a_properties_file_are_used_without_options() -> None:
         "controller.listener.names": "CONTROLLER",
     }
     (spec,) = Settings(config=config).listeners
-    assert (spec.name, spec.listen.port) == ("PLAINTEXT", 19092)
+    assert (spec.name, spec.listen_address.port) == ("PLAINTEXT", 19092)
     assert str(spec.advertised_address(19092, 0)) == "broker.test:19092"
     (spec,) = Settings(config=config, listen=("127.0.0.1:5",), advertise=("h:6",)).listeners
-    assert (spec.listen.port, str(spec.advertised_address(5, 0))) == (5, "h:6")
+    assert (spec.listen_address.port, str(spec.advertised_address(5, 0))) == (5, "h:6")
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ IMPOSSIBLE_NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("config", "why"), IMPOSSIBLE_NAMES)
-def test_listener_names_must_be_consistent(config: dict[str, str], why: str) -> None:
-    with pytest.raises(SettingsError, match=why):
+@pytest.mark.parametrize(("config", "message"), IMPOSSIBLE_NAMES)
+def test_listener_names_must_be_consistent(config: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         _ = Settings(config=config).listeners
     # Listeners that are given by option replace those of the file.
     assert Settings(config=config, listen=("A://h:1",), advertise=("h:1",)).listeners
@@ -78,7 +78,7 @@ def test_a_listener_may_have_any_mapped_name() -> None:
         "early.start.listeners": "INSIDE",
     }
     (spec,) = Settings(config=config).listeners
-    assert spec.listen.port == 9092
+    assert spec.listen_address.port == 9092
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_unsupported_settings_are_reported() -> None:
     assert Settings().unsupported == {}
     config = {"authorizer.class.name": "", "remote.log.storage.system.enable": "False"}
     assert Settings(config=config).unsupported == {}
-    asked = {"authorizer.class.name": "a.B", "remote.log.storage.system.enable": "true"}
-    assert Settings(config=asked).unsupported.keys() == asked.keys()
+    unsupported = {"authorizer.class.name": "a.B", "remote.log.storage.system.enable": "true"}
+    assert Settings(config=unsupported).unsupported.keys() == unsupported.keys()
 
 
 def test_the_data_directory_is_the_option_or_log_dirs() -> None:

@@ -85,7 +85,7 @@ class ShareWorld:
             config=self.config,
             metadata=cast("MetadataController", FakeMetadata(self.image)),
             open_log=lambda _: self.log,
-            log_of=lambda _: self,
+            prunable_log=lambda _: self,
         )
         self.apply_topics(MetadataDelta())
 
@@ -133,6 +133,6 @@ class ShareWorld:
         decoded = [serde.decode(key, value) for key, value in self.log.entries]
         return [record for record in decoded if record is not None]
 
-    def begin(self, key: ShareKey = KEY, state_epoch: int = 0, start_offset: int = 0) -> None:
+    def initialize(self, key: ShareKey = KEY, state_epoch: int = 0, start_offset: int = 0) -> None:
         """Initialize a state."""
         self.coordinator.initialize_state(*key, state_epoch=state_epoch, start_offset=start_offset)

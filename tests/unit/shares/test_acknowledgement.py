@@ -48,8 +48,8 @@ def test_batch_is_acknowledged_as_a_whole() -> None:
 
 
 def test_equal_acknowledgements_are_stored_as_one_batch() -> None:
-    words = [ACCEPT] * 3 + [RELEASE] * 2 + [GAP, REJECT] + [ACCEPT] * 3
-    pending = ack(window_of(), AcknowledgementBatch(0, 9, words))
+    types = [ACCEPT] * 3 + [RELEASE] * 2 + [GAP, REJECT] + [ACCEPT] * 3
+    pending = ack(window_of(), AcknowledgementBatch(0, 9, types))
     assert stored_states(pending) == [(0, 2, 2), (3, 4, 0), (5, 5, 4), (6, 6, 4), (7, 9, 2)]
     assert pending.has_freed_records
 

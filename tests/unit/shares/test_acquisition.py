@@ -30,7 +30,12 @@ class Group:
             self.batches.append((base, base + size - 1))
 
     def fetch(
-        self, member: str = "a", most: int = 500, batch_size: int = 500, *, exact: bool = False
+        self,
+        member: str = "a",
+        max_records: int = 500,
+        batch_size: int = 500,
+        *,
+        exact: bool = False,
     ) -> list[AcquiredRecords]:
         """Fetch from the next offset, and acquire as much as possible."""
         offset = self.window.next_fetch_offset()
@@ -38,7 +43,7 @@ class Group:
         acquisition = Acquisition(
             self.window,
             FetchedBatches(read, offset),
-            AcquireRequest(member, most, batch_size, is_exact=exact),
+            AcquireRequest(member, max_records, batch_size, is_exact=exact),
             self.limits,
             1_000,
         )
@@ -70,18 +75,18 @@ def test_batch_size_of_zero_is_accepted() -> None:
 
 
 def test_complete_batches_of_the_log_are_acquired_by_default() -> None:
-    assert spans(Group(5, 5).fetch(most=3)) == [(0, 4, 1)]
+    assert spans(Group(5, 5).fetch(max_records=3)) == [(0, 4, 1)]
     group = Group(5, 5)
-    assert spans(group.fetch(most=3, exact=True)) == [(0, 2, 1)]
-    assert spans(group.fetch("b", most=1, exact=True)) == [(3, 3, 1)]
-    assert spans(group.fetch("b", most=9, exact=True)) == [(4, 4, 1), (5, 9, 1)]
+    assert spans(group.fetch(max_records=3, exact=True)) == [(0, 2, 1)]
+    assert spans(group.fetch("b", max_records=1, exact=True)) == [(3, 3, 1)]
+    assert spans(group.fetch("b", max_records=9, exact=True)) == [(4, 4, 1), (5, 9, 1)]
 
 
 def test_released_batch_is_acquired_as_a_whole() -> None:
     group = Group(2, 2, 2)
     group.fetch(batch_size=1)
     group.release(0, 5)
-    assert spans(group.fetch("b", most=3)) == [(0, 1, 2), (2, 3, 2)]
+    assert spans(group.fetch("b", max_records=3)) == [(0, 1, 2), (2, 3, 2)]
     assert spans(group.fetch("c")) == [(4, 5, 2)]
 
 
@@ -149,7 +154,7 @@ def test_with_two_deliveries_nothing_is_throttled() -> None:
 
 def test_empty_fetch_acquires_nothing() -> None:
     group = Group(4)
-    assert group.fetch(most=0) == []
+    assert group.fetch(max_records=0) == []
     group.batches.clear()
     assert group.fetch() == []
     assert not group.window.in_flight

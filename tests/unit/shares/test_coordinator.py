@@ -41,7 +41,7 @@ class Stage:
             config=BrokerConfig.from_text(),
             metadata=self.metadata,
             open_log=lambda index: self.logs.setdefault(index, MemoryCoordinatorLog()),
-            log_of=no_log,
+            prunable_log=no_log,
         )
         self.coordinator.on_image(self.metadata.image, MetadataDelta())
         self.metadata.subscribe(self.coordinator.on_image)
@@ -85,7 +85,7 @@ def test_state_is_stored_in_the_partition_of_its_key() -> None:
 def test_superseded_records_are_pruned() -> None:
     world = ShareWorld(topics=[topic_image("t", 4)])
     for index in range(4):
-        world.begin(KEY._replace(partition=index))
+        world.initialize(KEY._replace(partition=index))
     for offset in range(1_500):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), start=offset))
     states = world.machine.states()
@@ -105,7 +105,7 @@ def test_superseded_records_are_pruned() -> None:
 
 def test_failed_pruning_is_retried_in_the_next_round() -> None:
     world = ShareWorld()
-    world.begin()
+    world.initialize()
     for offset in range(1_500):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), start=offset))
     world.clock.advance(PRUNE_MS - 1)
@@ -118,6 +118,6 @@ def test_failed_pruning_is_retried_in_the_next_round() -> None:
 
 def test_a_coordinator_that_stops_prunes_no_more() -> None:
     world = ShareWorld()
-    world.begin()
+    world.initialize()
     world.coordinator.stop()
     assert world.clock.next_deadline_ms is None

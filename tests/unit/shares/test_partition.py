@@ -13,8 +13,8 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.acknowledgement import AcknowledgementBatch
 from kafkalite.shares.acquisition import AcquireRequest, FetchedBatches
 from kafkalite.shares.partition import SharePartition
+from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.shares.state import StateBatch
-from kafkalite.shares.table import SharePartitionTable
 from tests.unit.shares.share_world import KEY, ShareWorld
 
 if TYPE_CHECKING:
@@ -47,16 +47,16 @@ class Stage:
             history=self.history,
         )
         if world is None:
-            self.world.begin(start_offset=start)
-        share = self.table.begin(
-            KEY, store=self.world.store, name="t-0", leader_epoch=0, choose_start=lambda: 7
+            self.world.initialize(start_offset=start)
+        share = self.table.get_or_load(
+            KEY, store=self.world.store, name="t-0", leader_epoch=0, choose_start_offset=lambda: 7
         )
         assert isinstance(share, SharePartition)
         self.share = share
         self.waiter = Waiter()
         self.share.watch(self.waiter)
 
-    def take(self, first: int, last: int, member: str = "a") -> list[tuple[int, ...]]:
+    def acquire(self, first: int, last: int, member: str = "a") -> list[tuple[int, ...]]:
         offset = self.share.window.next_fetch_offset()
         acquired, count = self.share.acquire(
             FetchedBatches([(first, last)], offset), AcquireRequest(member, 500, 500)
@@ -75,7 +75,7 @@ def test_start_offset_is_chosen_by_the_groups_setting() -> None:
 
 def test_acknowledgement_is_stored_before_it_is_applied() -> None:
     stage = Stage()
-    assert stage.take(0, 9) == [(0, 9, 1)]
+    assert stage.acquire(0, 9) == [(0, 9, 1)]
     assert len(stage.stored()) == 0
     stage.share.acknowledge("a", [AcknowledgementBatch(0, 4, [ACCEPT])])
     assert stage.stored() == (StateBatch(0, 4, 2, 1),)
@@ -90,7 +90,7 @@ def test_acknowledgement_is_stored_before_it_is_applied() -> None:
 
 def test_waiting_fetches_are_woken_when_records_may_be_available() -> None:
     stage = Stage()
-    stage.take(0, 9)
+    stage.acquire(0, 9)
     stage.share.acknowledge("a", [AcknowledgementBatch(4, 5, [ACCEPT])])
     assert stage.waiter.count == 0
     stage.share.acknowledge("a", [AcknowledgementBatch(6, 7, [RELEASE])])
@@ -100,16 +100,16 @@ def test_waiting_fetches_are_woken_when_records_may_be_available() -> None:
     stage.share.release("a")
     assert stage.waiter.count == 3
     stage.share.unwatch(stage.waiter)
-    stage.take(6, 9)
+    stage.acquire(6, 9)
     stage.share.release("a")
     assert stage.waiter.count == 3
 
 
 def test_locks_expire_in_order() -> None:
     stage = Stage()
-    stage.take(0, 4)
+    stage.acquire(0, 4)
     stage.world.clock.advance(10_000)
-    stage.take(5, 9, "b")
+    stage.acquire(5, 9, "b")
     stage.world.clock.advance(LOCK_MS - 10_000)
     assert stage.stored() == (StateBatch(0, 4, 0, 1),)
     assert stage.world.clock.next_deadline_ms == stage.world.clock.now_ms() + 10_000
@@ -120,35 +120,35 @@ def test_locks_expire_in_order() -> None:
 
 def test_lock_expires_even_if_storing_fails() -> None:
     stage = Stage()
-    stage.take(0, 4)
+    stage.acquire(0, 4)
     stage.world.log.next_error = OSError(28, "no space left on device")
     stage.world.clock.advance(LOCK_MS)
     assert stage.stored() == ()
-    assert stage.take(0, 4, "b") == [(0, 4, 2)]
+    assert stage.acquire(0, 4, "b") == [(0, 4, 2)]
 
 
 def test_closed_partition_acquires_nothing_and_drops_its_locks() -> None:
     stage = Stage()
-    stage.take(0, 4)
+    stage.acquire(0, 4)
     stage.table.drop(KEY)
     assert stage.waiter.count == 1
     assert not stage.share.can_acquire()
-    assert stage.take(5, 9) == []
+    assert stage.acquire(5, 9) == []
     stage.world.clock.advance(LOCK_MS)
     assert stage.stored() == ()
 
 
 def test_next_leader_begins_with_the_stored_state() -> None:
     stage = Stage()
-    stage.take(0, 9)
+    stage.acquire(0, 9)
     stage.share.acknowledge("a", [AcknowledgementBatch(3, 5, [ACCEPT])])
     again = Stage(world=stage.world.restart())
-    assert again.take(0, 9, "b") == [(0, 2, 1), (6, 9, 1)]
+    assert again.acquire(0, 9, "b") == [(0, 2, 1), (6, 9, 1)]
 
 
 def test_records_of_aborted_transactions_are_archived() -> None:
     stage = Stage()
-    stage.take(0, 9)
+    stage.acquire(0, 9)
     stage.share.archive(0, 4)
     assert stage.share.window.complete_count == 5
     stage.share.acknowledge("a", [AcknowledgementBatch(5, 9, [ACCEPT])])
@@ -165,12 +165,12 @@ def test_inconsistent_stored_state_is_refused() -> None:
 
     stage.table.drop(KEY)
     with pytest.raises(KafkaError) as refusal:
-        stage.table.begin(
+        stage.table.get_or_load(
             KEY,
             store=cast("StateStore", InconsistentStore()),
             name="t-0",
             leader_epoch=0,
-            choose_start=lambda: 0,
+            choose_start_offset=lambda: 0,
         )
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -211,8 +211,8 @@ class SlowStage(Stage):
         super().__init__()
         self.store = SlowStore(self.world.store)
         self.table.drop(KEY)
-        share = self.table.begin(
-            KEY, store=self.store, name="t-0", leader_epoch=0, choose_start=lambda: 7
+        share = self.table.get_or_load(
+            KEY, store=self.store, name="t-0", leader_epoch=0, choose_start_offset=lambda: 7
         )
         assert isinstance(share, SharePartition)
         self.share = share
@@ -227,7 +227,7 @@ def waiting(answer: Waiting[None] | None) -> Waiting[None]:
 
 def test_an_acknowledgement_is_answered_when_the_store_has_answered() -> None:
     stage = SlowStage()
-    stage.take(0, 9)
+    stage.acquire(0, 9)
     acknowledged = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(0, 4, [ACCEPT])]))
     assert not acknowledged.is_resolved
     assert stage.share.window.start_offset == 0
@@ -239,7 +239,7 @@ def test_an_acknowledgement_is_answered_when_the_store_has_answered() -> None:
 
 def test_records_do_not_change_during_a_write() -> None:
     stage = SlowStage()
-    stage.take(0, 4)
+    stage.acquire(0, 4)
     first = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(2, 3, [ACCEPT])]))
     assert not stage.share.can_acquire()
     assert stage.share.acquire(FetchedBatches([(5, 9)], 5), AcquireRequest("b", 500, 500)) == (
@@ -261,7 +261,7 @@ def test_records_do_not_change_during_a_write() -> None:
 
 def test_refused_write_changes_nothing_and_returns_the_members_error() -> None:
     stage = SlowStage()
-    stage.take(0, 4)
+    stage.acquire(0, 4)
     acknowledged = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(0, 4, [ACCEPT])]))
     stage.store.answer(KafkaError(ErrorCode.NOT_COORDINATOR))
     assert isinstance(acknowledged.value, KafkaError)
@@ -272,7 +272,7 @@ def test_refused_write_changes_nothing_and_returns_the_members_error() -> None:
 
 def test_locks_expire_after_the_current_write() -> None:
     stage = SlowStage()
-    stage.take(0, 4)
+    stage.acquire(0, 4)
     acknowledged = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(0, 1, [ACCEPT])]))
     stage.world.clock.advance(LOCK_MS)
     assert len(stage.store.writes) == 1
@@ -280,12 +280,12 @@ def test_locks_expire_after_the_current_write() -> None:
     assert acknowledged.value is None
     stage.store.answer()
     assert stage.stored() == (StateBatch(2, 4, 0, 1),)
-    assert stage.take(2, 4, "b") == [(2, 4, 2)]
+    assert stage.acquire(2, 4, "b") == [(2, 4, 2)]
 
 
 def test_closed_partition_applies_no_pending_acknowledgement() -> None:
     stage = SlowStage()
-    stage.take(0, 4)
+    stage.acquire(0, 4)
     first = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(0, 1, [ACCEPT])]))
     second = waiting(stage.share.acknowledge("a", [AcknowledgementBatch(2, 3, [ACCEPT])]))
     stage.table.drop(KEY)

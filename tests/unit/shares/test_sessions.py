@@ -55,10 +55,10 @@ def test_epoch_after_the_largest_is_one(epoch: int, following: int) -> None:
 
 def test_session_stores_its_partitions() -> None:
     stage = Stage()
-    assert list(stage.fetch(0, ONE).names) == [ONE]
-    assert list(stage.fetch(1, TWO).names) == [ONE, TWO]
-    assert list(stage.fetch(2, forgotten=(ONE,)).names) == [TWO]
-    assert stage.fetch(-1).names == {}
+    assert list(stage.fetch(0, ONE).topic_names) == [ONE]
+    assert list(stage.fetch(1, TWO).topic_names) == [ONE, TWO]
+    assert list(stage.fetch(2, forgotten=(ONE,)).topic_names) == [TWO]
+    assert stage.fetch(-1).topic_names == {}
     assert stage.sessions.end(KEY) == (TWO,)
     assert stage.sessions.end(KEY) == ()
 
@@ -127,7 +127,7 @@ def test_only_changes_are_reported() -> None:
     assert context.must_report(ONE, has_records=False, has_error=False)
     assert not context.must_report(ONE, has_records=False, has_error=False)
     assert context.must_report(ONE, has_records=True, has_error=False)
-    assert list(stage.fetch(4).names) == [TWO, ONE]
+    assert list(stage.fetch(4).topic_names) == [TWO, ONE]
 
 
 def test_response_after_a_newer_request_is_refused() -> None:

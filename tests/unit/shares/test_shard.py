@@ -39,7 +39,7 @@ def kinds(world: ShareWorld) -> str:
 
 def test_state_is_initialized_read_and_changed() -> None:
     world = ShareWorld()
-    world.begin(state_epoch=3, start_offset=10)
+    world.initialize(state_epoch=3, start_offset=10)
     world.coordinator.write_state(KEY, change((10, 19, 2, 1), start=10, state_epoch=3, complete=10))
     world.coordinator.write_state(KEY, change((20, 24, 0, 1), start=20, state_epoch=3))
     state = world.coordinator.read_state(KEY, 0)
@@ -51,16 +51,16 @@ def test_state_is_initialized_read_and_changed() -> None:
 
 def test_start_offset_of_minus_one_changes_nothing() -> None:
     world = ShareWorld()
-    world.begin(start_offset=-1)
+    world.initialize(start_offset=-1)
     assert world.coordinator.summary(*KEY) == (0, 0, -1, -1)
-    world.begin(start_offset=7)
+    world.initialize(start_offset=7)
     world.coordinator.write_state(KEY, change((8, 9, 4, 5)))
     assert world.coordinator.read_state(KEY, -1).start_offset == 7
 
 
 def test_snapshot_follows_a_number_of_updates() -> None:
     world = ShareWorld({"share.coordinator.snapshot.update.records.per.snapshot": "2"})
-    world.begin()
+    world.initialize()
     for offset in range(5):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), complete=offset + 1))
     assert kinds(world) == "SUUSUU"
@@ -72,7 +72,7 @@ def test_snapshot_follows_a_number_of_updates() -> None:
 
 def test_previous_leader_is_fenced() -> None:
     world = ShareWorld()
-    world.begin()
+    world.initialize()
     world.coordinator.read_state(KEY, 5)
     assert kinds(world) == "SU"
     world.coordinator.read_state(KEY, 5)
@@ -83,7 +83,7 @@ def test_previous_leader_is_fenced() -> None:
     with refused(ErrorCode.FENCED_LEADER_EPOCH):
         world.coordinator.read_state(KEY, 4)
     # A reset does not admit the previous leader again.
-    world.begin(state_epoch=1)
+    world.initialize(state_epoch=1)
     with refused(ErrorCode.FENCED_LEADER_EPOCH):
         world.coordinator.read_state(KEY, 4)
     world.coordinator.write_state(KEY, change((0, 0, 2, 1), leader_epoch=-1, state_epoch=-1))
@@ -91,12 +91,12 @@ def test_previous_leader_is_fenced() -> None:
 
 def test_leader_with_a_stale_state_epoch_is_fenced() -> None:
     world = ShareWorld()
-    world.begin(state_epoch=2)
+    world.initialize(state_epoch=2)
     with refused(ErrorCode.FENCED_STATE_EPOCH):
         world.coordinator.write_state(KEY, change((0, 0, 2, 1), state_epoch=1))
     with refused(ErrorCode.FENCED_STATE_EPOCH):
-        world.begin(state_epoch=1)
-    world.begin(state_epoch=2, start_offset=9)
+        world.initialize(state_epoch=1)
+    world.initialize(state_epoch=2, start_offset=9)
     assert world.coordinator.summary(*KEY).start_offset == 9
 
 
@@ -111,7 +111,7 @@ def test_leader_with_a_stale_state_epoch_is_fenced() -> None:
 def test_unknown_partition_is_refused(key: ShareKey, code: ErrorCode) -> None:
     world = ShareWorld()
     with refused(code):
-        world.begin(key)
+        world.initialize(key)
     with refused(code):
         world.coordinator.delete_state(*key)
     with refused(code):
@@ -130,26 +130,26 @@ def test_uninitialized_state_is_neither_read_nor_written() -> None:
 
 def test_deleted_state_loses_its_epochs() -> None:
     world = ShareWorld()
-    world.begin(state_epoch=9)
+    world.initialize(state_epoch=9)
     world.coordinator.delete_state(*KEY)
     world.coordinator.delete_state(*KEY)
     assert kinds(world) == "ST"
-    world.begin(state_epoch=1)
+    world.initialize(state_epoch=1)
     assert world.coordinator.summary(*KEY).state_epoch == 1
 
 
 def test_states_are_deleted_with_their_topic() -> None:
     world = ShareWorld(topics=[topic_image("t"), topic_image("u")])
-    world.begin()
+    world.initialize()
     other = KEY._replace(topic_id=topic_image("u").topic_id)
-    world.begin(other)
+    world.initialize(other)
     world.apply_topics(MetadataDelta(deleted=(world.topics.pop("t"),)))
     assert list(world.machine.states()) == [other]
 
 
 def test_failed_deletion_of_states_is_repeated_with_the_next_topic() -> None:
     world = ShareWorld(topics=[topic_image("t"), topic_image("u")])
-    world.begin()
+    world.initialize()
     world.log.next_error = OSError(28, "no space left on device")
     world.apply_topics(MetadataDelta(deleted=(world.topics.pop("t"),)))
     assert list(world.machine.states()) == [KEY]
@@ -170,7 +170,7 @@ def many_states() -> ShareWorld:
     """Return a world with more states than fit into one batch."""
     world = ShareWorld(log=LimitedLog(), topics=[topic_image("t", 60)])
     for index in range(60):
-        world.begin(KEY._replace(group_id="g" * 32_000, partition=index))
+        world.initialize(KEY._replace(group_id="g" * 32_000, partition=index))
     return world
 
 
@@ -192,7 +192,7 @@ def test_cold_partitions_exceeding_one_batch_get_snapshots() -> None:
 
 def test_cold_partitions_get_one_snapshot() -> None:
     world = ShareWorld()
-    world.begin()
+    world.initialize()
     world.coordinator.write_state(KEY, change((0, 4, 2, 1)))
     world.clock.advance(COLD_MS - 1)
     assert kinds(world) == "SU"
@@ -210,7 +210,7 @@ def test_cold_partitions_get_one_snapshot() -> None:
 
 def test_cold_partitions_are_found_after_a_restart() -> None:
     world = ShareWorld()
-    world.begin()
+    world.initialize()
     again = world.restart()
     again.clock.advance(COLD_MS)
     assert kinds(again) == "SS"
@@ -219,7 +219,7 @@ def test_cold_partitions_are_found_after_a_restart() -> None:
 @pytest.mark.parametrize("entries_from", [0, 3])
 def test_restart_from_any_snapshot_gives_the_same_state(entries_from: int) -> None:
     world = ShareWorld({"share.coordinator.snapshot.update.records.per.snapshot": "2"})
-    world.begin()
+    world.initialize()
     for offset in range(4):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), complete=offset + 1))
     assert kinds(world) == "SUUSU"
@@ -228,7 +228,7 @@ def test_restart_from_any_snapshot_gives_the_same_state(entries_from: int) -> No
 
 def test_loading_applies_every_update() -> None:
     world = ShareWorld()
-    world.begin()
+    world.initialize()
     for offset in (4, 8):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), complete=1))
     again = world.restart()
@@ -237,7 +237,7 @@ def test_loading_applies_every_update() -> None:
 
 def test_update_without_a_snapshot_is_applied() -> None:
     world = ShareWorld()
-    world.begin(start_offset=5)
+    world.initialize(start_offset=5)
     world.coordinator.write_state(KEY, change((5, 9, 2, 1), start=5, complete=5))
     (state,) = world.restart(1).machine.states().values()
     assert (state.start_offset, state.batches) == (5, (StateBatch(5, 9, 2, 1),))
@@ -248,7 +248,7 @@ def test_invalid_or_too_many_batches_are_refused(
 ) -> None:
     monkeypatch.setattr(shard, "MAX_BATCHES", 3)
     world = ShareWorld()
-    world.begin()
+    world.initialize()
     with refused(ErrorCode.INVALID_REQUEST):
         world.coordinator.write_state(KEY, change((5, 3, 2, 1)))
     several = [(offset, offset, 2, 1) for offset in (0, 2, 4, 6)]
@@ -262,7 +262,7 @@ def test_invalid_or_too_many_batches_are_refused(
 
 def test_a_failed_append_changes_nothing() -> None:
     world = ShareWorld()
-    world.begin()
+    world.initialize()
     before = world.machine.states()
     world.log.next_error = OSError(5, "input/output error")
     with refused(ErrorCode.NOT_COORDINATOR):

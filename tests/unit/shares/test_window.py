@@ -22,8 +22,12 @@ def acquire(window: Window, *batches: tuple[int, int], member: str = "a") -> lis
     return [(one.first, one.last) for one in acquisition.acquired]
 
 
-def settle(window: Window, first: int, last: int, word: int = ACCEPT) -> None:
-    acknowledge(window, "a", [AcknowledgementBatch(first, last, [word])], LIMITS, 0).apply()
+def acknowledge_and_advance(
+    window: Window, first: int, last: int, acknowledge_type: int = ACCEPT
+) -> None:
+    acknowledge(
+        window, "a", [AcknowledgementBatch(first, last, [acknowledge_type])], LIMITS, 0
+    ).apply()
     window.advance_start()
 
 
@@ -38,11 +42,11 @@ def test_start_advances_over_final_records() -> None:
     window = Window(0)
     assert acquire(window, (0, 4), (5, 9)) == [(0, 9)]
     assert (window.start_offset, window.end_offset, window.record_count) == (0, 9, 10)
-    settle(window, 3, 5)
+    acknowledge_and_advance(window, 3, 5)
     assert (window.start_offset, window.complete_count) == (0, 3)
-    settle(window, 0, 2)
+    acknowledge_and_advance(window, 0, 2)
     assert (window.start_offset, window.complete_count, window.record_count) == (6, 0, 4)
-    settle(window, 6, 9)
+    acknowledge_and_advance(window, 6, 9)
     assert (window.start_offset, window.end_offset, window.record_count) == (10, 10, 0)
 
 
@@ -52,7 +56,7 @@ def test_released_records_are_fetched_first() -> None:
     assert window.next_fetch_offset() == 10
     assert window.can_acquire(11)
     assert not window.can_acquire(10)
-    settle(window, 4, 5, RELEASE)
+    acknowledge_and_advance(window, 4, 5, RELEASE)
     assert window.next_fetch_offset() == 4
     assert window.can_acquire(10)
 
@@ -65,7 +69,7 @@ def test_stored_state_is_loaded_with_its_gap() -> None:
     assert window.next_fetch_offset() == 3
     assert acquire(window, (0, 5), (6, 11)) == [(3, 5), (10, 11)]
     assert window.active_gap is None
-    settle(window, 3, 5)
+    acknowledge_and_advance(window, 3, 5)
     assert window.start_offset == 10
 
 
@@ -75,7 +79,7 @@ def test_start_does_not_pass_a_gap() -> None:
     assert not window.advance_start()
     assert acquire(window, (0, 2)) == [(0, 2)]
     assert window.next_fetch_offset() == 3
-    settle(window, 0, 2)
+    acknowledge_and_advance(window, 0, 2)
     assert window.start_offset == 3
     assert acquire(window, (3, 20)) == [(3, 4), (10, 20)]
 
@@ -99,8 +103,8 @@ def test_window_advances_when_the_log_deletes_records() -> None:
     window.advance_log_start(3)
     assert (window.start_offset, window.end_offset) == (3, 3)
     acquire(window, (3, 12))
-    settle(window, 5, 6, RELEASE)
-    settle(window, 8, 8)
+    acknowledge_and_advance(window, 5, 6, RELEASE)
+    acknowledge_and_advance(window, 8, 8)
     window.advance_log_start(10)
     assert (window.start_offset, window.end_offset, window.complete_count) == (10, 12, 0)
     assert window.next_fetch_offset() == 13
@@ -128,7 +132,7 @@ def test_start_never_goes_back_over_deleted_records() -> None:
 def test_compacted_records_are_archived() -> None:
     window = Window(0)
     acquire(window, (0, 9))
-    settle(window, 0, 9, RELEASE)
+    acknowledge_and_advance(window, 0, 9, RELEASE)
     assert acquire(window, (6, 9)) == [(6, 9)]
     states = [run.state for batch in window.in_flight.batches for run in batch.runs]
     assert states == [DeliveryState.ARCHIVED, DeliveryState.ACQUIRED]

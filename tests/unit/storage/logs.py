@@ -67,11 +67,11 @@ def records_of(log: Log) -> list[Record]:
         position = 0
         while position < len(data):
             view = BatchView(memoryview(data)[position:])
-            whole = BatchView(memoryview(data)[position : position + view.size])
-            assert whole.has_valid_crc()
-            records += (record for record in whole.records() if record.offset >= offset)
-            offset = whole.last_offset + 1
-            position += whole.size
+            complete_batch = BatchView(memoryview(data)[position : position + view.size])
+            assert complete_batch.has_valid_crc()
+            records += (record for record in complete_batch.records() if record.offset >= offset)
+            offset = complete_batch.last_offset + 1
+            position += complete_batch.size
     return records
 
 

@@ -171,11 +171,11 @@ def test_impossible_head_is_refused(position: int, replacement: bytes, code: Err
     "tail", [b"\0" * 12, b"\0" * 11 + b"\x0d", b"\0" * 11 + b"\xff\0\0\0\0\x03"]
 )
 def test_incomplete_impossible_head_is_refused(tail: bytes) -> None:
-    whole = bytes(batch(b"a").data)
+    complete_batch = bytes(batch(b"a").data)
     with pytest.raises(KafkaError) as refused:
-        split_batches(whole + tail)
+        split_batches(complete_batch + tail)
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
-    assert len(split_batches(whole + tail[:11])) == 1
+    assert len(split_batches(complete_batch + tail[:11])) == 1
 
 
 def test_empty_batch_has_no_records() -> None:

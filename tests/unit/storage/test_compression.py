@@ -65,8 +65,12 @@ def test_gzip_of_other_writers_is_read() -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_damaged_data_raises_compressed_data_error(number: int) -> None:
-    whole = compress(number, b"abc" * 1000)
-    for damaged in (whole[:-5], b"\x01\x02\x03\x04" + whole, whole[:20] + b"\xff" * 40):
+    compressed = compress(number, b"abc" * 1000)
+    for damaged in (
+        compressed[:-5],
+        b"\x01\x02\x03\x04" + compressed,
+        compressed[:20] + b"\xff" * 40,
+    ):
         with pytest.raises(CompressedDataError):
             decompress(number, damaged)
 
@@ -82,9 +86,9 @@ def test_small_input_with_oversized_content_is_refused(
 
 
 def test_raw_snappy_block_with_false_length_is_refused() -> None:
-    promise = b"\xff\xff\xff\xff\x0f"
+    length_prefix = b"\xff\xff\xff\xff\x0f"
     with pytest.raises(OversizedDataError):
-        decompress(2, promise + b"\0" * 20)
+        decompress(2, length_prefix + b"\0" * 20)
 
 
 @pytest.mark.parametrize("cut", [17, 18, 19, 22])

@@ -13,6 +13,6 @@ def test_the_checksum_is_castagnolis() -> None:
 
 
 def test_checksum_continues_from_a_value_and_accepts_any_buffer() -> None:
-    whole = crc32c(b"123456789", 0)
-    assert crc32c(memoryview(bytearray(b"6789")), crc32c(b"12345", 0)) == whole
-    assert whole == package.crc32c(b"123456789")
+    checksum = crc32c(b"123456789", 0)
+    assert crc32c(memoryview(bytearray(b"6789")), crc32c(b"12345", 0)) == checksum
+    assert checksum == package.crc32c(b"123456789")

@@ -31,15 +31,15 @@ def open_log(directory: DataDirectory, topic_id: str | None = OLD_ID) -> Log:
 def test_clean_shutdown_marker_is_valid_for_one_start() -> None:
     files = MemoryFiles()
     first = DataDirectory(files, "data")
-    assert not first.was_clean
+    assert not first.was_shut_down_cleanly
     log = open_log(first)
     append(log, b"a")
     first.close({NAME: log})
     assert files.read("data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1}'
     second = DataDirectory(files, "data")
-    assert second.was_clean
+    assert second.was_shut_down_cleanly
     assert values_of(open_log(second)) == [b"a"]
-    assert not DataDirectory(files, "data").was_clean
+    assert not DataDirectory(files, "data").was_shut_down_cleanly
 
 
 def test_after_an_unclean_shutdown_logs_are_checked_from_the_recovery_point() -> None:
@@ -197,9 +197,9 @@ def test_meta_properties_are_written() -> None:
 
 def test_lock_is_released_on_close(tmp_path: Path) -> None:
     path = str(tmp_path)
-    DataDirectory(OsFiles(), path).abandon()
+    DataDirectory(OsFiles(), path).release_lock()
     DataDirectory(OsFiles(), path).close({})
-    assert DataDirectory(OsFiles(), path).was_clean
+    assert DataDirectory(OsFiles(), path).was_shut_down_cleanly
 
 
 def test_older_checkpoint_does_not_replace_a_newer_one() -> None:

@@ -34,7 +34,7 @@ VALUES = st.one_of(st.none(), SIZES.map(bytes), st.binary(max_size=3))
 RECORDS = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=6)
 
 
-def fold_batches(data: bytes, max_keys: int = 1_000) -> list[LatestByKey | BatchView]:
+def read_batches(data: bytes, max_keys: int = 1_000) -> list[LatestByKey | BatchView]:
     return list(
         latest_by_key(
             lambda size, position: data[position : position + size], 0, len(data), max_keys
@@ -42,7 +42,7 @@ def fold_batches(data: bytes, max_keys: int = 1_000) -> list[LatestByKey | Batch
     )
 
 
-def last_of_each(pairs: Iterable[Pair]) -> list[Pair]:
+def latest_pairs(pairs: Iterable[Pair]) -> list[Pair]:
     last: LatestByKey = {}
     for key, value in pairs:
         last.pop(key, None)
@@ -65,9 +65,9 @@ def test_last_value_of_each_key_remains(batches: list[list[Pair]], step_ms: int)
         )
         for index, pairs in enumerate(batches)
     )
-    (run,) = fold_batches(data)
+    (run,) = read_batches(data)
     assert isinstance(run, dict)
-    assert list(run.items()) == last_of_each(pair for pairs in batches for pair in pairs)
+    assert list(run.items()) == latest_pairs(pair for pairs in batches for pair in pairs)
 
 
 @pytest.mark.parametrize("attributes", [1, 2, 3, 4, TRANSACTIONAL, CONTROL | TRANSACTIONAL])
@@ -77,7 +77,7 @@ def test_batch_that_is_not_plain_is_returned_unchanged(attributes: int) -> None:
     other = build_batch(
         [NewRecord(b"a", b"x", 5)], attributes=attributes, producer=Producer(1, 0, 0)
     )
-    runs = fold_batches(other + plain + again + other + other + again)
+    runs = read_batches(other + plain + again + other + other + again)
     assert [type(run) for run in runs] == [BatchView, dict, BatchView, BatchView, dict]
     assert keys_of(runs) == [[b"a"], [b"b", b"a"], [b"a"], [b"a"], [b"a"]]
 
@@ -85,10 +85,10 @@ def test_batch_that_is_not_plain_is_returned_unchanged(attributes: int) -> None:
 def test_batch_longer_than_a_chunk_is_returned_unchanged() -> None:
     plain = build_key_value_batch([(b"a", b"1")], 5)
     long = build_key_value_batch([(b"b", bytes(3 << 20))], 5)
-    runs = fold_batches(plain + long + plain)
+    runs = read_batches(plain + long + plain)
     assert [type(run) for run in runs] == [dict, BatchView, dict]
     with pytest.raises(DamagedBatchError) as damaged:
-        fold_batches(plain + long[:-1])
+        read_batches(plain + long[:-1])
     assert damaged.value.position == len(plain)
 
 
@@ -96,7 +96,7 @@ def test_run_with_many_keys_is_returned_in_parts() -> None:
     batches = [
         build_key_value_batch([(b"%d" % number, bytes(2_000))], 5) for number in range(1_500)
     ]
-    runs = fold_batches(b"".join(batches), max_keys=100)
+    runs = read_batches(b"".join(batches), max_keys=100)
     assert len(runs) > 1
     assert all(isinstance(run, dict) and len(run) >= 100 for run in runs[:-1])
     assert [key for keys in keys_of(runs) for key in keys] == [b"%d" % n for n in range(1_500)]
@@ -106,9 +106,9 @@ def test_a_damaged_length_is_reported_with_its_position() -> None:
     plain = build_key_value_batch([(b"a", b"1")], 5)
     for tail in (plain[:-1], plain[:61], plain[:60], b"\0", b"\0" * 100, b"\xff" * 100):
         with pytest.raises(DamagedBatchError) as damaged:
-            fold_batches(plain + tail)
+            read_batches(plain + tail)
         assert damaged.value.position == len(plain)
-    assert fold_batches(b"") == []
+    assert read_batches(b"") == []
 
 
 @pytest.mark.parametrize("attributes", [0, 1, TRANSACTIONAL])
@@ -116,27 +116,27 @@ def test_a_damaged_length_is_reported_with_its_position() -> None:
 def test_damaged_batch_of_any_kind_is_reported(attributes: int, at: int) -> None:
     plain = build_key_value_batch([(b"a", b"1")], 5)
     other = bytearray(build_batch([NewRecord(b"b", b"x", 5)], attributes=attributes))
-    assert len(fold_batches(plain + other + plain)) > 0
+    assert len(read_batches(plain + other + plain)) > 0
     other[at] ^= 4
     with pytest.raises(DamagedBatchError) as damaged:
-        fold_batches(plain + other + plain)
+        read_batches(plain + other + plain)
     assert damaged.value.position == len(plain)
 
 
 @given(RECORDS, st.integers(0, 10_000), st.integers(0, 255), st.integers(-2, 2))
 def test_batch_without_valid_records_is_refused(
-    pairs: list[Pair], place: int, byte: int, more: int
+    pairs: list[Pair], position: int, byte: int, count_error: int
 ) -> None:
     """Any corruption of a batch's records gives the same result as decoding each record."""
     batch = bytearray(build_key_value_batch(pairs, 5))
-    batch[61 + place % (len(batch) - 61)] = byte
-    batch[57:61] = (len(pairs) + more).to_bytes(4, "big", signed=True)
+    batch[61 + position % (len(batch) - 61)] = byte
+    batch[57:61] = (len(pairs) + count_error).to_bytes(4, "big", signed=True)
     batch[17:21] = crc32c(batch[21:], 0).to_bytes(4, "big")
     expected: list[Pair] | None = None
     try:
-        expected = last_of_each(key_values(bytes(batch[61:]), len(pairs) + more))
+        expected = latest_pairs(key_values(bytes(batch[61:]), len(pairs) + count_error))
     except MalformedRecordsError:
         with pytest.raises(MalformedRecordsError):
-            fold_batches(bytes(batch))
+            read_batches(bytes(batch))
         return
-    assert [pair for run in fold_batches(bytes(batch)) for pair in run.items()] == expected  # type: ignore[union-attr]
+    assert [pair for run in read_batches(bytes(batch)) for pair in run.items()] == expected  # type: ignore[union-attr]

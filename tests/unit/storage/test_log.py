@@ -8,7 +8,7 @@ import pytest
 
 from kafkalite.storage.batch import BatchView, split_batches
 from kafkalite.storage.disk_health import DiskProblem
-from kafkalite.storage.file_names import remove_tree
+from kafkalite.storage.file_names import remove_directory_and_files
 from kafkalite.storage.flushing import sync
 from kafkalite.storage.log import Log, OffsetOutOfRangeError
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
@@ -134,7 +134,7 @@ def test_offsets_outside_of_the_log_are_refused() -> None:
             read(log, offset)
 
 
-def test_folded_records_are_between_two_offsets() -> None:
+def test_latest_values_are_read_between_two_offsets() -> None:
     log = open_log(MemoryFiles())
     for number in range(30):
         values = [batch(bytes(100), keys=[b"%d" % number])]
@@ -288,7 +288,7 @@ def test_remains_of_a_failed_write_are_not_read_and_truncated_before_the_next_wr
     log = filled_log(3, files=disk)
     path = f"{DIRECTORY}/00000000000000000000.log"
     size = disk.open(path).size
-    faulty = FaultyFiles(disk, fail_at=0, part=0.7, crash=False, refusals=3)
+    faulty = FaultyFiles(disk, fail_at=0, part=0.7, crash=False, failing_steps=3)
     log.segments[0]._log = faulty.open(path)
     for _ in range(2):
         with pytest.raises(OSError, match="space"):
@@ -411,7 +411,7 @@ def test_deleted_log_leaves_no_files() -> None:
     removed = log.delete()
     assert removed is not None
     assert files.list(DIRECTORY) == []
-    remove_tree(files, removed)
+    remove_directory_and_files(files, removed)
     assert files.paths == []
     assert log.delete() is None
     assert files.list("data") == []
@@ -425,9 +425,9 @@ def test_the_topic_id_is_written_with_the_first_batch() -> None:
     assert content == b"version: 0\ntopic_id: some-id"
 
 
-def refusing(log: Log, disk: MemoryFiles, refusals: int) -> FaultyFiles:
+def make_disk_refuse(log: Log, disk: MemoryFiles, refusals: int) -> FaultyFiles:
     """Make the next steps on the last segment fail."""
-    faulty = FaultyFiles(disk, fail_at=0, crash=False, refusals=refusals)
+    faulty = FaultyFiles(disk, fail_at=0, crash=False, failing_steps=refusals)
     log.files = faulty
     log.segments[-1]._log = faulty.open(log.segments[-1].path(".log"))
     return faulty
@@ -437,7 +437,7 @@ def test_a_refused_append_is_reported_until_one_succeeds() -> None:
     disk = MemoryFiles()
     log = filled_log(1, SMALL._replace(segment_bytes=100_000), files=disk)
     # The append, the truncation of the partial write, and that again before the next append.
-    refusing(log, disk, refusals=3)
+    make_disk_refuse(log, disk, refusals=3)
     for _ in range(2):
         with pytest.raises(OSError, match="space"):
             append(log, b"refused")
@@ -450,7 +450,7 @@ def test_a_refused_append_is_reported_until_one_succeeds() -> None:
 def test_failure_ends_when_a_probe_of_the_same_size_succeeds() -> None:
     disk = MemoryFiles()
     log = filled_log(1, SMALL._replace(segment_bytes=100_000), files=disk)
-    faulty = refusing(log, disk, refusals=4)
+    faulty = make_disk_refuse(log, disk, refusals=4)
     with pytest.raises(OSError, match="space"):
         append(log, b"refused")
     names = disk.paths
@@ -465,7 +465,7 @@ def test_failure_ends_when_a_probe_of_the_same_size_succeeds() -> None:
 def test_failed_flush_remains_reported() -> None:
     disk = MemoryFiles()
     log = filled_log(1, files=disk)
-    log.files = FaultyFiles(disk, fail_at=0, crash=False, refusals=100)
+    log.files = FaultyFiles(disk, fail_at=0, crash=False, failing_steps=100)
     with pytest.raises(OSError, match="space"):
         log.flush()
     log.health.retry_all()

@@ -55,7 +55,7 @@ def contents(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
     return [(record.offset, record.key, record.value) for record in records_of(log)]
 
 
-def table(log: Log) -> dict[bytes | None, bytes]:
+def latest_values(log: Log) -> dict[bytes | None, bytes]:
     """Return the latest values, as a reader of the whole log sees them."""
     result: dict[bytes | None, bytes] = {}
     for record in records_of(log):
@@ -66,7 +66,7 @@ def table(log: Log) -> dict[bytes | None, bytes]:
     return result
 
 
-def log_of_updates(
+def log_with_updates(
     files: MemoryFiles | FaultyFiles | None = None, config: LogConfig = COMPACT
 ) -> Log:
     """Return a log of sixty records over seven keys, and an empty active segment."""
@@ -80,7 +80,7 @@ def log_of_updates(
 
 def test_unreadable_batch_stays_unchanged() -> None:
     """It was written when the topic was not compacted, and its records were not checked."""
-    log = log_of_updates(config=COMPACT._replace(segment_bytes=10_000))
+    log = log_with_updates(config=COMPACT._replace(segment_bytes=10_000))
     garbage = bytearray(batch(b"value", keys=[b"often"]).data)
     garbage[61:] = b"\xff" * (len(garbage) - 61)
     garbage[17:21] = crc32c(bytes(garbage[21:]), 0).to_bytes(4, "big")
@@ -99,11 +99,11 @@ def test_unreadable_batch_stays_unchanged() -> None:
 
 
 def test_the_last_value_of_every_key_stays_at_its_offset() -> None:
-    log = log_of_updates()
-    before, expected = contents(log), table(log)
+    log = log_with_updates()
+    before, expected = contents(log), latest_values(log)
     compact(log)
     after = contents(log)
-    assert table(log) == expected
+    assert latest_values(log) == expected
     assert len(after) == 8
     assert set(after) <= set(before)
     assert after == sorted(after)
@@ -112,7 +112,7 @@ def test_the_last_value_of_every_key_stays_at_its_offset() -> None:
 
 def test_a_compacted_log_is_the_same_after_it_is_opened_again() -> None:
     files = MemoryFiles()
-    log = log_of_updates(files)
+    log = log_with_updates(files)
     compact(log)
     for is_clean in (False, True):
         again = open_log(files, COMPACT, clean_shutdown=is_clean)
@@ -123,7 +123,7 @@ def test_a_compacted_log_is_the_same_after_it_is_opened_again() -> None:
 
 def test_segments_join_without_a_gap() -> None:
     files = MemoryFiles()
-    log = log_of_updates(files)
+    log = log_with_updates(files)
     compact(log)
     # With gaps, the tail would be treated as lost in a power failure.
     plain = open_log(files, COMPACT._replace(cleanup_policy=frozenset({"delete"})))
@@ -131,7 +131,7 @@ def test_segments_join_without_a_gap() -> None:
 
 
 def test_small_segments_become_one() -> None:
-    log = log_of_updates()
+    log = log_with_updates()
     assert len(log.segments) > 5
     compact(log)
     put(log, (b"new", b"value"))
@@ -181,7 +181,7 @@ def test_tombstone_is_removed_after_delete_retention() -> None:
         log.roll(0)
         compact(log, now_ms=now_ms)
         assert len([key for _, key, _ in contents(log) if key != b"more"]) == expected
-    assert table(log)[b"live"] == b"1"
+    assert latest_values(log)[b"live"] == b"1"
 
 
 def test_records_without_a_key_are_removed() -> None:
@@ -193,7 +193,7 @@ def test_records_without_a_key_are_removed() -> None:
 
 
 def test_the_active_segment_is_not_touched() -> None:
-    log = log_of_updates()
+    log = log_with_updates()
     put(log, (b"often", b"1"), (b"often", b"2"))
     compact(log)
     assert contents(log)[-2:] == [(60, b"often", b"1"), (61, b"often", b"2")]
@@ -265,7 +265,7 @@ def test_the_marker_with_the_last_epoch_of_a_producer_is_emptied_and_stays() -> 
 
 
 def test_keys_are_limited_per_compaction() -> None:
-    log = log_of_updates()
+    log = log_with_updates()
     plan = plan_log_compaction(log, last_stable_offset=60, now_ms=0)
     assert plan is not None
     *_, latest = collect_latest_offsets(log, plan, AbortedRanges([]), max_keys=3)
@@ -275,8 +275,8 @@ def test_keys_are_limited_per_compaction() -> None:
 
 
 def test_the_log_can_be_used_between_steps() -> None:
-    log = log_of_updates()
-    expected = table(log)
+    log = log_with_updates()
+    expected = latest_values(log)
     plan = plan_log_compaction(log, last_stable_offset=60, now_ms=0)
     assert plan is not None
     for number, job in enumerate(clean(log, plan, now_ms=0)):
@@ -284,13 +284,13 @@ def test_the_log_can_be_used_between_steps() -> None:
             job()
         expected[b"new"] = b"%d" % number
         put(log, (b"new", expected[b"new"]))
-        assert table(log) == expected
+        assert latest_values(log) == expected
 
 
 @pytest.mark.parametrize("after_steps", range(7))
 def test_segments_removed_during_compaction_stay_removed(after_steps: int) -> None:
     files = MemoryFiles()
-    log = log_of_updates(files)
+    log = log_with_updates(files)
     plan = plan_log_compaction(log, last_stable_offset=60, now_ms=0)
     assert plan is not None
     for number, job in enumerate(clean(log, plan, now_ms=0)):
@@ -309,16 +309,16 @@ def test_segments_removed_during_compaction_stay_removed(after_steps: int) -> No
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
 def test_crash_at_any_step_preserves_the_latest_values(part: float) -> None:
     steps = FaultyFiles(MemoryFiles())
-    log = log_of_updates(steps)
+    log = log_with_updates(steps)
     before = steps.steps
-    expected = table(log)
+    expected = latest_values(log)
     compact(log)
     for fail_at in range(before, steps.steps):
         files = FaultyFiles(MemoryFiles(), fail_at=fail_at, part=part)
         with pytest.raises(CrashedError):
-            compact(log_of_updates(files))
+            compact(log_with_updates(files))
         again = open_log(files.disk, COMPACT)
-        assert table(again) == expected
+        assert latest_values(again) == expected
         offsets = [offset for offset, _, _ in contents(again)]
         assert offsets == sorted(set(offsets))
         assert again.end_offset == 60

@@ -107,7 +107,7 @@ def test_epochs_are_restored_from_batches_without_the_file() -> None:
 def test_damage_in_an_older_segment_ends_the_log_there() -> None:
     files = MemoryFiles()
     log = filled_log(40, files=files)
-    whole = values_of(log)
+    values = values_of(log)
     second = log.segments[1]
     file = files.open(second.path(".log"))
     content = bytearray(file.pread(file.size, 0))
@@ -118,7 +118,7 @@ def test_damage_in_an_older_segment_ends_the_log_there() -> None:
     assert again.end_offset < log.segments[2].base_offset
     assert len(again.segments) == 2
     assert append(again, b"new") == again.end_offset - 1
-    assert values_of(again)[:-1] == whole[: again.end_offset - 1]
+    assert values_of(again)[:-1] == values[: again.end_offset - 1]
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 5000, b"\xde\xad" * 50, b"short", None])
@@ -128,7 +128,7 @@ def test_log_that_ends_within_a_batch_is_recovered_despite_the_clean_marker(
     """For example of a truncated copy; later appends must not follow the incomplete batch."""
     files = MemoryFiles()
     log = filled_log(10, files=files)
-    whole = values_of(log)
+    values = values_of(log)
     log.close()
     file = files.open(log.segments[-1].path(".log"))
     if tail is None:
@@ -138,7 +138,7 @@ def test_log_that_ends_within_a_batch_is_recovered_despite_the_clean_marker(
     again = open_log(files, clean_shutdown=True)
     assert again.truncated_bytes > 0
     remaining = values_of(again)
-    assert remaining == (whole[:-2] if tail is None else whole)
+    assert remaining == (values[:-2] if tail is None else values)
     append(again, b"new")
     assert values_of(again) == [*remaining, b"new"]
 

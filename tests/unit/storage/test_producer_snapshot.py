@@ -32,7 +32,7 @@ ENTRIES = [
 ]
 
 
-def seen(entry: ProducerEntry) -> tuple[object, ...]:
+def fields_of(entry: ProducerEntry) -> tuple[object, ...]:
     return tuple(getattr(entry, name) for name in ProducerEntry.__slots__)
 
 
@@ -57,7 +57,7 @@ def test_snapshot_has_kafkas_format() -> None:
 def test_written_snapshot_is_read_back() -> None:
     decoded = decode_snapshot(encode_snapshot(ProducerStateTable(ENTRIES)))
     assert decoded is not None
-    assert list(map(seen, decoded.entries)) == list(map(seen, ENTRIES))
+    assert list(map(fields_of, decoded.entries)) == list(map(fields_of, ENTRIES))
     assert decoded.first_unstable_offset == 50
 
 

@@ -38,7 +38,7 @@ class Producers:
             attributes=TRANSACTIONAL if txn else 0,
         )
 
-    def place(self, view: BatchView) -> CompletedTransaction | None:
+    def append_unchecked(self, view: BatchView) -> CompletedTransaction | None:
         """Append a batch without checking it."""
         view.base_offset = self.end_offset
         self.end_offset = view.last_offset + 1
@@ -55,7 +55,7 @@ class Producers:
             return error.code
         if repeated is not None:
             return repeated.first_offset
-        self.place(view)
+        self.append_unchecked(view)
         return view.base_offset
 
     def end(
@@ -64,7 +64,7 @@ class Producers:
         """Write the marker that ends a producer's transaction."""
         marker = ControlMarker(kind, 3)
         data = build_control_batch(marker, producer_id=pid, producer_epoch=epoch, now_ms=50)
-        return self.place(BatchView(data))
+        return self.append_unchecked(BatchView(data))
 
 
 def test_consecutive_sequences_are_accepted() -> None:
@@ -139,7 +139,7 @@ def test_producers_are_independent() -> None:
 
 def test_batches_without_a_producer_are_not_recorded() -> None:
     producers = Producers()
-    producers.place(batch(b"v"))
+    producers.append_unchecked(batch(b"v"))
     assert len(producers.table) == 0
 
 

@@ -46,8 +46,8 @@ def test_offsets_and_timestamps_are_relative_to_the_first_record() -> None:
     assert (first.offset_delta, first.timestamp_delta, first.key, first.value) == (0, 0, b"a", b"1")
     assert (second.offset_delta, second.timestamp_delta) == (1, -10)
     assert (second.key, second.value) == (b"b", None)
-    assert second.end == len(data)
-    assert decode_headers(data, second.headers, second.end) == ()
+    assert second.end_position == len(data)
+    assert decode_headers(data, second.headers_position, second.end_position) == ()
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 300, 40_000])

@@ -117,17 +117,17 @@ def test_a_read_ends_before_a_damaged_batch_and_fails_at_it(length: bytes) -> No
     segment = damaged(length)
     size = segment.size // 10
     at = 3 * size
-    for most in (size + 1, 2 * size, 3 * size - 1):
-        assert len(segment.read(size, segment.size, most, at_least_one=True)) <= 2 * size
-        assert len(segment.read(2 * size, segment.size, most, at_least_one=True)) == size
-    for most in (1, size, 10**6):
+    for max_bytes in (size + 1, 2 * size, 3 * size - 1):
+        assert len(segment.read(size, segment.size, max_bytes, at_least_one=True)) <= 2 * size
+        assert len(segment.read(2 * size, segment.size, max_bytes, at_least_one=True)) == size
+    for max_bytes in (1, size, 10**6):
         with pytest.raises(DamagedLogError) as refused:
-            segment.read(at, segment.size, most, at_least_one=True)
+            segment.read(at, segment.size, max_bytes, at_least_one=True)
         assert refused.value.strerror == f"the batch at position {at} (offset 6) is damaged"
     for offset in (8, 12, 18):
         with pytest.raises(DamagedLogError):
             segment.locate(offset)
-    with pytest.raises(DamagedLogError) as walked:
+    with pytest.raises(DamagedLogError) as refusal:
         list(segment.batches(0))
-    assert walked.value.strerror == refused.value.strerror
-    assert walked.value.filename == segment.path(".log")
+    assert refusal.value.strerror == refused.value.strerror
+    assert refusal.value.filename == segment.path(".log")

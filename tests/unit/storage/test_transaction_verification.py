@@ -1,4 +1,4 @@
-"""The first batch of a transaction, while the coordinator is asked."""
+"""The first batch of a transaction, while the coordinator verifies the transaction."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def marker(*, epoch: int = 0) -> BatchView:
     return BatchView(build_control_batch(kind, producer_id=1, producer_epoch=epoch, now_ms=0))
 
 
-def asked(*batches: BatchView, adds: bool = False) -> Verifications:
+def begun_verifications(*batches: BatchView, adds: bool = False) -> Verifications:
     verifications = Verifications()
     for number, one in enumerate(batches):
         verifications.begin(one, adds_partitions=adds, now_ms=number)
     return verifications
 
 
-def admits(verifications: Verifications, one: BatchView, *, has_batches: bool = True) -> bool:
+def is_accepted(verifications: Verifications, one: BatchView, *, has_batches: bool = True) -> bool:
     code = None
     try:
         verifications.check(one, has_batches=has_batches)
@@ -46,21 +46,21 @@ def admits(verifications: Verifications, one: BatchView, *, has_batches: bool = 
 
 
 def test_producer_without_verification_may_send_any_sequence() -> None:
-    assert admits(Verifications(), view(7))
-    assert admits(asked(view(3)), view(7, pid=2))
+    assert is_accepted(Verifications(), view(7))
+    assert is_accepted(begun_verifications(view(3)), view(7, pid=2))
 
 
 def test_lowest_verified_sequence_must_come_first() -> None:
-    verifications = asked(view(7), view(3), view(9))
-    assert not admits(verifications, view(4))
-    assert admits(verifications, view(3))
-    assert admits(verifications, view(2))
+    verifications = begun_verifications(view(7), view(3), view(9))
+    assert not is_accepted(verifications, view(4))
+    assert is_accepted(verifications, view(3))
+    assert is_accepted(verifications, view(2))
 
 
 def test_a_new_epoch_starts_over_and_an_old_one_changes_nothing() -> None:
-    verifications = asked(view(3), view(5, epoch=1), view(0, epoch=0))
-    assert admits(verifications, view(5, epoch=1))
-    assert not admits(verifications, view(6, epoch=1))
+    verifications = begun_verifications(view(3), view(5, epoch=1), view(0, epoch=0))
+    assert is_accepted(verifications, view(5, epoch=1))
+    assert not is_accepted(verifications, view(6, epoch=1))
 
 
 @pytest.mark.parametrize(("has_batches", "expected"), [(True, True), (False, False)])
@@ -68,14 +68,14 @@ def test_a_producer_that_adds_partitions_begins_at_zero(
     has_batches: bool,  # noqa: FBT001
     expected: bool,  # noqa: FBT001
 ) -> None:
-    verifications = asked(view(3), adds=True)
-    assert admits(verifications, view(3), has_batches=has_batches) is expected
-    assert admits(asked(view(0), adds=True), view(0), has_batches=has_batches)
-    assert admits(asked(view(3)), view(3), has_batches=has_batches)
+    verifications = begun_verifications(view(3), adds=True)
+    assert is_accepted(verifications, view(3), has_batches=has_batches) is expected
+    assert is_accepted(begun_verifications(view(0), adds=True), view(0), has_batches=has_batches)
+    assert is_accepted(begun_verifications(view(3)), view(3), has_batches=has_batches)
 
 
 def test_appended_batch_ends_the_verification() -> None:
-    verifications = asked(view(3))
+    verifications = begun_verifications(view(3))
     verifications.complete(view(0, pid=2))
     assert len(verifications.pending) == 1
     verifications.complete(view(3))
@@ -83,28 +83,28 @@ def test_appended_batch_ends_the_verification() -> None:
 
 
 @pytest.mark.parametrize(
-    ("adds", "epoch", "left"), [(False, 0, 0), (True, 0, 1), (True, 1, 0), (False, 1, 0)]
+    ("adds", "epoch", "expected_count"), [(False, 0, 0), (True, 0, 1), (True, 1, 0), (False, 1, 0)]
 )
 def test_marker_of_the_previous_transaction_does_not_end_the_verification(
     adds: bool,  # noqa: FBT001
     epoch: int,
-    left: int,
+    expected_count: int,
 ) -> None:
-    verifications = asked(view(0), adds=adds)
+    verifications = begun_verifications(view(0), adds=adds)
     verifications.complete(marker(epoch=epoch))
-    assert len(verifications.pending) == left
+    assert len(verifications.pending) == expected_count
 
 
 def test_unused_verifications_expire() -> None:
-    verifications = asked(view(0), view(0, pid=2))
+    verifications = begun_verifications(view(0), view(0, pid=2))
     verifications.expire(100, 100)
     assert len(verifications.pending) == 1
-    assert admits(verifications, view(5))
-    assert not admits(verifications, view(5, pid=2))
+    assert is_accepted(verifications, view(5))
+    assert not is_accepted(verifications, view(5, pid=2))
 
 
 def test_number_of_verifications_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_verification, "MAX_VERIFICATIONS", 2)
-    verifications = asked(view(0), view(0, pid=2), view(0, pid=3))
+    verifications = begun_verifications(view(0), view(0, pid=2), view(0, pid=3))
     assert len(verifications.pending) == 2
-    assert admits(verifications, view(5))
+    assert is_accepted(verifications, view(5))

@@ -18,7 +18,7 @@ from kafkalite.storage.batch import (
 )
 from kafkalite.storage.compression import compress
 from kafkalite.storage.record_format import NewRecord
-from kafkalite.storage.validation import InvalidRecordsError, RecordError, prepare
+from kafkalite.storage.validation import InvalidRecordsError, RecordError, validate_and_convert
 from tests.unit.storage.logs import batch
 
 NOW_MS = 1_000_000
@@ -26,14 +26,14 @@ DEFAULT = LogConfig()
 COMPACT = LogConfig(cleanup_policy=frozenset({"compact"}))
 
 
-def prepared(view: BatchView, config: LogConfig = DEFAULT) -> BatchView:
-    (result,) = prepare([view], config, now_ms=NOW_MS, partition="t-0")
+def converted(view: BatchView, config: LogConfig = DEFAULT) -> BatchView:
+    (result,) = validate_and_convert([view], config, now_ms=NOW_MS, partition="t-0")
     return result
 
 
 def refusal(view: BatchView, config: LogConfig = DEFAULT) -> KafkaError:
     with pytest.raises(KafkaError) as refused:
-        prepared(view, config)
+        converted(view, config)
     return refused.value
 
 
@@ -57,7 +57,7 @@ def with_counts(
 
 def test_ordinary_batch_is_neither_changed_nor_decompressed() -> None:
     garbage = with_counts(4, 5)
-    assert prepared(garbage) is garbage
+    assert converted(garbage) is garbage
 
 
 def test_a_damaged_batch_is_corrupt() -> None:
@@ -82,7 +82,7 @@ def test_control_batch_from_a_client_is_refused() -> None:
 
 def test_producer_id_without_sequence_is_refused() -> None:
     assert refusal(batch(b"v", producer=Producer(1, 0, -1))).code is ErrorCode.INVALID_RECORD
-    assert prepared(batch(b"v", producer=Producer(1, 0, 0))).producer_id == 1
+    assert converted(batch(b"v", producer=Producer(1, 0, 0))).producer_id == 1
 
 
 def test_an_unknown_compression_is_refused() -> None:
@@ -97,7 +97,7 @@ def test_an_unknown_compression_is_refused() -> None:
 
 def test_max_message_bytes_applies_to_the_whole_batch() -> None:
     view = batch(b"v" * 100)
-    assert prepared(view, DEFAULT._replace(max_message_bytes=view.size)) is view
+    assert converted(view, DEFAULT._replace(max_message_bytes=view.size)) is view
     too_small = DEFAULT._replace(max_message_bytes=view.size - 1)
     assert refusal(view, too_small).code is ErrorCode.MESSAGE_TOO_LARGE
 
@@ -120,7 +120,7 @@ def test_compacted_topic_requires_keys(codec: int) -> None:
         "showing the first three errors at most: "
         f"[RecordError(batchIndex=1, message='{message}')]"
     )
-    assert prepared(batch(b"1", None, attributes=codec), COMPACT).record_count == 2
+    assert converted(batch(b"1", None, attributes=codec), COMPACT).record_count == 2
 
 
 def test_message_has_three_errors_and_the_list_all() -> None:
@@ -161,7 +161,7 @@ def test_invalid_records_are_refused_when_checked() -> None:
 def test_timestamps_have_bounds(timestamp: int, config: LogConfig, is_refused: bool) -> None:  # noqa: FBT001
     view = batch(b"v", timestamp=timestamp)
     if not is_refused:
-        assert prepared(view, config).record_count == 1
+        assert converted(view, config).record_count == 1
         return
     error = refusal(view, config)
     assert isinstance(error, InvalidRecordsError)
@@ -179,7 +179,7 @@ def test_timestamps_have_bounds(timestamp: int, config: LogConfig, is_refused: b
 
 
 def test_log_append_time_topic_sets_the_append_time() -> None:
-    view = prepared(batch(b"v"), DEFAULT._replace(message_timestamp_type="LogAppendTime"))
+    view = converted(batch(b"v"), DEFAULT._replace(message_timestamp_type="LogAppendTime"))
     assert view.has_valid_crc()
     assert view.records()[0].timestamp == NOW_MS
 
@@ -188,7 +188,7 @@ def test_log_append_time_from_a_client_is_refused() -> None:
     view = batch(b"v", timestamp=NOW_MS, attributes=LOG_APPEND_TIME)
     config = DEFAULT._replace(message_timestamp_type="LogAppendTime")
     assert refusal(view, config).code is ErrorCode.INVALID_TIMESTAMP
-    assert not prepared(view).is_log_append_time
+    assert not converted(view).is_log_append_time
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_log_append_time_from_a_client_is_refused() -> None:
 )
 def test_batch_is_recompressed_for_the_topic(compression_type: str, codec: int) -> None:
     view = batch(b"a" * 100, b"b" * 100, attributes=1)
-    result = prepared(view, DEFAULT._replace(compression_type=compression_type))
+    result = converted(view, DEFAULT._replace(compression_type=compression_type))
     assert result.compression == codec
     assert result.has_valid_crc()
     assert result.records() == view.records()
@@ -224,4 +224,4 @@ def test_batch_with_oversized_content_is_too_large(
 def test_batch_with_too_many_records_is_too_large() -> None:
     many = with_counts(MAX_DECOMPRESSED_RECORDS, MAX_DECOMPRESSED_RECORDS + 1)
     assert refusal(many, COMPACT).code is ErrorCode.MESSAGE_TOO_LARGE
-    assert prepared(many) is many
+    assert converted(many) is many

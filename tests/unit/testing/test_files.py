@@ -58,7 +58,7 @@ def test_a_failed_append_may_write_a_part() -> None:
 
 
 def test_a_refused_step_is_followed_by_others() -> None:
-    files = FaultyFiles(MemoryFiles(), fail_at=1, crash=False, refusals=2)
+    files = FaultyFiles(MemoryFiles(), fail_at=1, crash=False, failing_steps=2)
     files.makedirs("d")
     for _ in range(2):
         with pytest.raises(OSError, match="no space"):

@@ -1,4 +1,4 @@
-"""The transaction coordinator creates its topic, applies metadata, and admits producers."""
+"""The transaction coordinator creates its topic, applies metadata, and verifies partitions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stage:
             clock=ManualClock(),
             config=BrokerConfig.from_text(),
             metadata=self.metadata,
-            draw_producer_id=lambda: next(ids),
+            generate_producer_id=lambda: next(ids),
             open_log=lambda index: self.logs.setdefault(index, MemoryCoordinatorLog()),
         )
         self.coordinator.on_image(self.metadata.image, MetadataDelta())
@@ -58,40 +58,42 @@ def test_topic_is_created_once() -> None:
 def test_id_is_stored_in_the_partition_of_its_hash() -> None:
     stage = Stage()
     stage.coordinator.ensure_topic()
-    home = stage.coordinator.partition_for("transfers")
+    partition = stage.coordinator.partition_for("transfers")
     stage.coordinator.locate("transfers", 1).write(
         lambda machine, now_ms: machine.init_producer_id(
             "transfers", ProducerRequest(1_000), now_ms
         )
     )
-    assert [index for index, log in stage.logs.items() if log.entries] == [home]
-    assert stage.coordinator.shard_for("transfers").partition == home
+    assert [index for index, log in stage.logs.items() if log.entries] == [partition]
+    assert stage.coordinator.shard_for("transfers").partition == partition
 
 
-def test_without_a_topic_no_producer_is_admitted() -> None:
+def test_without_a_topic_no_partition_is_verified() -> None:
     stage = Stage()
     assert stage.coordinator.verify_or_add_partitions(ID, NO_PRODUCER, [A], adds_missing=True) == {
         A: ErrorCode.COORDINATOR_NOT_AVAILABLE
     }
 
 
-def test_partitions_are_admitted_or_added() -> None:
+def test_partitions_are_verified_or_added() -> None:
     world = TransactionWorld()
     producer = world.init()
-    admit = world.coordinator.verify_or_add_partitions
-    assert admit(ID, producer, [A], adds_missing=True) == {A: ErrorCode.NONE}
-    assert world.now().client_transaction_version == 2
-    assert admit(ID, producer, [A, B], adds_missing=False) == {
+    verify_or_add = world.coordinator.verify_or_add_partitions
+    assert verify_or_add(ID, producer, [A], adds_missing=True) == {A: ErrorCode.NONE}
+    assert world.describe().client_transaction_version == 2
+    assert verify_or_add(ID, producer, [A, B], adds_missing=False) == {
         A: ErrorCode.NONE,
         B: ErrorCode.TRANSACTION_ABORTABLE,
     }
     zombie = producer._replace(producer_epoch=5)
-    assert admit(ID, zombie, [A, B], adds_missing=True) == dict.fromkeys(
+    assert verify_or_add(ID, zombie, [A, B], adds_missing=True) == dict.fromkeys(
         [A, B], ErrorCode.PRODUCER_FENCED
     )
-    assert admit("y", zombie, [A], adds_missing=False) == {A: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    assert verify_or_add("y", zombie, [A], adds_missing=False) == {
+        A: ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    }
     world.log.next_error = OSError(28, "no space left on device")
-    assert admit(ID, producer, [B], adds_missing=True) == {B: ErrorCode.NOT_COORDINATOR}
+    assert verify_or_add(ID, producer, [B], adds_missing=True) == {B: ErrorCode.NOT_COORDINATOR}
     assert [entry.facts["error"] for entry in world.events()] == [
         "PRODUCER_FENCED",
         "NOT_COORDINATOR",
@@ -115,4 +117,4 @@ def test_intents_of_loading_are_carried_out_after_loading() -> None:
     # Here the intent is carried out at once, as by an outbox.
     later = world.restart(writes_markers=True)
     assert [each.transactional_id for each in later.written] == [ID]
-    assert later.now().state is TransactionState.COMPLETE_COMMIT
+    assert later.describe().state is TransactionState.COMPLETE_COMMIT

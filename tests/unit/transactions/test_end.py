@@ -16,16 +16,18 @@ from kafkalite.transactions.end import (
 from kafkalite.transactions.state import IDLE_STATES, PREPARED_STATES, Transaction, TransactionState
 from tests.unit.transactions.transaction_world import A, B, C
 
-SOME = Transaction("x", 7, 3, 1_000, TransactionState.PREPARE_COMMIT, frozenset([A, B]))
-MET = {*IDLE_STATES, TransactionState.ONGOING}
+PREPARED = Transaction("x", 7, 3, 1_000, TransactionState.PREPARE_COMMIT, frozenset([A, B]))
+STATES_WITHOUT_PENDING_MARKERS = {*IDLE_STATES, TransactionState.ONGOING}
 
 
 def test_tables_contain_every_state_without_pending_markers() -> None:
     never = {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
-    assert MET | PREPARED_STATES | never == set(TransactionState)
+    assert STATES_WITHOUT_PENDING_MARKERS | PREPARED_STATES | never == set(TransactionState)
     ends = (True, False)
-    assert set(END_ACTIONS) == set(itertools.product(MET, ends))
-    assert set(EPOCH_BUMPING_END_ACTIONS) == set(itertools.product(MET, ends, ends))
+    assert set(END_ACTIONS) == set(itertools.product(STATES_WITHOUT_PENDING_MARKERS, ends))
+    assert set(EPOCH_BUMPING_END_ACTIONS) == set(
+        itertools.product(STATES_WITHOUT_PENDING_MARKERS, ends, ends)
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,5 +46,5 @@ def test_tables_contain_every_state_without_pending_markers() -> None:
 def test_late_markers_do_not_complete_another_transaction(
     other: dict[str, Any],
 ) -> None:
-    assert are_markers_of(markers_of(SOME), SOME)
-    assert not are_markers_of(markers_of(SOME), SOME._replace(**other))
+    assert are_markers_of(markers_of(PREPARED), PREPARED)
+    assert not are_markers_of(markers_of(PREPARED), PREPARED._replace(**other))

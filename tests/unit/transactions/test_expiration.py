@@ -36,9 +36,9 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted() -> None:
     world.add(zombie, A, B)
     # Rounds are at 10, 20, ...; at 65 the timeout has just passed.
     world.clock.advance(60_000)
-    assert world.now().state is TransactionState.ONGOING
+    assert world.describe().state is TransactionState.ONGOING
     world.clock.advance(5_000)
-    assert world.now().state is TransactionState.COMPLETE_ABORT
+    assert world.describe().state is TransactionState.COMPLETE_ABORT
     assert [(each.producer_epoch, each.is_commit) for each in world.written] == [(1, False)]
     (entry,) = world.events()
     assert (entry.kind, entry.facts["rule"]) == ("aborted", "timeout")
@@ -58,9 +58,9 @@ def test_exactly_its_timeout_is_not_too_long() -> None:
     producer = world.init(timeout_ms=ROUND_MS)
     world.add(producer, A)
     world.clock.advance(ROUND_MS)
-    assert world.now().state is TransactionState.ONGOING
+    assert world.describe().state is TransactionState.ONGOING
     world.clock.advance(ROUND_MS)
-    assert world.now().state is TransactionState.COMPLETE_ABORT
+    assert world.describe().state is TransactionState.COMPLETE_ABORT
 
 
 @pytest.mark.parametrize(("level", "version"), [(0, 0), (1, 0), (2, 2)])
@@ -72,7 +72,7 @@ def test_timeout_uses_the_transaction_version_of_the_cluster(level: int, version
     world.clock.advance(80_000)
     (markers,) = world.written
     assert (markers.transaction_version, markers.producer_epoch) == (version, 1)
-    assert world.now().producer == producer._replace(producer_epoch=1)
+    assert world.describe().producer == producer._replace(producer_epoch=1)
 
 
 def test_longest_timeout_never_expires() -> None:
@@ -80,7 +80,7 @@ def test_longest_timeout_never_expires() -> None:
     producer = world.init(timeout_ms=NO_TIMEOUT_MS)
     world.add(producer, A)
     world.clock.advance(40 * DAY_MS)
-    assert world.now().state is TransactionState.ONGOING
+    assert world.describe().state is TransactionState.ONGOING
     assert world.end(producer).producer_epoch == 1
 
 
@@ -88,22 +88,22 @@ def test_timeout_at_the_last_epoch_uses_the_greatest_epoch_for_its_marker() -> N
     for level, successor in ((1, (FIRST_PRODUCER_ID, MAX_PRODUCER_EPOCH)), (2, (5_000, 0))):
         world = TransactionWorld(level=level)
         world.seed(producer_epoch=LAST_PRODUCER_EPOCH, next_producer_id=5_000)
-        world.add(world.now().producer, A)
+        world.add(world.describe().producer, A)
         world.clock.advance(80_000)
         assert [each.producer_epoch for each in world.written] == [MAX_PRODUCER_EPOCH]
-        assert world.now().producer == successor
+        assert world.describe().producer == successor
 
 
 def test_timeout_without_a_new_producer_id_waits_for_the_next_round() -> None:
     world = TransactionWorld()
     world.seed(producer_epoch=LAST_PRODUCER_EPOCH)
-    world.add(world.now().producer, A)
+    world.add(world.describe().producer, A)
     world.no_producer_ids = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     world.clock.advance(80_000)
-    assert world.now().state is TransactionState.ONGOING
+    assert world.describe().state is TransactionState.ONGOING
     world.no_producer_ids = None
     world.clock.advance(ROUND_MS)
-    assert world.now().state is TransactionState.COMPLETE_ABORT
+    assert world.describe().state is TransactionState.COMPLETE_ABORT
 
 
 def test_failed_append_of_a_timeout_is_retried() -> None:
@@ -112,12 +112,12 @@ def test_failed_append_of_a_timeout_is_retried() -> None:
     world.clock.advance(69_999)
     world.log.next_error = OSError(28, "no space left on device")
     world.clock.advance(1)
-    assert world.now().state is TransactionState.ONGOING
+    assert world.describe().state is TransactionState.ONGOING
     world.clock.advance(500)
-    assert world.now().state is TransactionState.COMPLETE_ABORT
+    assert world.describe().state is TransactionState.COMPLETE_ABORT
     world.add(world.init(), A)
     world.clock.advance(80_000)
-    assert world.now().state is TransactionState.COMPLETE_ABORT
+    assert world.describe().state is TransactionState.COMPLETE_ABORT
 
 
 def test_many_timeouts_are_aborted_in_steps() -> None:
@@ -130,7 +130,7 @@ def test_many_timeouts_are_aborted_in_steps() -> None:
     assert len(world.written) == expiration._MAX_ABORTS_PER_STEP
     world.clock.advance(100)
     assert len(world.written) == count
-    assert {world.now(f"id-{number}").state for number in range(count)} == {
+    assert {world.describe(f"id-{number}").state for number in range(count)} == {
         TransactionState.COMPLETE_ABORT
     }
 
@@ -139,9 +139,9 @@ def test_id_unused_for_a_week_expires() -> None:
     world = TransactionWorld()
     producer = world.init()
     world.clock.advance(WEEK_MS - HOUR_MS)
-    assert world.now().producer == producer
+    assert world.describe().producer == producer
     world.clock.advance(HOUR_MS)
-    assert error_code_of(world.now) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert error_code_of(world.describe) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert error_code_of(lambda: world.add(producer, A)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert world.log.entries[-1][1] is None
     (entry,) = world.events()
@@ -227,6 +227,6 @@ def test_rounds_continue_after_a_refused_append(*, is_restarted: bool) -> None:
     if is_restarted:
         world = world.restart(writes_markers=True)
     world.clock.advance(80_000)
-    assert world.now().state is TransactionState.COMPLETE_ABORT
+    assert world.describe().state is TransactionState.COMPLETE_ABORT
     world.clock.advance(8 * DAY_MS)
     assert not list(world.machine.transactions())

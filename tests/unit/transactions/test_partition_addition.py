@@ -15,7 +15,7 @@ def test_first_partition_begins_the_transaction() -> None:
     world.add(producer, A)
     world.clock.advance(100)
     world.add(producer, B)
-    now = world.now()
+    now = world.describe()
     assert (now.state, now.partitions) == (TransactionState.ONGOING, frozenset([A, B]))
     assert (now.start_timestamp_ms, now.last_update_timestamp_ms) == (started_ms, started_ms + 100)
 

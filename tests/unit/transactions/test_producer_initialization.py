@@ -43,10 +43,10 @@ def test_a_transaction_of_two_phase_commit_never_times_out() -> None:
     world = TransactionWorld(ENABLED)
     # The requested timeout is neither checked nor stored.
     producer = world.init(timeout_ms=0, enable_two_phase_commit=True)
-    assert world.now().timeout_ms == NO_TIMEOUT_MS
+    assert world.describe().timeout_ms == NO_TIMEOUT_MS
     world.add(producer, A)
     world.clock.advance(86_400_000)
-    assert world.now().state is TransactionState.ONGOING
+    assert world.describe().state is TransactionState.ONGOING
     assert error_code_of(lambda: world.init(timeout_ms=0)) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 

@@ -37,7 +37,7 @@ def test_refusal_of_a_fenced_producer_has_both_epochs() -> None:
 def test_each_refusal_names_its_rule() -> None:
     world = TransactionWorld(writes_markers=False)
     producer = world.init()
-    asked: dict[str, Callable[[], object]] = {
+    requests: dict[str, Callable[[], object]] = {
         "no id": lambda: world.add(producer, A, transactional_id=""),
         "unknown": lambda: world.add(producer, A, transactional_id="y"),
         "other": lambda: world.add(producer._replace(producer_id=1), A),
@@ -45,9 +45,9 @@ def test_each_refusal_names_its_rule() -> None:
         "timeout": lambda: world.init(timeout_ms=0),
     }
     rules = {}
-    for name, ask in asked.items():
+    for name, request in requests.items():
         with pytest.raises(KafkaError) as refusal:
-            ask()
+            request()
         assert refusal.value.facts is not None
         assert refusal.value.message is not None
         assert "refused" in refusal.value.message

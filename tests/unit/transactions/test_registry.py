@@ -17,7 +17,7 @@ OPEN = Transaction("x", 7, 3, 1_000, TransactionState.ONGOING, last_producer_epo
 
 def registry() -> TransactionRegistry:
     return TransactionRegistry(
-        config=BrokerConfig.from_text(), image=MetadataImage(), draw_producer_id=lambda: 1
+        config=BrokerConfig.from_text(), image=MetadataImage(), generate_producer_id=lambda: 1
     )
 
 

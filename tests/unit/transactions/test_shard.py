@@ -22,17 +22,17 @@ def test_with_transaction_version_2_each_end_increases_the_epoch() -> None:
     assert producer == (FIRST_PRODUCER_ID, 0)
     world.add(producer, B, A)
     world.add(producer, C)
-    assert world.now().state is TransactionState.ONGOING
+    assert world.describe().state is TransactionState.ONGOING
     successor = world.end(producer)
     assert successor == (FIRST_PRODUCER_ID, 1)
     assert world.written == [WriteMarkers(ID, FIRST_PRODUCER_ID, 1, True, 2, (A, B, C))]
-    assert world.now().state is TransactionState.COMPLETE_COMMIT
-    assert world.now().partitions == frozenset()
+    assert world.describe().state is TransactionState.COMPLETE_COMMIT
+    assert world.describe().partitions == frozenset()
     # A retry gets the same answer, and the next transaction can end differently.
     assert world.end(producer) == successor
     world.add(successor, A)
     assert world.end(successor, is_commit=False) == (FIRST_PRODUCER_ID, 2)
-    assert world.now().state is TransactionState.COMPLETE_ABORT
+    assert world.describe().state is TransactionState.COMPLETE_ABORT
 
 
 def test_before_transaction_version_2_the_epoch_stays_the_same() -> None:
@@ -43,7 +43,7 @@ def test_before_transaction_version_2_the_epoch_stays_the_same() -> None:
     assert world.written == [WriteMarkers(ID, FIRST_PRODUCER_ID, 0, True, 0, (A,))]
     world.add(producer, A, version=0)
     world.end(producer, version=0, is_commit=False)
-    assert world.now().producer == producer
+    assert world.describe().producer == producer
 
 
 def test_next_producer_fences_and_aborts() -> None:
@@ -69,7 +69,7 @@ def test_markers_of_decided_transactions_are_requested_again_after_loading() -> 
     later = world.restart()
     assert later.markers == [markers]
     later.write_markers()
-    assert later.now().state is TransactionState.COMPLETE_COMMIT
+    assert later.describe().state is TransactionState.COMPLETE_COMMIT
     # Written twice, the markers complete the transaction once.
     length = len(later.log.entries)
     later.complete(markers)
@@ -80,9 +80,9 @@ def test_failed_append_changes_nothing() -> None:
     world = TransactionWorld()
     first = world.init()
     second = world.init(first)
-    before = world.now()
+    before = world.describe()
     world.log.next_error = OSError(28, "no space left on device")
     assert error_code_of(lambda: world.init(second)) is ErrorCode.NOT_COORDINATOR
-    assert world.now() == before
+    assert world.describe() == before
     # The previous epoch is still known, so this is a retry and not a zombie.
     assert world.init(first) == second == Producer(FIRST_PRODUCER_ID, 1)

@@ -19,7 +19,7 @@ from kafkalite.transactions.transaction_records import (
 )
 
 SERDE = TransactionSerde(lambda: 1)
-WHOLE = Transaction(
+PREPARED = Transaction(
     "x",
     7,
     3,
@@ -44,24 +44,24 @@ def read_back(transaction: Transaction, version: int) -> Transaction:
 
 
 def test_version_1_has_everything_except_the_previous_epoch() -> None:
-    assert read_back(WHOLE._replace(last_producer_epoch=2), 1) == WHOLE
+    assert read_back(PREPARED._replace(last_producer_epoch=2), 1) == PREPARED
 
 
 def test_version_0_omits_newer_fields() -> None:
-    older = WHOLE._replace(
+    older = PREPARED._replace(
         previous_producer_id=-1, next_producer_id=-1, client_transaction_version=0
     )
-    assert read_back(WHOLE, 0) == older
+    assert read_back(PREPARED, 0) == older
 
 
 def test_partitions_are_written_in_order_and_omitted_in_empty_states() -> None:
-    value = value_of(WHOLE)
+    value = value_of(PREPARED)
     assert value.transaction_partitions is not None
     assert [(each.topic, each.partition_ids) for each in value.transaction_partitions] == [
         ("t", [2, 4]),
         ("u", [1]),
     ]
-    empty = WHOLE._replace(state=TransactionState.EMPTY, partitions=frozenset())
+    empty = PREPARED._replace(state=TransactionState.EMPTY, partitions=frozenset())
     assert value_of(empty).transaction_partitions is None
     assert read_back(empty, 1) == empty
 

@@ -87,7 +87,7 @@ class TransactionWorld:
             clock=self.clock,
             config=BrokerConfig.from_text(self.settings),
             metadata=cast("MetadataController", FakeMetadata(self.image)),
-            draw_producer_id=self.draw_producer_id,
+            generate_producer_id=self.generate_producer_id,
             open_log=lambda _: self.log,
             history=self.history,
             carry_out=self.carry_out,
@@ -103,7 +103,7 @@ class TransactionWorld:
         self.level = level
         self.coordinator.on_image(self.image, MetadataDelta())
 
-    def draw_producer_id(self) -> int:
+    def generate_producer_id(self) -> int:
         if self.no_producer_ids is not None:
             raise self.no_producer_ids
         return next(self.producer_ids)
@@ -147,7 +147,7 @@ class TransactionWorld:
         For example a used-up epoch would take too many transactions in a test.
         """
         self.init()
-        changed = self.now()._replace(**changes)  # type: ignore[arg-type]
+        changed = self.describe()._replace(**changes)  # type: ignore[arg-type]
         result = CoordinatorResult(None, [transaction_record(changed)])
         self.coordinator.shards()[0].write(lambda *_: result)
         self.producer_ids = itertools.count(next_producer_id)
@@ -230,6 +230,6 @@ class TransactionWorld:
         assert isinstance(answer, Producer)
         return answer
 
-    def now(self, transactional_id: str = ID) -> Transaction:
+    def describe(self, transactional_id: str = ID) -> Transaction:
         """Return the state of an id."""
         return self.coordinator.read(0, lambda machine, _: machine.describe(transactional_id))

@@ -6,19 +6,19 @@ from struct import pack
 
 import pytest
 
-from kafkalite.wire.frames import SHARED_BYTES, FrameBuffer, ReceiveBuffers, frame_length
+from kafkalite.wire.frames import SHARED_BUFFER_BYTES, FrameBuffer, ReceiveBuffers, frame_length
 
 
 def receive(frames: FrameBuffer, data: bytes) -> tuple[bytearray, int]:
     """Write `data` into the buffer; it must fit in one read."""
-    space = frames.space()
+    space = frames.get_buffer()
     space[: len(data)] = data
-    return frames.received(len(data))
+    return frames.buffer_updated(len(data))
 
 
-def receive_and_keep(frames: FrameBuffer, data: bytes, used: int = 0) -> None:
+def receive_and_store(frames: FrameBuffer, data: bytes, used: int = 0) -> None:
     _, end = receive(frames, data)
-    frames.keep(used, end)
+    frames.store(used, end)
 
 
 @pytest.fixture
@@ -28,49 +28,51 @@ def buffers() -> ReceiveBuffers:
 
 def test_an_incomplete_frame_is_complete_after_the_next_read(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, pack(">i", 6) + b"abc")
+    receive_and_store(frames, pack(">i", 6) + b"abc")
     buffer, end = receive(frames, b"def")
     assert bytes(buffer[:end]) == pack(">i", 6) + b"abcdef"
 
 
 def test_connections_with_a_shared_buffer_do_not_interfere(buffers: ReceiveBuffers) -> None:
     one, other = FrameBuffer(buffers), FrameBuffer(buffers)
-    receive_and_keep(one, pack(">i", 8) + b"one-")
-    receive_and_keep(other, pack(">i", 8) + b"two-")
+    receive_and_store(one, pack(">i", 8) + b"one-")
+    receive_and_store(other, pack(">i", 8) + b"two-")
     buffer, end = receive(one, b"more")
     assert bytes(buffer[4:end]) == b"one-more"
-    one.keep(end, end)
+    one.store(end, end)
     buffer, end = receive(other, b"more")
     assert bytes(buffer[4:end]) == b"two-more"
 
 
 def test_served_bytes_are_dropped(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, b"used" + b"rest", used=4)
-    assert frames.buffered == 4
+    receive_and_store(frames, b"used" + b"rest", used=4)
+    assert frames.stored_bytes == 4
     buffer, end = frames.restore()
     assert bytes(buffer[:end]) == b"rest"
 
 
-@pytest.mark.parametrize("size", [SHARED_BYTES - 4, SHARED_BYTES - 3, 3 * SHARED_BYTES, 5_000_000])
+@pytest.mark.parametrize(
+    "size", [SHARED_BUFFER_BYTES - 4, SHARED_BUFFER_BYTES - 3, 3 * SHARED_BUFFER_BYTES, 5_000_000]
+)
 def test_a_frame_of_any_size_is_received(buffers: ReceiveBuffers, size: int) -> None:
     frames = FrameBuffer(buffers)
     body = bytes(index % 251 for index in range(size))
     sent = memoryview(pack(">i", size) + body + b"\0\0\0\x02ok")
     end = used = 0
     while sent:
-        space = frames.space()
+        space = frames.get_buffer()
         count = min(len(space), len(sent), 100_000)
         assert count
         space[:count] = sent[:count]
         sent = sent[count:]
-        buffer, end = frames.received(count)
+        buffer, end = frames.buffer_updated(count)
         used = 0
         if end >= 4 + size:
             assert frame_length(buffer, 0) == size
             assert bytes(buffer[4 : 4 + size]) == body
             used = 4 + size
-        frames.keep(used, end)
+        frames.store(used, end)
     buffer, end = frames.restore()
     assert bytes(buffer[:end]) == b"\0\0\0\x02ok"
 
@@ -79,25 +81,25 @@ def test_memory_depends_on_received_bytes_and_not_on_the_length_field(
     buffers: ReceiveBuffers,
 ) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, pack(">i", 100_000_000) + b"a little")
-    assert len(frames.space()) < 2 * 1024 * 1024
+    receive_and_store(frames, pack(">i", 100_000_000) + b"a little")
+    assert len(frames.get_buffer()) < 2 * 1024 * 1024
 
 
 def test_a_length_field_alone_takes_no_memory(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, pack(">i", 100_000_000))
-    receive_and_keep(frames, b"x" * 50_000)
-    assert frames.space().obj is buffers.shared
-    receive_and_keep(frames, b"x" * 50_000)
-    assert frames.space().obj is not buffers.shared
-    assert frames.buffered == 100_004
+    receive_and_store(frames, pack(">i", 100_000_000))
+    receive_and_store(frames, b"x" * 50_000)
+    assert frames.get_buffer().obj is buffers.shared
+    receive_and_store(frames, b"x" * 50_000)
+    assert frames.get_buffer().obj is not buffers.shared
+    assert frames.stored_bytes == 100_004
 
 
 def test_large_buffers_are_reused(buffers: ReceiveBuffers) -> None:
     large = buffers.acquire(100_000)
     buffers.release(large)
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, pack(">i", SHARED_BYTES * 2) + bytes(100_000))
+    receive_and_store(frames, pack(">i", SHARED_BUFFER_BYTES * 2) + bytes(100_000))
     assert buffers.acquire(100_000) is not large
     frames.clear()
     assert buffers.acquire(100_000) is large
@@ -119,17 +121,17 @@ def test_many_complete_frames_fill_the_buffer_without_losing_space(
     buffers: ReceiveBuffers,
 ) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, b"\0\0\0\0" * (SHARED_BYTES // 4))
-    assert frames.buffered == SHARED_BYTES
-    assert len(frames.space()) > 0
+    receive_and_store(frames, b"\0\0\0\0" * (SHARED_BUFFER_BYTES // 4))
+    assert frames.stored_bytes == SHARED_BUFFER_BYTES
+    assert len(frames.get_buffer()) > 0
 
 
 def test_clear_drops_everything(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, b"abc")
+    receive_and_store(frames, b"abc")
     frames.clear()
-    assert frames.buffered == 0
-    assert frames.space() is buffers.shared_view
+    assert frames.stored_bytes == 0
+    assert frames.get_buffer() is buffers.shared_view
 
 
 FIRST_BYTES = 128 * 1024
@@ -139,9 +141,9 @@ FIRST_BYTES = 128 * 1024
 def full_buffer(buffers: ReceiveBuffers) -> FrameBuffer:
     """Return a full buffer of FIRST_BYTES with an incomplete frame."""
     frames = FrameBuffer(buffers)
-    receive_and_keep(frames, pack(">i", 10_000_000) + bytes(FIRST_BYTES // 2))
-    receive_and_keep(frames, bytes(len(frames.space())))
-    assert frames.buffered == FIRST_BYTES
+    receive_and_store(frames, pack(">i", 10_000_000) + bytes(FIRST_BYTES // 2))
+    receive_and_store(frames, bytes(len(frames.get_buffer())))
+    assert frames.stored_bytes == FIRST_BYTES
     return frames
 
 
@@ -159,13 +161,13 @@ def test_one_frame_may_need_more_than_the_limit() -> None:
     buffers = ReceiveBuffers(limit_bytes=FIRST_BYTES)
     frames = full_buffer(buffers)
     assert frames.reserve()
-    assert len(frames.space()) == FIRST_BYTES
+    assert len(frames.get_buffer()) == FIRST_BYTES
     assert buffers.in_use_bytes == 2 * FIRST_BYTES
 
 
 def test_a_buffer_with_free_space_reserves_nothing(buffers: ReceiveBuffers) -> None:
     frames = FrameBuffer(buffers)
     assert frames.reserve()
-    receive_and_keep(frames, pack(">i", 10_000_000) + bytes(FIRST_BYTES // 2))
+    receive_and_store(frames, pack(">i", 10_000_000) + bytes(FIRST_BYTES // 2))
     assert frames.reserve()
     assert buffers.in_use_bytes == FIRST_BYTES

@@ -14,7 +14,7 @@ from kafkalite.wire.frames import ReceiveBuffers
 from kafkalite.wire.session import BURST_BYTES, Deferred, PendingAnswer, Session, SessionSettings
 
 if TYPE_CHECKING:
-    from kafkalite.wire.session import Outcome, Pieces
+    from kafkalite.wire.session import Pieces, ServeResult
 
 MAX_REQUEST = 1000
 MAX_BUFFERED = 64
@@ -31,7 +31,7 @@ class Server:
         self.settings = SessionSettings(
             buffers=ReceiveBuffers(),
             serve=self.serve,
-            serve_in_steps=self.serve,
+            serve_in_worker=self.serve,
             wake=self.wake,
             max_request_bytes=MAX_REQUEST,
             max_buffered_bytes=MAX_BUFFERED,
@@ -52,27 +52,27 @@ class Server:
             raise ProtocolViolation("bad frame")
         if body.startswith(b"later"):
             waiting = self.pending[body] = Waiting[bytes]()
-            return PendingAnswer(waiting, self.finish)
+            return PendingAnswer(waiting, self.encode)
         if body.startswith(b"silent"):
             return 0
         if body.startswith(b"big"):
             out.append(bytes(BURST_BYTES))
             return BURST_BYTES
-        return self.finish(body, out)
+        return self.encode(body, out)
 
-    def finish(self, answer: bytes, out: Pieces) -> int:
+    def encode(self, answer: bytes, out: Pieces) -> int:
         out.append(answer)
         return len(answer)
 
     def send(self, data: bytes) -> None:
-        space = self.session.space()
+        space = self.session.get_buffer()
         assert len(space) >= len(data)
         space[: len(data)] = data
-        self.session.received(len(data))
+        self.session.buffer_updated(len(data))
         self.session.serve()
 
     def answers(self) -> list[bytes]:
-        return [bytes(piece) for piece in self.session.take()]
+        return [bytes(piece) for piece in self.session.take_answers()]
 
 
 def frame(body: bytes) -> bytes:
@@ -94,7 +94,7 @@ class Batching:
         settings = self.server.settings._replace(serve=self.serve, flush=self.flush)
         self.server.session = Session(settings, CONTEXT, OWNER)
 
-    def serve(self, _: object, buffer: bytearray, start: int, end: int, out: Pieces) -> Outcome:
+    def serve(self, _: object, buffer: bytearray, start: int, end: int, out: Pieces) -> ServeResult:
         body = bytes(buffer[start:end])
         if body == b"bad":
             raise ProtocolViolation("bad frame")
@@ -103,11 +103,11 @@ class Batching:
         if body == b"at once":
             out.append(body)
             return len(body)
-        deferred = Deferred(body, None, self.finish)
+        deferred = Deferred(body, None, self.encode)
         self.deferred.append(deferred)
         return deferred
 
-    def finish(self, value: bytes, out: Pieces) -> int:
+    def encode(self, value: bytes, out: Pieces) -> int:
         if value == b"unspeakable":
             raise ProtocolViolation("cannot be encoded")
         out.append(value)
@@ -116,7 +116,7 @@ class Batching:
     def flush(self, out: Pieces) -> int:
         self.flushes.append([bytes(piece) for piece in out])
         deferred, self.deferred = self.deferred, []
-        return sum(each.finish(each.value, out) for each in deferred)
+        return sum(each.encode(each.value, out) for each in deferred)
 
 
 def test_deferred_answers_are_flushed_after_all_received_frames() -> None:
@@ -178,7 +178,7 @@ def test_later_requests_wait_for_a_pending_answer(server: Server) -> None:
     server.pending[b"later"].resolve(b"two")
     assert server.wakes == 1
     assert server.served == [b"one", b"later"], "no handler runs inside another"
-    server.session.serve_in_steps()
+    server.session.serve_in_worker()
     assert server.answers() == [b"two", b"three", b"four"]
 
 
@@ -201,7 +201,7 @@ def test_an_answer_that_has_arrived_is_sent_after_one_wake(server: Server) -> No
     server.session.serve()
     assert server.answers() == []
     waiting.resolve(b"done")
-    server.session.serve_in_steps()
+    server.session.serve_in_worker()
     assert server.answers() == [b"done"]
 
 
@@ -241,20 +241,20 @@ def test_after_a_violation_nothing_is_served(server: Server) -> None:
 def test_while_held_frames_are_stored_and_reading_pauses_at_the_limit(server: Server) -> None:
     server.session.is_paused = True
     server.send(frame(b"x" * (MAX_BUFFERED - 4)))
-    assert not server.session.wants_pause
+    assert not server.session.should_pause_reading
     server.send(frame(b"y"))
-    assert server.session.wants_pause
+    assert server.session.should_pause_reading
     assert server.served == []
     server.session.is_paused = False
     server.session.serve()
-    assert not server.session.wants_pause
+    assert not server.session.should_pause_reading
     assert server.answers() == [b"x" * (MAX_BUFFERED - 4), b"y"]
 
 
 def test_while_an_answer_is_pending_reading_pauses_at_the_limit(server: Server) -> None:
     server.send(frame(b"later"))
     server.send(frame(bytes(MAX_BUFFERED)))
-    assert server.session.wants_pause
+    assert server.session.should_pause_reading
 
 
 def test_large_answers_interrupt_serving(server: Server) -> None:
@@ -262,9 +262,9 @@ def test_large_answers_interrupt_serving(server: Server) -> None:
     server.send(frame(b"big") * 4)
     assert server.session.is_interrupted
     assert len(server.served) == 2
-    server.session.take()
+    server.session.take_answers()
     server.session.serve()
-    server.session.take()
+    server.session.take_answers()
     assert len(server.served) == 4
     server.session.serve()
     assert not server.session.is_interrupted

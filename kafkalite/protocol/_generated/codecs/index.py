@@ -84,7 +84,7 @@ APIS: Final[dict[int, tuple[str, str, int, int, int, int]]] = {
     92: ("delete_share_group_offsets", "DeleteShareGroupOffsets", 0, 0, 0, 0),
 }
 
-# broker codec of a version with the same bytes as an earlier one: the earlier one's
+# broker codec without a module: the codec of an earlier version with the same code
 ALIASES: Final[dict[str, str]] = {
     "produce_v4": "produce_v3",
     "produce_v6": "produce_v5",

@@ -32,7 +32,7 @@ class AddOffsetsToTxnRequest(Message):
     """
 
     producer_epoch: int
-    """Epoch that goes with the producer id at present.
+    """Current epoch of the producer id.
 
     Versions 0+.
     """

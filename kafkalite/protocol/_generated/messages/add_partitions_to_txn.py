@@ -38,7 +38,7 @@ class AddPartitionsToTxnRequest(Message):
     """
 
     v3_and_below_producer_epoch: int
-    """Epoch that goes with the producer id at present.
+    """Current epoch of the producer id.
 
     Versions 0-3.
     """
@@ -87,7 +87,7 @@ class AddPartitionsToTxnRequest(Message):
         """
 
         producer_epoch: int
-        """Epoch that goes with the producer id at present.
+        """Current epoch of the producer id.
 
         Versions 4+.
         """

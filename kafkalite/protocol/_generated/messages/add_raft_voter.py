@@ -27,7 +27,7 @@ class AddRaftVoterRequest(Message):
     """
 
     timeout_ms: int
-    """Upper limit on the time the request may take to complete before a response is returned.
+    """Maximum time until the response, in milliseconds.
 
     Versions 0+.
     """

@@ -26,8 +26,7 @@ class AlterPartitionReassignmentsRequest(Message):
     """
 
     allow_replication_factor_change: bool
-    """Whether this request may validly change the replication factor of the partitions it
-    names.
+    """Whether this request may change the replication factor of its partitions.
 
     Versions 1+, default true.
     """
@@ -133,8 +132,7 @@ class AlterPartitionReassignmentsResponse(Message):
     """
 
     allow_replication_factor_change: bool
-    """Whether the request was permitted to change the replication factor of the partitions it
-    named.
+    """Whether the request was allowed to change the replication factor of its partitions.
 
     Versions 1+, default true.
     """

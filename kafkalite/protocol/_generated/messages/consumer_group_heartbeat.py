@@ -54,8 +54,8 @@ class ConsumerGroupHeartbeatRequest(Message):
     """
 
     rebalance_timeout_ms: int
-    """Longest time in milliseconds that the coordinator waits for the member to revoke its
-    partitions; -1 when unchanged since the previous heartbeat.
+    """Maximum time in milliseconds for the member to revoke its partitions; -1 if unchanged
+    since the previous heartbeat.
 
     Versions 0+, default -1.
     """

@@ -143,7 +143,7 @@ class CreateDelegationTokenResponse(Message):
     """
 
     max_timestamp_ms: int
-    """Longest lifetime that this token can have.
+    """Latest time until which this token can be renewed, as a timestamp in milliseconds.
 
     Versions 0+.
     """

@@ -57,7 +57,7 @@ class DescribeClientQuotasRequest(Message):
         """
 
         match_type: int
-        """Way of matching the entity: 0 = exact name, 1 = default name, 2 = any specified name.
+        """Type of match of the entity: 0 = exact name, 1 = default name, 2 = any specified name.
 
         Versions 0+.
         """
@@ -164,7 +164,7 @@ class DescribeClientQuotasResponse(Message):
             self.unknown_tags = unknown_tags
 
     class ValueData(Message):
-        """Quota values that the entity has.
+        """Quota values of the entity.
 
         Struct of DescribeClientQuotasResponse, versions 0+.
         """
@@ -209,7 +209,7 @@ class DescribeClientQuotasResponse(Message):
         """
 
         values: list[DescribeClientQuotasResponse.ValueData]
-        """Quota values that the entity has.
+        """Quota values of the entity.
 
         Versions 0+.
         """

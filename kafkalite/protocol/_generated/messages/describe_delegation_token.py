@@ -184,7 +184,7 @@ class DescribeDelegationTokenResponse(Message):
         """
 
         max_timestamp: int
-        """Maximum timestamp length of the token, in milliseconds.
+        """Latest time until which the token can be renewed, as a timestamp in milliseconds.
 
         Versions 0+.
         """

@@ -116,7 +116,7 @@ class DescribeGroupsResponse(Message):
         """
 
         member_assignment: bytes
-        """Assignment that the group leader provided and that is now in force.
+        """Current assignment, which the group leader provided.
 
         Versions 0+.
         """

@@ -119,7 +119,7 @@ class DescribeQuorumResponse(Message):
     """
 
     nodes: list[DescribeQuorumResponse.Node]
-    """Nodes that form the quorum.
+    """Nodes of the quorum.
 
     Versions 2+.
     """
@@ -190,7 +190,7 @@ class DescribeQuorumResponse(Message):
         """
 
         observers: list[DescribeQuorumResponse.ReplicaState]
-        """Observers that the partition has.
+        """Observers of the partition.
 
         Versions 0+.
         """
@@ -250,7 +250,7 @@ class DescribeQuorumResponse(Message):
             self.unknown_tags = unknown_tags
 
     class Listener(Message):
-        """Listeners that this controller has.
+        """Listeners of this controller.
 
         Struct of DescribeQuorumResponse, versions 2+.
         """
@@ -289,7 +289,7 @@ class DescribeQuorumResponse(Message):
             self.unknown_tags = unknown_tags
 
     class Node(Message):
-        """Nodes that form the quorum.
+        """Nodes of the quorum.
 
         Struct of DescribeQuorumResponse, versions 2+.
         """
@@ -297,13 +297,13 @@ class DescribeQuorumResponse(Message):
         __slots__ = ("node_id", "listeners", "unknown_tags",)
 
         node_id: int
-        """Id of the node in question.
+        """Id of the node.
 
         Versions 2+.
         """
 
         listeners: list[DescribeQuorumResponse.Listener]
-        """Listeners that this controller has.
+        """Listeners of this controller.
 
         Versions 2+.
         """

@@ -193,7 +193,7 @@ class DescribeTopicPartitionsResponse(Message):
         """
 
         eligible_leader_replicas: list[int] | None
-        """Replicas eligible to become leader (the new ELR), in the remaining case.
+        """Replicas that are eligible to become leader (the ELR).
 
         Versions 0+, None allowed in versions 0+, default None.
         """

@@ -146,7 +146,7 @@ class DescribeTransactionsResponse(Message):
         """
 
         producer_epoch: int
-        """Epoch that currently goes with the producer ID.
+        """Current epoch of the producer ID.
 
         Versions 0+.
         """

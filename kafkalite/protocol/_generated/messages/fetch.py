@@ -660,7 +660,7 @@ class FetchResponse(Message):
         __slots__ = ("node_id", "host", "port", "rack", "unknown_tags",)
 
         node_id: int
-        """Id of the node in question.
+        """Id of the node.
 
         Versions 16+.
         """
@@ -678,7 +678,7 @@ class FetchResponse(Message):
         """
 
         rack: str | None
-        """Rack to which the node is assigned; null if it has none.
+        """Rack of the node; null if the node has no rack.
 
         Versions 16+, None allowed in versions 16+, default None.
         """

@@ -109,7 +109,7 @@ class InitProducerIdResponse(Message):
     """
 
     producer_epoch: int
-    """Epoch that currently goes with the producer ID.
+    """Current epoch of the producer ID.
 
     Versions 0+.
     """
@@ -122,8 +122,8 @@ class InitProducerIdResponse(Message):
     """
 
     ongoing_txn_producer_epoch: int
-    """Epoch that goes with the producer ID of the transaction in progress when KeepPreparedTxn
-    is used; -1 if no transaction is in progress.
+    """Epoch of the producer ID of the transaction in progress, if KeepPreparedTxn is used; -1
+    if no transaction is in progress.
 
     Versions 6+, default -1.
     """

@@ -52,7 +52,7 @@ class JoinGroupRequest(Message):
     """
 
     protocol_type: str
-    """Unique name of the class of protocols that the group to be joined implements.
+    """Unique name of the type of protocols of the group.
 
     Versions 0+.
     """
@@ -166,7 +166,7 @@ class JoinGroupResponse(Message):
     """
 
     leader: str
-    """Member that leads the group.
+    """Member ID of the group leader.
 
     Versions 0+.
     """
@@ -178,7 +178,7 @@ class JoinGroupResponse(Message):
     """
 
     member_id: str
-    """ID given to the member by the group coordinator.
+    """ID that the group coordinator assigned to the member.
 
     Versions 0+.
     """

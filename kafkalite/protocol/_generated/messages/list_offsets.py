@@ -36,7 +36,7 @@ class ListOffsetsRequest(Message):
     """
 
     topics: list[ListOffsetsRequest.ListOffsetsTopic]
-    """Topics being asked about, one entry each.
+    """Topics whose offsets are requested, one entry each.
 
     Versions 0+.
     """
@@ -64,7 +64,7 @@ class ListOffsetsRequest(Message):
         self.unknown_tags = unknown_tags
 
     class ListOffsetsPartition(Message):
-        """Partitions being asked about, one entry each.
+        """Partitions whose offsets are requested, one entry each.
 
         Struct of ListOffsetsRequest, versions 0+.
         """
@@ -111,7 +111,7 @@ class ListOffsetsRequest(Message):
             self.unknown_tags = unknown_tags
 
     class ListOffsetsTopic(Message):
-        """Topics being asked about, one entry each.
+        """Topics whose offsets are requested, one entry each.
 
         Struct of ListOffsetsRequest, versions 0+.
         """
@@ -125,7 +125,7 @@ class ListOffsetsRequest(Message):
         """
 
         partitions: list[ListOffsetsRequest.ListOffsetsPartition]
-        """Partitions being asked about, one entry each.
+        """Partitions whose offsets are requested, one entry each.
 
         Versions 0+.
         """
@@ -203,7 +203,7 @@ class ListOffsetsResponse(Message):
         """
 
         timestamp: int
-        """Timestamp that goes with the offset returned.
+        """Timestamp of the returned offset.
 
         Versions 1+, default -1.
         """
@@ -215,7 +215,7 @@ class ListOffsetsResponse(Message):
         """
 
         leader_epoch: int
-        """Leader epoch that goes with the offset returned.
+        """Leader epoch of the returned offset.
 
         Versions 4+, default -1.
         """

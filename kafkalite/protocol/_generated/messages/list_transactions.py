@@ -93,7 +93,7 @@ class ListTransactionsResponse(Message):
     """
 
     transaction_states: list[ListTransactionsResponse.TransactionState]
-    """State at present of the transaction that belongs to the transactional ID.
+    """Current state of the transaction of the transactional ID.
 
     Versions 0+.
     """
@@ -114,7 +114,7 @@ class ListTransactionsResponse(Message):
         self.unknown_tags = unknown_tags
 
     class TransactionState(Message):
-        """State at present of the transaction that belongs to the transactional ID.
+        """Current state of the transaction of the transactional ID.
 
         Struct of ListTransactionsResponse, versions 0+.
         """

@@ -34,7 +34,7 @@ class OffsetCommitRequest(Message):
     """
 
     member_id: str
-    """ID given to the member by the group coordinator.
+    """ID that the group coordinator assigned to the member.
 
     Versions 1+.
     """

@@ -143,7 +143,7 @@ class ProduceResponse(Message):
     API_KEY: Final = 0
 
     responses: list[ProduceResponse.TopicProduceResponse]
-    """Each produce response.
+    """One response per topic to which data was produced.
 
     Versions 0+.
     """
@@ -176,7 +176,7 @@ class ProduceResponse(Message):
         self.unknown_tags = unknown_tags
 
     class BatchIndexAndErrorMessage(Message):
-        """Batch indices of those records because of which the batch was dropped.
+        """Indexes in the batch of the records that caused the rejection of the batch.
 
         Struct of ProduceResponse, versions 8+.
         """
@@ -184,13 +184,13 @@ class ProduceResponse(Message):
         __slots__ = ("batch_index", "batch_index_error_message", "unknown_tags",)
 
         batch_index: int
-        """Index within the batch of the record because of which the batch was dropped.
+        """Index in the batch of a record that caused the rejection of the batch.
 
         Versions 8+.
         """
 
         batch_index_error_message: str | None
-        """Error message for the record because of which the batch was dropped.
+        """Error message for the record that caused the rejection of the batch.
 
         Versions 8+, None allowed in versions 8+, default None.
         """
@@ -277,14 +277,14 @@ class ProduceResponse(Message):
         """
 
         record_errors: list[ProduceResponse.BatchIndexAndErrorMessage]
-        """Batch indices of those records because of which the batch was dropped.
+        """Indexes in the batch of the records that caused the rejection of the batch.
 
         Versions 8+.
         """
 
         error_message: str | None
-        """Global error message that sums up the root cause shared by the records because of which
-        the batch was dropped.
+        """Error message with the common cause of all records that caused the rejection of the
+        batch.
 
         Versions 8+, None allowed in versions 8+, default None.
         """
@@ -319,7 +319,7 @@ class ProduceResponse(Message):
             self.unknown_tags = unknown_tags
 
     class TopicProduceResponse(Message):
-        """Each produce response.
+        """One response per topic to which data was produced.
 
         Struct of ProduceResponse, versions 0+.
         """
@@ -367,7 +367,7 @@ class ProduceResponse(Message):
         __slots__ = ("node_id", "host", "port", "rack", "unknown_tags",)
 
         node_id: int
-        """Id of the node in question.
+        """Id of the node.
 
         Versions 10+.
         """
@@ -385,7 +385,7 @@ class ProduceResponse(Message):
         """
 
         rack: str | None
-        """Rack to which the node is assigned; null if it has none.
+        """Rack of the node; null if the node has no rack.
 
         Versions 10+, None allowed in versions 10+, default None.
         """

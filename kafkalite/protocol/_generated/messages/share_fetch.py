@@ -516,7 +516,7 @@ class ShareFetchResponse(Message):
         __slots__ = ("node_id", "host", "port", "rack", "unknown_tags",)
 
         node_id: int
-        """Id of the node in question.
+        """Id of the node.
 
         Versions 0+.
         """
@@ -534,7 +534,7 @@ class ShareFetchResponse(Message):
         """
 
         rack: str | None
-        """Rack to which the node is assigned; null if it has none.
+        """Rack of the node; null if the node has no rack.
 
         Versions 0+, None allowed in versions 0+, default None.
         """

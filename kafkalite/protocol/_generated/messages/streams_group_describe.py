@@ -135,8 +135,8 @@ class StreamsGroupDescribeResponse(Message):
             self.unknown_tags = unknown_tags
 
     class Topology(Message):
-        """Metadata of the topology now initialized for the streams application; may be null if
-        describing failed.
+        """Metadata of the initialized topology of the streams application; null if it cannot be
+        described.
 
         Struct of StreamsGroupDescribeResponse, versions 0+.
         """
@@ -144,7 +144,7 @@ class StreamsGroupDescribeResponse(Message):
         __slots__ = ("epoch", "subtopologies", "unknown_tags",)
 
         epoch: int
-        """Epoch of the topology now initialized for this group.
+        """Epoch of the initialized topology of this group.
 
         Versions 0+.
         """
@@ -231,7 +231,7 @@ class StreamsGroupDescribeResponse(Message):
         """
 
         client_tags: list[StreamsGroupDescribeResponse.KeyValue]
-        """Client tags, taken into account by the rack-aware assignment algorithm.
+        """Client tags for the rack-aware assignment algorithm.
 
         Versions 0+.
         """
@@ -261,7 +261,7 @@ class StreamsGroupDescribeResponse(Message):
         """
 
         is_classic: bool
-        """Set to true if the member is a classic one still awaiting its upgrade.
+        """True if this is a classic member that has not been upgraded yet.
 
         Versions 0+.
         """
@@ -348,8 +348,8 @@ class StreamsGroupDescribeResponse(Message):
         """
 
         topology: StreamsGroupDescribeResponse.Topology | None
-        """Metadata of the topology now initialized for the streams application; may be null if
-        describing failed.
+        """Metadata of the initialized topology of the streams application; null if it cannot be
+        described.
 
         Versions 0+, None allowed in versions 0+, default None.
         """

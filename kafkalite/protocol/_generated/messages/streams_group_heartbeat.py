@@ -58,8 +58,8 @@ class StreamsGroupHeartbeatRequest(Message):
     """
 
     rebalance_timeout_ms: int
-    """Longest time, in milliseconds, that the coordinator allows the member for revoking its
-    tasks; -1 if the same as in the previous heartbeat.
+    """Maximum time in milliseconds for the member to revoke its tasks; -1 if the same as in
+    the previous heartbeat.
 
     Versions 0+, default -1.
     """
@@ -108,8 +108,8 @@ class StreamsGroupHeartbeatRequest(Message):
     """
 
     client_tags: list[StreamsGroupHeartbeatRequest.KeyValue] | None
-    """Client tags, taken into account by the rack-aware assignment algorithm; null if the same
-    as in the previous heartbeat.
+    """Client tags for the rack-aware assignment algorithm; null if the same as in the previous
+    heartbeat.
 
     Versions 0+, None allowed in versions 0+, default None.
     """
@@ -563,8 +563,8 @@ class StreamsGroupHeartbeatResponse(Message):
     """
 
     task_offset_interval_ms: int
-    """Time between updates, on the broker, of the client's task changelog offsets; once it
-    elapses, the next heartbeat carries them.
+    """Interval at which the client sends its task changelog offsets to the broker, in the next
+    heartbeat.
 
     Versions 0+.
     """
@@ -690,13 +690,13 @@ class StreamsGroupHeartbeatResponse(Message):
         __slots__ = ("status_code", "status_detail", "unknown_tags",)
 
         status_code: int
-        """Code of a status now in effect for the membership in the group.
+        """Code of a current status of the member in the group.
 
         Versions 0+.
         """
 
         status_detail: str
-        """Status in textual form.
+        """Status as text.
 
         Versions 0+.
         """
@@ -721,13 +721,13 @@ class StreamsGroupHeartbeatResponse(Message):
         __slots__ = ("topic", "partitions", "unknown_tags",)
 
         topic: str
-        """topic name
+        """The topic name.
 
         Versions 0+.
         """
 
         partitions: list[int]
-        """partitions
+        """Indexes of the partitions.
 
         Versions 0+.
         """

@@ -32,7 +32,7 @@ class SyncGroupRequest(Message):
     """
 
     member_id: str
-    """Member ID, as given out by the group.
+    """Member ID that the group coordinator assigned.
 
     Versions 0+.
     """

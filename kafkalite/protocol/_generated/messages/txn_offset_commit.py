@@ -38,7 +38,7 @@ class TxnOffsetCommitRequest(Message):
     """
 
     producer_epoch: int
-    """Epoch that the producer ID has at present.
+    """The current epoch of the producer ID.
 
     Versions 0+.
     """
@@ -50,7 +50,7 @@ class TxnOffsetCommitRequest(Message):
     """
 
     member_id: str
-    """ID given to the member by the group coordinator.
+    """ID that the group coordinator assigned to the member.
 
     Versions 3+.
     """

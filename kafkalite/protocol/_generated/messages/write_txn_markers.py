@@ -80,7 +80,7 @@ class WriteTxnMarkersRequest(Message):
         """
 
         producer_epoch: int
-        """Epoch that the producer ID has at present.
+        """The current epoch of the producer ID.
 
         Versions 0+.
         """

@@ -21,7 +21,7 @@ class AbortTransactionRecord(Message):
     CODEC: Final = "abort_transaction_record"
 
     reason: str | None
-    """Free text, optional, that explains the abort of the transaction.
+    """Optional text with the reason for the abort of the transaction.
 
     Versions 0+, None allowed in versions 0+, tag 0 in versions 0+, default None.
     """

@@ -21,7 +21,7 @@ class BeginTransactionRecord(Message):
     CODEC: Final = "begin_transaction_record"
 
     name: str | None
-    """Free text, optional, that describes the transaction.
+    """Optional text that describes the transaction.
 
     Versions 0+, None allowed in versions 0+, tag 0 in versions 0+, default None.
     """

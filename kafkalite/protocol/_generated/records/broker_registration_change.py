@@ -28,7 +28,7 @@ class BrokerRegistrationChangeRecord(Message):
     """
 
     broker_epoch: int
-    """Broker epoch, as given out by the controller.
+    """Broker epoch that the controller assigned.
 
     Versions 0+.
     """

@@ -57,14 +57,14 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     CODEC: Final = "consumer_group_current_member_assignment_value"
 
     member_epoch: int
-    """Member epoch, at present, that a heartbeat request from the member is expected to carry.
+    """Member epoch that the next heartbeat of the member must have.
 
     Versions 0+.
     """
 
     previous_member_epoch: int
-    """Previous epoch, with which the member retries if the latest epoch bump got lost on its
-    way to the member.
+    """Previous epoch. The member retries with it if the response with the current epoch was
+    lost.
 
     Versions 0+.
     """
@@ -88,21 +88,19 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     """
 
     revocation_epoch: int
-    """Epoch most recently left by the member through revocation of partitions; 0 if there is
-    none.
+    """Epoch that the member most recently left by revoking partitions; 0 if there is none.
 
     Versions 0+, tag 10000 in versions 0+.
     """
 
     is_revocation_under_way: bool
-    """Set to true if the member, still in its current epoch, has revoked partitions in that
-    epoch.
+    """True if the member has revoked partitions in its current epoch.
 
     Versions 0+, tag 10001 in versions 0+.
     """
 
     is_join_confirmed: bool
-    """Set to true once the member, after its latest join, has sent a heartbeat in its epoch.
+    """True if the member has sent a heartbeat in its epoch since its latest join.
 
     Versions 0+, tag 10002 in versions 0+.
     """

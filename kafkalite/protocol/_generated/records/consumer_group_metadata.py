@@ -54,7 +54,7 @@ class ConsumerGroupMetadataValue(Message):
     """
 
     metadata_hash: int
-    """Hash computed over all topics of the group.
+    """Hash of all topics of the group.
 
     Versions 0+, tag 0 in versions 0+.
     """

@@ -20,7 +20,7 @@ class ConsumerProtocolAssignment(Message):
     CODEC: Final = "consumer_protocol_assignment"
 
     assigned_partitions: list[ConsumerProtocolAssignment.TopicPartition]
-    """Topics, with their partitions, that this consumer has been assigned.
+    """Topics with the partitions that are assigned to this consumer.
 
     Versions 0+.
     """
@@ -43,7 +43,7 @@ class ConsumerProtocolAssignment(Message):
         self.unknown_tags = unknown_tags
 
     class TopicPartition(Message):
-        """Topics, with their partitions, that this consumer has been assigned.
+        """Topics with the partitions that are assigned to this consumer.
 
         Struct of ConsumerProtocolAssignment, versions 0+.
         """

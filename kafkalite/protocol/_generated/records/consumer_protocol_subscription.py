@@ -32,7 +32,7 @@ class ConsumerProtocolSubscription(Message):
     """
 
     owned_partitions: list[ConsumerProtocolSubscription.TopicPartition]
-    """Partitions in the ownership of the member.
+    """Partitions that the member owns.
 
     Versions 1+.
     """
@@ -67,7 +67,7 @@ class ConsumerProtocolSubscription(Message):
         self.unknown_tags = unknown_tags
 
     class TopicPartition(Message):
-        """Partitions in the ownership of the member.
+        """Partitions that the member owns.
 
         Struct of ConsumerProtocolSubscription, versions 1+.
         """

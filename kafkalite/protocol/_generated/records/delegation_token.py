@@ -45,13 +45,13 @@ class DelegationTokenRecord(Message):
     """
 
     max_timestamp: int
-    """Time from which renewal of the token is no longer possible.
+    """Time after which the token cannot be renewed.
 
     Versions 0+.
     """
 
     expiration_timestamp: int
-    """Time by which the token next has to be renewed.
+    """Time before which the token must be renewed.
 
     Versions 0+.
     """

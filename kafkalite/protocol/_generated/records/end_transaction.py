@@ -10,7 +10,7 @@ from kafkalite.protocol.versions import Versions
 
 
 class EndTransactionRecord(Message):
-    """Applies the records since the last BeginTransactionRecord.
+    """Ends the sequence since the last BeginTransactionRecord, and applies its records.
 
     Metadata 24, versions 0, flexible versions 0+.
     """

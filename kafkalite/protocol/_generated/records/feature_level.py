@@ -27,8 +27,7 @@ class FeatureLevelRecord(Message):
     """
 
     feature_level: int
-    """Finalized level that the feature has in the cluster at present; 0 if the feature is
-    unsupported.
+    """Current finalized level of the feature in the cluster; 0 if the feature is unsupported.
 
     Versions 0+.
     """

@@ -64,7 +64,7 @@ class LegacyOffsetCommitValue(Message):
     CODEC: Final = "legacy_offset_commit_value"
 
     offset: int
-    """Offset to be stored for this partition on behalf of the consumer.
+    """Offset of the consumer to store for this partition.
 
     Versions 0.
     """

@@ -65,7 +65,7 @@ class OffsetCommitValue(Message):
     CODEC: Final = "offset_commit_value"
 
     offset: int
-    """Offset to be stored for this partition on behalf of the consumer.
+    """Offset of the consumer to store for this partition.
 
     Versions 0+.
     """

@@ -58,7 +58,7 @@ class PartitionRecord(Message):
     """
 
     leader: int
-    """Replica that leads the partition; -1 if none does.
+    """Replica that leads the partition; -1 if there is no leader.
 
     Versions 0+, default -1.
     """

@@ -40,7 +40,7 @@ class RegisterBrokerRecord(Message):
     """
 
     broker_epoch: int
-    """Broker epoch, as given out by the controller.
+    """Broker epoch that the controller assigned.
 
     Versions 0+.
     """

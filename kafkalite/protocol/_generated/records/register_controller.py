@@ -46,7 +46,7 @@ class RegisterControllerRecord(Message):
     """
 
     features: list[RegisterControllerRecord.ControllerFeature]
-    """Features that the controller has.
+    """Features that the controller supports.
 
     Versions 0+.
     """
@@ -116,7 +116,7 @@ class RegisterControllerRecord(Message):
             self.unknown_tags = unknown_tags
 
     class ControllerFeature(Message):
-        """Features that the controller has.
+        """Features that the controller supports.
 
         Struct of RegisterControllerRecord, versions 0+.
         """

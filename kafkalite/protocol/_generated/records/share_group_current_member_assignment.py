@@ -57,14 +57,14 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
     CODEC: Final = "share_group_current_member_assignment_value"
 
     member_epoch: int
-    """Member epoch, at present, that a heartbeat request from the member is expected to carry.
+    """Member epoch that the next heartbeat of the member must have.
 
     Versions 0+.
     """
 
     previous_member_epoch: int
-    """Previous epoch, with which the member retries if the latest epoch bump got lost on its
-    way to the member.
+    """Previous epoch. The member retries with it if the response with the current epoch was
+    lost.
 
     Versions 0+.
     """

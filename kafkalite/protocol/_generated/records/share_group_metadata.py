@@ -54,7 +54,7 @@ class ShareGroupMetadataValue(Message):
     """
 
     metadata_hash: int
-    """Hash computed over all topics of the group.
+    """Hash of all topics of the group.
 
     Versions 0+.
     """

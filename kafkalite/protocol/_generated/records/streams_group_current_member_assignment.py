@@ -56,14 +56,14 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
     CODEC: Final = "streams_group_current_member_assignment_value"
 
     member_epoch: int
-    """Member epoch, at present, that a heartbeat request from the member is expected to carry.
+    """Member epoch that the next heartbeat of the member must have.
 
     Versions 0+.
     """
 
     previous_member_epoch: int
-    """Previous epoch, with which the member retries if the latest epoch bump got lost on its
-    way to the member.
+    """Previous epoch. The member retries with it if the response with the current epoch was
+    lost.
 
     Versions 0+.
     """
@@ -111,15 +111,13 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
     """
 
     active_task_revocation_epoch: int
-    """Epoch most recently left by the member through revocation of active tasks; 0 if there is
-    none.
+    """Epoch that the member most recently left by revoking active tasks; 0 if there is none.
 
     Versions 0+, tag 10000 in versions 0+.
     """
 
     is_active_task_revocation_under_way: bool
-    """Set to true if the member, still in its current epoch, has revoked active tasks in that
-    epoch.
+    """True if the member has revoked active tasks in its current epoch.
 
     Versions 0+, tag 10001 in versions 0+.
     """

@@ -98,13 +98,13 @@ class StreamsGroupMemberMetadataValue(Message):
     """
 
     user_endpoint: StreamsGroupMemberMetadataValue.Endpoint | None
-    """Endpoint configured by the user for interactive queries against this instance.
+    """Endpoint for interactive queries of this instance, configured by the user.
 
     Versions 0+, None allowed in versions 0+, default None.
     """
 
     client_tags: list[StreamsGroupMemberMetadataValue.KeyValue]
-    """Client tags, taken into account by the rack-aware assignment algorithm.
+    """Client tags for the rack-aware assignment algorithm.
 
     Versions 0+.
     """
@@ -135,7 +135,7 @@ class StreamsGroupMemberMetadataValue(Message):
         self.unknown_tags = unknown_tags
 
     class Endpoint(Message):
-        """Endpoint configured by the user for interactive queries against this instance.
+        """Endpoint for interactive queries of this instance, configured by the user.
 
         Struct of StreamsGroupMemberMetadataValue, versions 0+.
         """
@@ -166,7 +166,7 @@ class StreamsGroupMemberMetadataValue(Message):
             self.unknown_tags = unknown_tags
 
     class KeyValue(Message):
-        """Client tags, taken into account by the rack-aware assignment algorithm.
+        """Client tags for the rack-aware assignment algorithm.
 
         Struct of StreamsGroupMemberMetadataValue, versions 0+.
         """

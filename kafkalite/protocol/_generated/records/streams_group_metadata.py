@@ -54,7 +54,7 @@ class StreamsGroupMetadataValue(Message):
     """
 
     metadata_hash: int
-    """Hash computed over all topics of the group.
+    """Hash of all topics of the group.
 
     Versions 0+.
     """
@@ -102,7 +102,7 @@ class StreamsGroupMetadataValue(Message):
         """
 
         value: str
-        """Value that the configuration has.
+        """Current value of the configuration.
 
         Versions 0+.
         """

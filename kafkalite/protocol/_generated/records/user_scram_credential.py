@@ -39,13 +39,13 @@ class UserScramCredentialRecord(Message):
     """
 
     stored_key: bytes
-    """Key with which the server authenticates the client.
+    """Key that proves the identity of the client to the server (StoredKey).
 
     Versions 0+.
     """
 
     server_key: bytes
-    """Key with which the client verifies the identity of the server.
+    """Key that proves the identity of the server to the client (ServerKey).
 
     Versions 0+.
     """

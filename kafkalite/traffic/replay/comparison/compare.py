@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping, Scope
 
 ABSENT = "(absent)"
-"""The value of a row that only the other response has."""
+"""Stands for a row that only the other response has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Difference:
     expected: object = None
     """The recorded counter translated for the target; None if it equals one of the two values."""
     rows: tuple[tuple[Any, Any], ...] = field(default=(), compare=False, repr=False)
-    """The rows that contain the field, from the outside: (recorded, target); None if absent."""
+    """The rows that contain the field, outermost first: (recorded, target); None if absent."""
 
 
-def is_error(path: str) -> bool:
-    """Whether a field holds an error code."""
+def is_error_code(path: str) -> bool:
+    """Whether the field at a path holds an error code."""
     return path.endswith("error_code")
 
 
@@ -76,13 +76,13 @@ class Comparison:
         differences: list[Difference] = []
         for leaf in shape.leaves:
             recorded_value, target_value = getattr(recorded, leaf.name), getattr(target, leaf.name)
-            if not self._are_equal(leaf, recorded_value, target_value, scope):
-                expected = self._expected(leaf, recorded_value, target_value, scope)
+            if not self._values_match(leaf, recorded_value, target_value, scope):
+                expected = self._expected_value(leaf, recorded_value, target_value, scope)
                 differences.append(
                     self._difference(leaf.path, recorded_value, target_value, expected)
                 )
-                if is_error(leaf.path):
-                    # The other fields of a struct mean nothing if its error differs.
+                if is_error_code(leaf.path):
+                    # If the error of a struct differs, its other fields are not comparable.
                     self._differences.append(differences[-1])
                     return
         self._differences += differences
@@ -109,7 +109,9 @@ class Comparison:
         self, path: str, recorded: object, target: object, expected: object = None
     ) -> Difference:
         row = " ".join(
-            self._row_name(_key(branch, row)[1]) for branch, row, _ in self._row_path if branch.keys
+            self._row_name(_row_key(branch, row)[1])
+            for branch, row, _ in self._row_path
+            if branch.keys
         )
         rows = tuple((recorded_row, target_row) for _, recorded_row, target_row in self._row_path)
         return Difference(path, recorded, target, row, expected, rows)
@@ -117,13 +119,19 @@ class Comparison:
     def _row_name(self, name: object) -> str:
         """Return a row's key as text: the name of a topic instead of its id, if known."""
         if isinstance(name, bytes):
-            return self._mapping.topics.get(name) or uuid_to_text(name)
+            return self._mapping.topic_names.get(name) or uuid_to_text(name)
         return str(name)
 
-    def _expected(self, leaf: Leaf, recorded_value: Any, target_value: Any, scope: Scope) -> object:  # noqa: ANN401 - any value
+    def _expected_value(
+        self,
+        leaf: Leaf,
+        recorded_value: Any,  # noqa: ANN401 - any value
+        target_value: Any,  # noqa: ANN401 - any value
+        scope: Scope,
+    ) -> object:
         """Return the recorded counter translated for the target.
 
-        The result is None if the field is no counter, or if the result would be one of the values.
+        The result is None if the field is not a counter, or if it equals one of the two values.
         """
         kind = leaf.rule.kind
         if kind not in COUNTER_KINDS or not isinstance(recorded_value, int):
@@ -132,12 +140,18 @@ class Comparison:
         return None if expected in (recorded_value, target_value) else expected
 
     def _learn_topic_name(self, shape: Shape, recorded: Any) -> None:  # noqa: ANN401 - any struct
-        if "name" in shape.topics and "topic_id" in shape.topics:
+        if "name" in shape.topic_fields and "topic_id" in shape.topic_fields:
             name, topic_id = recorded.name, recorded.topic_id
             if name and topic_id != bytes(16):
-                self._mapping.topics[topic_id] = name
+                self._mapping.topic_names[topic_id] = name
 
-    def _are_equal(self, leaf: Leaf, recorded_value: Any, target_value: Any, scope: Scope) -> bool:  # noqa: ANN401 - any value
+    def _values_match(
+        self,
+        leaf: Leaf,
+        recorded_value: Any,  # noqa: ANN401 - any value
+        target_value: Any,  # noqa: ANN401 - any value
+        scope: Scope,
+    ) -> bool:
         rule = leaf.rule
         treatment = rule.treatment
         if treatment is Treatment.EXACT:
@@ -151,9 +165,9 @@ class Comparison:
         if treatment is Treatment.RECORDS:
             self._on_records(scope, recorded_value, target_value)
             return True
-        return self._are_equivalent(leaf, recorded_value, target_value, scope)
+        return self._mapped_values_match(leaf, recorded_value, target_value, scope)
 
-    def _are_equivalent(
+    def _mapped_values_match(
         self,
         leaf: Leaf,
         recorded_value: Any,  # noqa: ANN401 - any value
@@ -171,7 +185,7 @@ class Comparison:
             if recorded_value is None or target_value is None:
                 return recorded_value is target_value
             return self._mapping.match(
-                kind, scope, recorded_value, target_value, learn=leaf.rule.is_source
+                kind, scope, recorded_value, target_value, learn=leaf.rule.is_generated
             )
         if len(recorded_value or ()) != len(target_value or ()):
             return False
@@ -186,7 +200,7 @@ class Comparison:
         else:
             longest = max(len(recorded_rows), len(target_rows))
             pairs = [
-                (_at(recorded_rows, position), _at(target_rows, position))
+                (_row_at(recorded_rows, position), _row_at(target_rows, position))
                 for position in range(longest)
             ]
         for recorded, target in pairs:
@@ -199,15 +213,17 @@ class Comparison:
             ):
                 difference = self._difference(
                     branch.path,
-                    ABSENT if recorded is None else _summary(branch, recorded),
-                    ABSENT if target is None else _summary(branch, target),
+                    ABSENT if recorded is None else _row_summary(branch, recorded),
+                    ABSENT if target is None else _row_summary(branch, target),
                 )
                 rows = (*difference.rows, (recorded, target))
                 self._differences.append(replace(difference, rows=rows))
 
     def _is_optional(self, branch: Branch) -> bool:
         """Whether a row without an error may occur in only one of the two responses."""
-        return branch.is_optional or (branch.name == _NODES and self._mapping.nodes is not None)
+        return branch.is_optional or (
+            branch.name == _BROKERS and self._mapping.node_counts is not None
+        )
 
     def _pair_rows(
         self, branch: Branch, recorded_rows: Sequence[Any], target_rows: Sequence[Any], scope: Scope
@@ -215,30 +231,30 @@ class Comparison:
         """Return pairs of corresponding rows; None in place of a row that has no counterpart."""
         unpaired: dict[tuple[object, ...], list[Any]] = {}
         for row in target_rows:
-            unpaired.setdefault(_key(branch, row), []).append(row)
+            unpaired.setdefault(_row_key(branch, row), []).append(row)
         pairs: list[tuple[Any, Any]] = []
-        unknown_rows: list[Any] = []
+        unmapped_rows: list[Any] = []
         for row in recorded_rows:
-            candidates = unpaired.get(self._key(branch, row, scope))
+            candidates = unpaired.get(self._translated_key(branch, row, scope))
             if candidates:
                 pairs.append((row, candidates.pop(0)))
-            elif self._is_unknown(branch, row):
-                unknown_rows.append(row)
+            elif self._has_unmapped_id(branch, row):
+                unmapped_rows.append(row)
             else:
                 pairs.append((row, None))
         remaining = [row for rows in unpaired.values() for row in rows]
         # Rows whose ids are not mapped yet are paired with the remaining rows in their order.
-        for position, row in enumerate(unknown_rows):
-            pairs.append((row, _at(remaining, position)))
-        return pairs + [(None, row) for row in remaining[len(unknown_rows) :]]
+        for position, row in enumerate(unmapped_rows):
+            pairs.append((row, _row_at(remaining, position)))
+        return pairs + [(None, row) for row in remaining[len(unmapped_rows) :]]
 
-    def _key(self, branch: Branch, row: Any, scope: Scope) -> tuple[object, ...]:  # noqa: ANN401 - any struct
+    def _translated_key(self, branch: Branch, row: Any, scope: Scope) -> tuple[object, ...]:  # noqa: ANN401 - any struct
         """Return the key of a recorded row, with ids translated to those of the target."""
         for leaf in branch.shape.leaves:
             if leaf.name in branch.keys and leaf.rule.kind is not None:
                 break
         else:
-            return _key(branch, row)
+            return _row_key(branch, row)
         if branch.is_composite:
             return tuple(
                 self._mapping.translate(leaf.rule.kind, scope, getattr(row, leaf.name))
@@ -247,17 +263,17 @@ class Comparison:
                 for leaf in branch.shape.leaves
                 if leaf.name in branch.keys
             )
-        name, value = _key(branch, row)
+        name, value = _row_key(branch, row)
         kind = next(leaf.rule.kind for leaf in branch.shape.leaves if leaf.name == name)
         if kind is None or value is None:
             return name, value
         assert isinstance(value, str | int | bytes)
         return name, self._mapping.translate(kind, scope, value)
 
-    def _is_unknown(self, branch: Branch, row: Any) -> bool:  # noqa: ANN401 - any struct
+    def _has_unmapped_id(self, branch: Branch, row: Any) -> bool:  # noqa: ANN401 - any struct
         if branch.is_composite:
             return False
-        name, value = _key(branch, row)
+        name, value = _row_key(branch, row)
         for leaf in branch.shape.leaves:
             if leaf.name == name and leaf.rule.kind in ID_KINDS:
                 assert isinstance(value, str | int | bytes)
@@ -266,7 +282,7 @@ class Comparison:
         return False
 
 
-def _key(branch: Branch, row: Any) -> tuple[object, ...]:  # noqa: ANN401 - any struct
+def _row_key(branch: Branch, row: Any) -> tuple[object, ...]:  # noqa: ANN401 - any struct
     if branch.is_composite:
         return tuple(getattr(row, name) for name in branch.keys)
     for name in branch.keys:
@@ -277,10 +293,10 @@ def _key(branch: Branch, row: Any) -> tuple[object, ...]:  # noqa: ANN401 - any 
 
 
 _NO_ID = bytes(16)
-_NODES = "brokers"
+_BROKERS = "brokers"
 
 
-def _at(rows: Sequence[Any], position: int) -> Any:  # noqa: ANN401 - any struct
+def _row_at(rows: Sequence[Any], position: int) -> Any:  # noqa: ANN401 - any struct
     return rows[position] if position < len(rows) else None
 
 
@@ -299,25 +315,25 @@ def _has_no_error(shape: Shape, row: Any) -> bool:  # noqa: ANN401 - any struct
     )
 
 
-def _summary(branch: Branch, row: Any) -> str:  # noqa: ANN401 - any struct
+def _row_summary(branch: Branch, row: Any) -> str:  # noqa: ANN401 - any struct
     """Return a row as text: its keys and error code, or all fields of a row without keys."""
     if not branch.keys:
-        return _fields_text(branch.shape, row)
+        return _row_fields_text(branch.shape, row)
     names = [name for name in (*branch.keys, "error_code") if hasattr(row, name)]
-    return " ".join(f"{name}={_plain(getattr(row, name))}" for name in names)
+    return " ".join(f"{name}={_format_value(getattr(row, name))}" for name in names)
 
 
-def _fields_text(shape: Shape, row: Any) -> str:  # noqa: ANN401 - any struct
-    fields = [f"{leaf.name}={_plain(getattr(row, leaf.name))}" for leaf in shape.leaves]
+def _row_fields_text(shape: Shape, row: Any) -> str:  # noqa: ANN401 - any struct
+    fields = [f"{leaf.name}={_format_value(getattr(row, leaf.name))}" for leaf in shape.leaves]
     for branch in shape.branches:
         value = getattr(row, branch.name)
         structs = value or () if branch.is_list else [] if value is None else [value]
-        inner = ", ".join(_fields_text(branch.shape, struct) for struct in structs)
+        inner = ", ".join(_row_fields_text(branch.shape, struct) for struct in structs)
         fields.append(f"{branch.name}=[{inner}]" if branch.is_list else f"{branch.name}=({inner})")
     return " ".join(fields)
 
 
-def _plain(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, bytes | memoryview):
         return uuid_to_text(bytes(value)) if len(value) == len(_NO_ID) else bytes(value).hex()
     return repr(value)

@@ -1,7 +1,7 @@
 """Comparison of fetched records by partition and offset, independent of their grouping.
 
 If two Fetch responses differ, a digest of each of their records is stored by offset. At the end of
-a replay, the records that the target has not returned yet are fetched from it. Then both sides must
+a replay, records that the target has not returned yet are fetched from it. Then both sides must
 have returned the same records.
 """
 
@@ -42,7 +42,7 @@ class FetchedRecords:
         self._mapping = mapping
         self._recorded: defaultdict[Partition, dict[int, bytes]] = defaultdict(dict)
         self._target: defaultdict[Partition, dict[int, bytes]] = defaultdict(dict)
-        self._stored = 0
+        self._stored_count = 0
         self.uncompared_batches = 0
         """Number of batches that were not compared: malformed, or received after `MAX_RECORDS`."""
 
@@ -52,19 +52,19 @@ class FetchedRecords:
             return
         partition = Partition(scope.topic, scope.partition)
         shift = self._mapping.offset_shift(partition)
-        self._store(self._recorded[partition], recorded, shift)
-        self._store(self._target[partition], target, 0)
+        self._store_digests(self._recorded[partition], recorded, shift)
+        self._store_digests(self._target[partition], target, 0)
 
-    def _store(self, digests: dict[int, bytes], data: bytes | None, shift: int) -> None:
+    def _store_digests(self, digests: dict[int, bytes], data: bytes | None, shift: int) -> None:
         if not data:
             return
-        if self._stored > MAX_RECORDS:
+        if self._stored_count > MAX_RECORDS:
             self.uncompared_batches += 1
             return
         before = len(digests)
         for offset, digest in self.digests(data):
             digests[offset + shift] = digest
-        self._stored += len(digests) - before
+        self._stored_count += len(digests) - before
 
     def digests(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield offset and digest of each record; count batches that cannot be decoded."""
@@ -89,7 +89,7 @@ class FetchedRecords:
 
     def add_from_target(self, partition: Partition, data: bytes) -> None:
         """Store record batches that the target returned for a partition afterwards."""
-        self._store(self._target[partition], data, 0)
+        self._store_digests(self._target[partition], data, 0)
 
     def differing_offsets(self) -> Iterator[tuple[Partition, int, bool]]:
         """Yield (partition, offset, whether the target has no record there) for each difference."""

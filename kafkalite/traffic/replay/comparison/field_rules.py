@@ -1,4 +1,4 @@
-"""Rules for comparing fields whose values differ between brokers by nature, each with its reason.
+"""Rules for comparing fields whose values normally differ between brokers, each with its reason.
 
 A rule applies to fields with one name or path, in one API or in all. It defines how two values are
 compared, and which kind of id or counter the field holds. Fields without a rule must be equal.
@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kafkalite.protocol import codec
-from kafkalite.protocol.catalogue import ROWS, Invention
+from kafkalite.protocol.catalogue import ROWS, GeneratedValue
 from kafkalite.traffic.replay.rewriting.id_mapping import ValueKind
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class FieldRule:
     treatment: Treatment
     reason: str
     kind: ValueKind | None = None
-    is_source: bool = False
+    is_generated: bool = False
     """Whether the broker generates the value in this field, so that the mapping learns it here."""
 
 
@@ -47,8 +47,8 @@ def _mapped_rule(kind: ValueKind, reason: str) -> FieldRule:
     return FieldRule(Treatment.MAPPED, reason, kind)
 
 
-def _source_rule(kind: ValueKind, reason: str) -> FieldRule:
-    return FieldRule(Treatment.MAPPED, reason, kind, is_source=True)
+def _generated_rule(kind: ValueKind, reason: str) -> FieldRule:
+    return FieldRule(Treatment.MAPPED, reason, kind, is_generated=True)
 
 
 def _presence_rule(reason: str) -> FieldRule:
@@ -60,32 +60,32 @@ def _ignored_rule(reason: str) -> FieldRule:
 
 
 _MEMBER = "the group coordinator generates member ids"
-_EPOCH = "generations and epochs count since the group was created, maybe before the capture"
+_EPOCH = "generations and epochs start with the group, which may be older than the capture"
 _PRODUCER = "each cluster allocates its own blocks of producer ids"
 _TOPIC_ID = "topic ids are random"
 _OFFSET = "the target's log may start at another offset"
 _LEADER = "each cluster counts its own leader elections"
 _NODE = "node ids and partition placement differ between clusters"
 _ADDRESS = "addresses of brokers differ"
-_WORDING = "brokers word the same error differently; only the presence of a message is compared"
+_WORDING = "the texts of an error differ between brokers; only the presence of a text is compared"
 _TIME = "time of the broker's own action"
 _DISK = "disks and directories differ"
-_GROWS = "changes with every write, and the two requests are not sent at the same time"
+_GROWS = "changes with every write, and the two requests are sent at different moments"
 _OPAQUE = "bytes of clients that may contain member ids"
 
-_GENERATED: Mapping[Invention, str] = {
-    Invention.MEMBER: _MEMBER,
-    Invention.GROUP_EPOCH: _EPOCH,
-    Invention.PRODUCER_ID: _PRODUCER,
-    Invention.PRODUCER_EPOCH: _PRODUCER,
-    Invention.TOPIC_ID: _TOPIC_ID,
-    Invention.LEADER_EPOCH: _LEADER,
-    Invention.OFFSET: _OFFSET,
-    Invention.SESSION: "fetch session ids are random",
-    Invention.CLIENT_INSTANCE: "random",
-    Invention.SUBSCRIPTION: "a checksum of the subscribed metrics",
+_GENERATED_VALUE_REASONS: Mapping[GeneratedValue, str] = {
+    GeneratedValue.MEMBER: _MEMBER,
+    GeneratedValue.GROUP_EPOCH: _EPOCH,
+    GeneratedValue.PRODUCER_ID: _PRODUCER,
+    GeneratedValue.PRODUCER_EPOCH: _PRODUCER,
+    GeneratedValue.TOPIC_ID: _TOPIC_ID,
+    GeneratedValue.LEADER_EPOCH: _LEADER,
+    GeneratedValue.OFFSET: _OFFSET,
+    GeneratedValue.SESSION: "fetch session ids are random",
+    GeneratedValue.CLIENT_INSTANCE: "random",
+    GeneratedValue.SUBSCRIPTION: "a checksum of the subscribed metrics",
 }
-"""Why values that a broker generates differ between two clusters."""
+"""Kind of generated value → the reason why the value differs between two clusters."""
 
 FIELD_RULES: Mapping[tuple[str, str], FieldRule] = {
     (ANY, "throttle_time_ms"): _ignored_rule("depends on the current load and quotas"),
@@ -96,11 +96,11 @@ FIELD_RULES: Mapping[tuple[str, str], FieldRule] = {
     (ANY, "documentation"): _presence_rule("help texts of settings differ between releases"),
     # Values that the broker generates, and the fields that repeat them.
     **{
-        (codec.api_name(key), field_path): _source_rule(
-            ValueKind[invention.name], _GENERATED[invention]
+        (codec.api_name(key), field_path): _generated_rule(
+            ValueKind[value.name], _GENERATED_VALUE_REASONS[value]
         )
         for key, row in ROWS.items()
-        for invention, field_path in row.invents.items()
+        for value, field_path in row.generates.items()
     },
     (ANY, "member_id"): _mapped_rule(ValueKind.MEMBER, _MEMBER),
     ("JoinGroup", "members.member_id"): _mapped_rule(ValueKind.MEMBER, _MEMBER),
@@ -172,7 +172,9 @@ FIELD_RULES: Mapping[tuple[str, str], FieldRule] = {
             "preferred_read_replica",
         )
     },
-    (ANY, "controller_id"): _presence_rule("any broker, which forwards requests to the controller"),
+    (ANY, "controller_id"): _presence_rule(
+        "may be any broker, because every broker forwards requests to the controller"
+    ),
     (ANY, "cluster_id"): _presence_rule("random"),
     (ANY, "host"): _presence_rule(_ADDRESS),
     (ANY, "port"): _presence_rule(_ADDRESS),
@@ -222,8 +224,8 @@ FIELD_RULES: Mapping[tuple[str, str], FieldRule] = {
     (ANY, "auth_bytes"): _ignored_rule("secrets, which captures do not contain"),
     (ANY, "hmac"): _ignored_rule("secrets"),
 }  # fmt: skip
-"""(API, field) → its rule. A rule for a path has precedence over one for a name, and a rule for one
-API over one for all."""
+"""(API, field) → its rule. A rule for a path has precedence over a rule for a name. A rule for one
+API has precedence over a rule for all APIs."""
 
 ROW_KEYS: Mapping[str, tuple[str, ...]] = {
     "api_keys": ("api_key",),
@@ -288,7 +290,7 @@ UNORDERED_VALUES = frozenset(
 )
 """Unordered lists of plain values."""
 
-_EXACT = FieldRule(Treatment.EXACT, "compared as it is")
+_EXACT = FieldRule(Treatment.EXACT, "the field has no rule")
 _SET = FieldRule(Treatment.SET, "Kafka fills it from a hash map")
 
 
@@ -296,7 +298,7 @@ _SET = FieldRule(Treatment.SET, "Kafka fills it from a hash map")
 def field_rule(api: str, path: str) -> FieldRule:
     """Return the rule for a field of an API, given its path such as "topics.topic_id"."""
     name = path.rpartition(".")[2]
-    for row in ((api, path), (api, name), (ANY, name)):
-        if row in FIELD_RULES:
-            return FIELD_RULES[row]
+    for rule_key in ((api, path), (api, name), (ANY, name)):
+        if rule_key in FIELD_RULES:
+            return FIELD_RULES[rule_key]
     return _SET if name in UNORDERED_VALUES else _EXACT

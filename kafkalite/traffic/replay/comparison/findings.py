@@ -1,9 +1,9 @@
 """Severity of differences between recorded and replayed responses, and the known reasons for them.
 
-Tables list differences that timing alone can cause, and those that follow from partition placement
-or from the configurations with which brokers are started. Callers pass a table of known
-differences between two brokers. Each row has its reason. A difference that no row covers has the
-severity ERROR or DIFFERENCE.
+Tables list differences that timing alone can cause, and differences caused by partition placement
+or by the startup configurations of brokers. Callers pass a table of known differences between two
+brokers. Each row has its reason. A difference that no row covers has the severity ERROR or
+DIFFERENCE.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.config.layers import ConfigSource
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.traffic.replay.comparison.compare import is_error
+from kafkalite.traffic.replay.comparison.compare import is_error_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedDifference:
-    """A row of a table: the fields that may differ, the condition, and the reason."""
+    """A table row: the fields that may differ, the condition for it, and the reason."""
 
     api: str
     """A glob for names of APIs."""
@@ -73,7 +73,7 @@ class ExplainedDifference:
         )
 
 
-def has_errors(
+def when_errors_are(
     recorded: Sequence[ErrorCode], target: Sequence[ErrorCode]
 ) -> Callable[[Difference, Circumstances], bool]:
     """Return a condition: the recorded error is in `recorded`, the target's error in `target`."""
@@ -90,14 +90,14 @@ def _config_sources(difference: Difference) -> set[int]:
     }
 
 
-def _is_fixed(difference: Difference) -> bool:
-    """Whether both brokers have had the configuration since they were started."""
+def _is_startup_config(difference: Difference) -> bool:
+    """Whether the configuration has its startup value or its default on both brokers."""
     sources = _config_sources(difference)
     return bool(sources) and sources <= {ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT}
 
 
-_NONE = (ErrorCode.NONE,)
-_NOT_READY = (
+_NO_ERROR = (ErrorCode.NONE,)
+_NOT_READY_ERRORS = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
@@ -107,59 +107,60 @@ _NOT_READY = (
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.CONCURRENT_TRANSACTIONS,
 )
-_IN_REBALANCE = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+_REBALANCE_ERRORS = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
 TIMING: tuple[ExplainedDifference, ...] = (
     ExplainedDifference(
         "*",
         "*error_code",
         "one broker was ready earlier; the other returned a retriable error",
-        has_errors(_NOT_READY, (*_NONE, *_NOT_READY)),
+        when_errors_are(_NOT_READY_ERRORS, (*_NO_ERROR, *_NOT_READY_ERRORS)),
     ),
     ExplainedDifference(
         "FindCoordinator",
         "*error_code",
         "the target creates the internal topics of its coordinators at the first lookup",
-        has_errors(_NONE, (ErrorCode.COORDINATOR_NOT_AVAILABLE,)),
+        when_errors_are(_NO_ERROR, (ErrorCode.COORDINATOR_NOT_AVAILABLE,)),
     ),
     ExplainedDifference(
         "OffsetFetch",
         "*error_code",
         "the markers of a transaction were written earlier or later",
-        has_errors(
-            (ErrorCode.UNSTABLE_OFFSET_COMMIT, *_NONE), (ErrorCode.UNSTABLE_OFFSET_COMMIT, *_NONE)
+        when_errors_are(
+            (ErrorCode.UNSTABLE_OFFSET_COMMIT, *_NO_ERROR),
+            (ErrorCode.UNSTABLE_OFFSET_COMMIT, *_NO_ERROR),
         ),
     ),
     *(
         ExplainedDifference(
             api,
             "error_code",
-            "a member learns of a rebalance from its next request of any API",
-            has_errors(_IN_REBALANCE, _IN_REBALANCE),
+            "the response to a member's next request, of any API, reports a rebalance",
+            when_errors_are(_REBALANCE_ERRORS, _REBALANCE_ERRORS),
         )
         for api in ("Heartbeat", "SyncGroup")
     ),
     ExplainedDifference(
         "OffsetCommit",
         "*error_code",
-        "a member learns of a rebalance from its next request of any API",
-        has_errors(_IN_REBALANCE, _IN_REBALANCE),
+        "the response to a member's next request, of any API, reports a rebalance",
+        when_errors_are(_REBALANCE_ERRORS, _REBALANCE_ERRORS),
     ),
     ExplainedDifference(
         "*GroupHeartbeat",
         "assignment*",
-        "an assignment is in the response to the next heartbeat after it is computed",
+        "a new assignment is in the response to the first heartbeat after its computation",
     ),
     ExplainedDifference(
         "*GroupHeartbeat",
         "member_epoch",
-        "an epoch is in the response to the next heartbeat after it is bumped",
+        "a new epoch is in the response to the first heartbeat after the bump",
     ),
     *(
         ExplainedDifference(
             "StreamsGroupHeartbeat",
             path,
-            "tasks are in the response to the next heartbeat after their topics exist",
+            "tasks are in the response to the first heartbeat after their topics exist",
         )
         for path in (
             "status",
@@ -193,7 +194,7 @@ TIMING: tuple[ExplainedDifference, ...] = (
             path,
             "Kafka's brokers apply a metadata change shortly after the response to it",
             lambda difference, circumstances: (
-                circumstances.follows_metadata_change and not _is_fixed(difference)
+                circumstances.follows_metadata_change and not _is_startup_config(difference)
             ),
         )
         for api, path in (
@@ -209,7 +210,7 @@ TIMING: tuple[ExplainedDifference, ...] = (
         "*",
         "the described entity was changing at the same time",
         lambda difference, circumstances: (
-            circumstances.has_concurrent_writes and not _is_fixed(difference)
+            circumstances.has_concurrent_writes and not _is_startup_config(difference)
         ),
     ),
 )
@@ -222,7 +223,7 @@ CONFIGURATION: tuple[ExplainedDifference, ...] = (
             "DescribeConfigs",
             f"results.configs.{path}",
             "the brokers were started with different values, or have different defaults",
-            lambda difference, _: _is_fixed(difference),
+            lambda difference, _: _is_startup_config(difference),
         )
         for path in ("value", "config_source", "is_default", "synonyms*")
     ),
@@ -236,18 +237,24 @@ CONFIGURATION: tuple[ExplainedDifference, ...] = (
 """Differences between configurations that no request changed."""
 
 
+_ONLY_OF_NODE = "the response has only entities of the node, and placement differs between clusters"
+
 PLACEMENT: tuple[ExplainedDifference, ...] = tuple(
     ExplainedDifference(
         api,
         path,
-        "the response covers only what this node leads or hosts, which differs between clusters",
+        reason,
         lambda _, circumstances: circumstances.has_different_placement,
     )
-    for api, path in (
-        ("ListGroups", "groups*"),
-        ("ListTransactions", "transaction_states*"),
-        ("DescribeLogDirs", "results*"),
-        ("CreateTopics", "topics.replication_factor"),
+    for api, path, reason in (
+        ("ListGroups", "groups*", _ONLY_OF_NODE),
+        ("ListTransactions", "transaction_states*", _ONLY_OF_NODE),
+        ("DescribeLogDirs", "results*", _ONLY_OF_NODE),
+        (
+            "CreateTopics",
+            "topics.replication_factor",
+            "a partition has at most one replica per node",
+        ),
     )
 )
 """Differences that follow from the placement of partitions and groups on several nodes."""
@@ -277,4 +284,4 @@ def classify(
         for row in table:
             if row.covers(difference, circumstances):
                 return Classification(severity, row.reason)
-    return Classification(Severity.ERROR if is_error(difference.path) else Severity.DIFFERENCE)
+    return Classification(Severity.ERROR if is_error_code(difference.path) else Severity.DIFFERENCE)

@@ -62,7 +62,7 @@ def _is_kafkalite_setting(difference: Difference, _: Circumstances) -> bool:
     return difference.recorded == ABSENT and name in KAFKALITE_KEYS
 
 
-def _is_one_of(rows: Iterable[str]) -> Callable[[Difference, Circumstances], bool]:
+def _when_row_is_one_of(rows: Iterable[str]) -> Callable[[Difference, Circumstances], bool]:
     """Return the condition that the difference is in one of these rows, or is the row itself."""
     expected = frozenset(rows)
     return lambda difference, _: difference.row in expected or difference.recorded in expected
@@ -82,7 +82,7 @@ EXPLAINED: tuple[ExplainedDifference, ...] = (
         "ApiVersions",
         "api_keys.min_version",
         "kafkalite still serves the versions of clients older than Kafka 1.0",
-        _is_one_of(str(int(key)) for key in APIS_WITH_OLD_VERSIONS),
+        _when_row_is_one_of(str(int(key)) for key in APIS_WITH_OLD_VERSIONS),
     ),
     *(
         ExplainedDifference(
@@ -110,7 +110,7 @@ EXPLAINED: tuple[ExplainedDifference, ...] = (
     ExplainedDifference(
         "DescribeConfigs",
         "results.configs",
-        "kafkalite has settings of its own",
+        "kafkalite has settings that Kafka does not have",
         _is_kafkalite_setting,
     ),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.protocol.catalogue import ROWS, AnsweringNode, Changes, keys_where
+from kafkalite.protocol.catalogue import ROWS, AnsweringNode, ChangedState, keys_where
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ REFUSED_WITH_RETRIABLE_ERROR = (
     "the recorded broker refused it with a retriable error, so it had no effect"
 )
 NOT_SERVED = "the target does not serve it"
-INCOMPLETE_REQUEST = "the capture does not have the whole request"
+INCOMPLETE_REQUEST = "the capture does not have the complete request"
 BEYOND_LOOK_AHEAD = "its response is further ahead in the capture than the replay's look-ahead"
 
 SECRET_APIS = keys_where(lambda row: row.is_authentication)
@@ -52,15 +52,15 @@ _ERRORS_BY_NODE: Mapping[AnsweringNode, frozenset[ErrorCode]] = {
     AnsweringNode.GROUP_COORDINATOR: _COORDINATOR_ERRORS,
     AnsweringNode.TRANSACTION_COORDINATOR: _TRANSACTION_ERRORS,
 }
-"""Node → the retriable errors that it returns without executing a request."""
+"""Answering node → the retriable errors that it returns without executing a request."""
 
 _RETRIED_CHANGES = frozenset(
     (
-        Changes.RECORDS,
-        Changes.OFFSETS,
-        Changes.MEMBERS,
-        Changes.TRANSACTIONS,
-        Changes.PRODUCERS,
+        ChangedState.RECORDS,
+        ChangedState.OFFSETS,
+        ChangedState.MEMBERS,
+        ChangedState.TRANSACTIONS,
+        ChangedState.PRODUCERS,
     )
 )
 """Kinds of changes whose requests clients retry after a retriable error."""
@@ -122,7 +122,7 @@ FETCH_RETRY_POLICY = RetryPolicy(
 
 
 def _are_all_refused(errors: Collection[int], shape: Shape, response: Any) -> bool:  # noqa: ANN401
-    """Whether all parts of the request were refused, with no other errors than these."""
+    """Whether all parts of the request were refused, and each with one of these errors."""
     codes = error_codes(shape, response)
     refused = [code for code in codes if code]
     # The top-level error code of a response with rows is NONE.
@@ -138,7 +138,7 @@ def error_codes(shape: Shape, response: Any) -> list[int]:  # noqa: ANN401 - any
 
 
 def _collect_error_codes(shape: Shape, message: Any, codes: list[int]) -> None:  # noqa: ANN401 - any struct
-    codes += [getattr(message, leaf.name) for leaf in shape.leaves if leaf.is_error]
+    codes += [getattr(message, leaf.name) for leaf in shape.leaves if leaf.is_error_code]
     for branch in shape.branches:
         inner = getattr(message, branch.name)
         for row in (inner or ()) if branch.is_list else (inner,):

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from kafkalite.protocol.spec import FieldSpec, StructSpec
     from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping, Scope, ValueKind
 
-_GROUPS = ("group_id",)
-_TOPICS = ("name", "topic", "topic_name", "topic_id")
-_PARTITIONS = ("partition_index", "partition", "index", "partition_id")
-_PRODUCERS = (
+_GROUP_FIELDS = ("group_id",)
+_TOPIC_FIELDS = ("name", "topic", "topic_name", "topic_id")
+_PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id")
+_PRODUCER_FIELDS = (
     "producer_id",
     "v3_and_below_producer_id",
     "ongoing_txn_producer_id",
@@ -48,7 +48,7 @@ class Leaf:
     path: str
     is_list: bool
     rule: FieldRule
-    is_error: bool
+    is_error_code: bool
     """Whether the field is an error code of a response."""
 
 
@@ -75,27 +75,33 @@ class Shape:
 
     leaves: tuple[Leaf, ...]
     branches: tuple[Branch, ...]
-    groups: tuple[str, ...]
-    topics: tuple[str, ...]
-    partitions: tuple[str, ...]
-    producers: tuple[str, ...]
+    group_fields: tuple[str, ...]
+    """Names of the fields with a group id."""
+    topic_fields: tuple[str, ...]
+    """Names of the fields with a topic name or id."""
+    partition_fields: tuple[str, ...]
+    """Names of the fields with a partition index."""
+    producer_fields: tuple[str, ...]
+    """Names of the fields with a producer id."""
     kinds: frozenset[ValueKind]
     """Kinds of ids and counters in the struct and in all structs below it."""
 
     def scope(self, message: Message, outer: Scope, mapping: IdMapping) -> Scope:
         """Return the scope of counters in a recorded struct, which is inside the scope `outer`."""
         scope = outer
-        for name in self.groups:
+        for name in self.group_fields:
             scope = scope._replace(group=getattr(message, name) or scope.group)
-        for name in self.topics:
+        for name in self.topic_fields:
             topic = getattr(message, name)
             if topic and topic != _NO_ID:
-                name_or_id = mapping.topics.get(topic, topic) if isinstance(topic, bytes) else topic
+                name_or_id = (
+                    mapping.topic_names.get(topic, topic) if isinstance(topic, bytes) else topic
+                )
                 scope = scope._replace(topic=name_or_id)
                 break
-        for name in self.partitions:
+        for name in self.partition_fields:
             scope = scope._replace(partition=getattr(message, name))
-        for name in self.producers:
+        for name in self.producer_fields:
             if getattr(message, name) >= 0:
                 scope = scope._replace(producer=getattr(message, name))
         return scope
@@ -110,8 +116,8 @@ def shape_of(
 ) -> Shape:
     """Return the shape of an API's requests or responses; raises KeyError for an unknown key.
 
-    If `version` is None, the shape has the fields of all versions. If `other` is given, it has the
-    fields that both versions have.
+    If `version` is None, the shape has the fields of all versions. If `other_version` is given, the
+    shape has only the fields that both versions have.
     """
     api = codec.api_name(api_key)
     spec = load_spec("apis", f"{snake_case(api)}_{direction.name.lower()}")
@@ -120,7 +126,9 @@ def shape_of(
     ]
     is_response = direction is Direction.RESPONSE
     errors = frozenset(ROWS[api_key].errors.split() if is_response else ())
-    return _Compiler(api, spec.structs, versions or [spec.versions], errors).shape("", spec.fields)
+    return _Compiler(api, spec.structs, versions or [spec.versions], errors).compile_struct(
+        "", spec.fields
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +140,7 @@ class _Compiler:
     versions: Sequence[Versions]
     errors: frozenset[str]
 
-    def shape(self, prefix: str, fields: Sequence[FieldSpec]) -> Shape:
+    def compile_struct(self, prefix: str, fields: Sequence[FieldSpec]) -> Shape:
         """Return the shape of a struct; `prefix` is the struct's path and a dot, or empty."""
         leaves: list[Leaf] = []
         branches: list[Branch] = []
@@ -142,20 +150,22 @@ class _Compiler:
             path = f"{prefix}{field.attribute}"
             struct = self.structs.get(field.type)
             if struct is None:
-                rule, is_error = field_rule(self.api, path), path in self.errors
-                leaves.append(Leaf(field.attribute, path, field.is_array, rule, is_error))
+                rule, is_error_code = field_rule(self.api, path), path in self.errors
+                leaves.append(Leaf(field.attribute, path, field.is_array, rule, is_error_code))
             else:
-                branches.append(self._branch(field, path, self.shape(f"{path}.", struct.fields)))
+                branches.append(
+                    self._branch(field, path, self.compile_struct(f"{path}.", struct.fields))
+                )
         plain_names = {leaf.name for leaf in leaves if not leaf.is_list}
         inner_kinds = [branch.shape.kinds for branch in branches]
         own_kinds = {leaf.rule.kind for leaf in leaves if leaf.rule.kind is not None}
         return Shape(
             tuple(leaves),
             tuple(branches),
-            _select_names(_GROUPS, plain_names),
-            _select_names(_TOPICS, plain_names),
-            _select_names(_PARTITIONS, plain_names),
-            _select_names(_PRODUCERS, plain_names),
+            _select_names(_GROUP_FIELDS, plain_names),
+            _select_names(_TOPIC_FIELDS, plain_names),
+            _select_names(_PARTITION_FIELDS, plain_names),
+            _select_names(_PRODUCER_FIELDS, plain_names),
             frozenset(own_kinds).union(*inner_kinds),
         )
 

@@ -17,7 +17,7 @@ from kafkalite.traffic.model import Direction
 from kafkalite.traffic.replay.comparison.compare import Comparison, Difference
 from kafkalite.traffic.replay.comparison.field_rules import Treatment
 from kafkalite.traffic.replay.comparison.shapes import shape_of
-from kafkalite.traffic.replay.diff.usage import ClusterUsage, usage_of
+from kafkalite.traffic.replay.diff.usage import ClusterUsage, read_usage
 from kafkalite.traffic.replay.loading import ignore_progress, path_list
 from kafkalite.traffic.replay.report import times_text, value_text
 from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping, Scope
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 MAX_VALUES = 20
 """Maximum number of different values of a compared field; other fields are expected to vary."""
-MAX_FIELDS = 10_000
+MAX_FIELD_CHANGES = 10_000
 
-POLLED = keys_where(lambda row: row.is_polled)
+POLLED_APIS = keys_where(lambda row: row.is_polled)
 """APIs that clients poll: the number of requests depends on the length of a capture."""
 
 
@@ -111,7 +111,7 @@ def _usage_to_json(usage: ClusterUsage) -> dict[str, Any]:
         "connections": len(usage.connections),
         "requests": usage.requests,
         "seconds": round(usage.seconds, 3),
-        "software": {role: sorted(names) for role, names in sorted(usage.software.items())},
+        "software": {client: sorted(names) for client, names in sorted(usage.software.items())},
         "problems": usage.problem_kinds.total(),
     }
 
@@ -124,7 +124,7 @@ def diff(
     `progress` is called with a line of text from time to time if reading takes long.
     """
     sides = [path_list(paths) for paths in (before, after)]
-    return compare(*(usage_of(", ".join(map(str, paths)), paths, progress) for paths in sides))
+    return compare(*(read_usage(", ".join(map(str, paths)), paths, progress) for paths in sides))
 
 
 def compare(before: ClusterUsage, after: ClusterUsage) -> DiffReport:
@@ -137,19 +137,19 @@ def compare(before: ClusterUsage, after: ClusterUsage) -> DiffReport:
 
 
 def _client_changes(before: ClusterUsage, after: ClusterUsage) -> Iterator[Change]:
-    roles_before = {client_api.role for client_api in before.counts}
-    roles_after = {client_api.role for client_api in after.counts}
-    for role in sorted(roles_before | roles_after):
-        software_before = _software(before, role, is_present=role in roles_before)
-        software_after = _software(after, role, is_present=role in roles_after)
+    clients_before = {client_api.client for client_api in before.counts}
+    clients_after = {client_api.client for client_api in after.counts}
+    for client in sorted(clients_before | clients_after):
+        software_before = _software(before, client, is_present=client in clients_before)
+        software_after = _software(after, client, is_present=client in clients_after)
         if software_before != software_after:
-            yield Change(ChangeKind.CLIENT, "", role, "", software_before, software_after)
+            yield Change(ChangeKind.CLIENT, "", client, "", software_before, software_after)
 
 
-def _software(usage: ClusterUsage, role: str, *, is_present: bool) -> str:
+def _software(usage: ClusterUsage, client: str, *, is_present: bool) -> str:
     if not is_present:
         return "(absent)"
-    return ", ".join(sorted(usage.software[role])) or "(unknown software)"
+    return ", ".join(sorted(usage.software[client])) or "(unknown software)"
 
 
 def _usage_changes(before: ClusterUsage, after: ClusterUsage) -> Iterator[Change]:
@@ -175,7 +175,7 @@ def _usage_changes(before: ClusterUsage, after: ClusterUsage) -> Iterator[Change
                 _version_list(usage_before.versions),
                 _version_list(usage_after.versions),
             )
-        if usage_before.requests != usage_after.requests and api_key not in POLLED:
+        if usage_before.requests != usage_after.requests and api_key not in POLLED_APIS:
             yield Change(
                 ChangeKind.COUNT, api, "", "", str(usage_before.requests), str(usage_after.requests)
             )
@@ -210,7 +210,7 @@ def _field_changes(before: ClusterUsage, after: ClusterUsage) -> Iterator[Change
         for change in changes:
             yield change
             count += 1
-            if count >= MAX_FIELDS:
+            if count >= MAX_FIELD_CHANGES:
                 return
 
 
@@ -219,25 +219,25 @@ def _compare_in_order(
 ) -> list[Change]:
     """Compare exchanges one by one; return one change per path, with the first example."""
     comparison = Comparison(mapping, lambda *_: None)
-    first: dict[str, Difference] = {}
+    first_differences: dict[str, Difference] = {}
     times: defaultdict[str, int] = defaultdict(int)
     for exchange_before, exchange_after in zip(before, after, strict=False):
         for path, difference in _differences(comparison, exchange_before, exchange_after):
-            first.setdefault(path, difference)
+            first_differences.setdefault(path, difference)
             times[path] += 1
     api = api_name(client_api.api_key)
     return [
         Change(
             ChangeKind.FIELD,
             api,
-            client_api.role,
+            client_api.client,
             path,
             value_text(path, difference.recorded),
             value_text(path, difference.target),
             times[path],
             difference.row,
         )
-        for path, difference in sorted(first.items())
+        for path, difference in sorted(first_differences.items())
     ]
 
 
@@ -245,7 +245,10 @@ def _differences(
     comparison: Comparison, before: Exchange, after: Exchange
 ) -> Iterator[tuple[str, Difference]]:
     for direction in Direction:
-        message_before, message_after = _message(before, direction), _message(after, direction)
+        message_before, message_after = (
+            _parse_message(before, direction),
+            _parse_message(after, direction),
+        )
         if message_before is None or message_after is None:
             continue
         shape = shape_of(before.api_key, message_before[0], direction, message_after[0])
@@ -253,7 +256,7 @@ def _differences(
             yield f"{direction.name.lower()}.{difference.path}", difference
 
 
-def _message(exchange: Exchange, direction: Direction) -> tuple[int, Any] | None:
+def _parse_message(exchange: Exchange, direction: Direction) -> tuple[int, Any] | None:
     """Return the version and the message of one direction, None if it is missing or malformed."""
     try:
         if direction is Direction.REQUEST:
@@ -286,7 +289,7 @@ def _compare_values(
                 values_after[path] - values_before[path],
             )
         )
-        changes.append(Change(ChangeKind.FIELD, api, client_api.role, path, removed, added))
+        changes.append(Change(ChangeKind.FIELD, api, client_api.client, path, removed, added))
     return changes
 
 
@@ -294,7 +297,7 @@ def _values_by_path(exchanges: Sequence[Exchange]) -> dict[str, set[str]]:
     values_by_path: defaultdict[str, set[str]] = defaultdict(set)
     for exchange in exchanges:
         for direction in Direction:
-            message = _message(exchange, direction)
+            message = _parse_message(exchange, direction)
             if message is not None:
                 shape = shape_of(exchange.api_key, message[0], direction)
                 _collect_values(shape, message[1], f"{direction.name.lower()}.", values_by_path)

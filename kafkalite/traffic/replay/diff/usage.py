@@ -1,7 +1,8 @@
 """Usage of a cluster in one capture: requests, versions and errors by API, and sample exchanges.
 
-Clients are identified by their client ids without digits, because numbers in client ids change
-between runs. The first exchanges of each client and API are stored; the others are only counted.
+Clients are identified by their client ids with numbers replaced by `#`, because these numbers
+change between runs. The first exchanges of each client and API are stored; the others are only
+counted.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ _S_NS = 1_000_000_000
 class ClientApi(NamedTuple):
     """A client and an API that it uses."""
 
-    role: str
+    client: str
+    """The client id with numbers replaced."""
     api_key: int
 
 
@@ -58,9 +60,9 @@ class EarliestExchanges:
     def __init__(self) -> None:
         self._exchanges: list[Exchange] = []
         self._last_end_ns: int | None = None
-        """Exchanges that ended later are dropped; None until the list was first shortened."""
+        """Exchanges that ended later are dropped; None until the list is shortened."""
 
-    def add(self, exchange: Exchange) -> None:
+    def add_exchange(self, exchange: Exchange) -> None:
         """Store an exchange if it may be one of the first."""
         if self._last_end_ns is None or end_ns(exchange) < self._last_end_ns:
             self._exchanges.append(exchange)
@@ -74,7 +76,7 @@ class EarliestExchanges:
 
 
 @dataclass(slots=True)
-class Usage:
+class ApiUsage:
     """Counts of one API."""
 
     requests: int = 0
@@ -93,7 +95,7 @@ class ClusterUsage:
     seconds: float = 0.0
     software: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Client → names and versions of the client libraries that it reports."""
-    api_usage: defaultdict[int, Usage] = field(default_factory=lambda: defaultdict(Usage))
+    api_usage: defaultdict[int, ApiUsage] = field(default_factory=lambda: defaultdict(ApiUsage))
     """By API key."""
     counts: Counter[ClientApi] = field(default_factory=Counter)
     exchanges: defaultdict[ClientApi, EarliestExchanges] = field(
@@ -103,14 +105,14 @@ class ClusterUsage:
     problem_kinds: Counter[ProblemKind] = field(default_factory=Counter)
     """Number of problems in the capture, by kind."""
 
-    def problem(self, problem: Problem) -> None:
+    def add_problem(self, problem: Problem) -> None:
         """Add a problem of the capture."""
         self.problem_kinds[problem.kind] += problem.count
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
 
 
-def usage_of(
+def read_usage(
     name: str,
     paths: Iterable[str | os.PathLike[str]],
     progress: Callable[[str], None] = ignore_progress,
@@ -118,36 +120,32 @@ def usage_of(
     """Read captures and return their usage; `progress` is called with lines of text."""
     cluster_usage = ClusterUsage(name)
     first_ns = last_ns = None
-    for exchange in load(paths, cluster_usage.problem, progress):
+    for exchange in load(paths, cluster_usage.add_problem, progress):
         first_ns = exchange.sent_ns if first_ns is None else min(first_ns, exchange.sent_ns)
         last_ns = max(last_ns or 0, exchange.answered_ns or exchange.sent_ns)
-        add(cluster_usage, exchange)
+        add_exchange(cluster_usage, exchange)
     cluster_usage.seconds = ((last_ns or 0) - (first_ns or 0)) / _S_NS
     return cluster_usage
 
 
-def role_of(exchange: Exchange) -> str:
-    """Return the client id with digits replaced, which is equal in every run."""
-    return _role(exchange.client_id)
-
-
 @lru_cache(4096)
-def _role(client_id: str | None) -> str:
+def client_name(client_id: str | None) -> str:
+    """Return the client id with each number replaced by `#`, so that it is equal in every run."""
     return _DIGITS.sub("#", client_id or "(no client id)")
 
 
-def add(cluster_usage: ClusterUsage, exchange: Exchange) -> None:
-    """Count an exchange, and store it if it is one of the first."""
+def add_exchange(cluster_usage: ClusterUsage, exchange: Exchange) -> None:
+    """Count an exchange, and store it if it is one of the first of its client and API."""
     cluster_usage.connections.add(exchange.connection.number)
     cluster_usage.requests += 1
-    client_api = ClientApi(role_of(exchange), exchange.api_key)
+    client_api = ClientApi(client_name(exchange.client_id), exchange.api_key)
     cluster_usage.counts[client_api] += 1
     api_usage = cluster_usage.api_usage[exchange.api_key]
     api_usage.requests += 1
     api_usage.versions[exchange.api_version] += 1
     if not is_known(exchange.api_key, exchange.api_version):
         return
-    cluster_usage.exchanges[client_api].add(exchange)
+    cluster_usage.exchanges[client_api].add_exchange(exchange)
     if exchange.api_key == _API_VERSIONS:
         _add_software(cluster_usage, exchange)
     if exchange.response is None:
@@ -164,23 +162,25 @@ def _add_software(cluster_usage: ClusterUsage, exchange: Exchange) -> None:
         return
     if request.client_software_name:
         software = f"{request.client_software_name} {request.client_software_version}".rstrip()
-        cluster_usage.software[role_of(exchange)].add(software)
+        cluster_usage.software[client_name(exchange.client_id)].add(software)
 
 
 def _errors_of(exchange: Exchange) -> tuple[str, ...]:
     """Return the names of the errors in a response; results for short responses are cached."""
-    answer = exchange.response
-    assert answer is not None
-    if len(answer) > _MAX_CACHED_BYTES:
-        return _errors(exchange.api_key, exchange.api_version, exchange.response_start, answer)
-    content = _ZERO_CORRELATION_ID + answer[len(_ZERO_CORRELATION_ID) :]
+    response = exchange.response
+    assert response is not None
+    if len(response) > _MAX_CACHED_BYTES:
+        return _errors(exchange.api_key, exchange.api_version, exchange.response_start, response)
+    content = _ZERO_CORRELATION_ID + response[len(_ZERO_CORRELATION_ID) :]
     return _cached_errors(exchange.api_key, exchange.api_version, exchange.response_start, content)
 
 
-def _errors(api_key: int, version: int, start: int, answer: bytes) -> tuple[str, ...]:
-    version_of_response = response_version(answer, api_key, version)
+def _errors(api_key: int, version: int, start: int, response: bytes) -> tuple[str, ...]:
+    version_of_response = response_version(response, api_key, version)
     try:
-        message, _ = codec.response_parser(api_key, version_of_response)(answer, start, len(answer))
+        message, _ = codec.response_parser(api_key, version_of_response)(
+            response, start, len(response)
+        )
     except codec.PARSE_ERRORS:
         return ()
     codes = error_codes(shape_of(api_key, version_of_response, Direction.RESPONSE), message)

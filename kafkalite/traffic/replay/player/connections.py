@@ -1,6 +1,6 @@
 """`TargetConnections`: the connections of a replay to its target.
 
-A recorded connection has one connection to each node of the target that gets its requests.
+Each recorded connection has one connection to every node of the target that gets its requests.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _MAX_CLOSING_CONNECTIONS = 100
 
 
 class TargetConnections:
-    """The connections of one replay, each found by recorded connection and node of the target."""
+    """The connections of one replay, by recorded connection and node of the target."""
 
-    def __init__(self, address: Callable[[int], Address], access: Access, seconds: float) -> None:
-        """`address` returns the address of a node; `seconds` is the timeout for connecting."""
+    def __init__(self, address: Callable[[int], Address], access: Access, timeout_s: float) -> None:
+        """`address` returns the address of a node; `timeout_s` limits the time to connect."""
         self._address = address
         self._access = access
-        self._seconds = seconds
+        self._timeout_s = timeout_s
         self._open: dict[int, dict[int, Connection]] = {}
         self._closing: deque[Connection] = deque(maxlen=_MAX_CLOSING_CONNECTIONS)
         self._unflushed: Connection | None = None
-        self.opened = 0
+        self.opened_count = 0
         """Number of connections opened so far."""
 
     async def get(self, number: int, node: int) -> Connection:
@@ -44,9 +44,9 @@ class TargetConnections:
         if connection is None or connection.is_lost:
             self.flush()
             address = self._address(node)
-            connection = await Connection.open(address, self._access, seconds=self._seconds)
+            connection = await Connection.open(address, self._access, timeout_s=self._timeout_s)
             self._open.setdefault(number, {})[node] = connection
-            self.opened += 1
+            self.opened_count += 1
         if connection is not self._unflushed:
             self.flush()
             self._unflushed = connection

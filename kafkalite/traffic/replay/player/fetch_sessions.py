@@ -2,7 +2,7 @@
 
 A recorded fetch session was on one node. If one node of the target leads all partitions of the
 session, that node gets the session. Otherwise each request is sent without a session and names all
-partitions. A member of a share group needs a session on each node, with an epoch of its own.
+partitions. A member of a share group needs one session per node, each with its own epoch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.traffic.replay.player.splitting import FETCH, REQUEST_LAYOUTS, Subject
+from kafkalite.traffic.replay.player.splitting import FETCH, REQUEST_LAYOUTS, RoutingKey
 from kafkalite.traffic.scalar.messages import parse_response
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ _NO_SESSION, _NO_EPOCH, _FINAL_EPOCH = 0, -1, -1
 class Session:
     """The partitions of one fetch session."""
 
-    rows: dict[Subject, tuple[Any, Any]] = field(default_factory=dict)
+    rows: dict[RoutingKey, tuple[Any, Any]] = field(default_factory=dict)
     """Partition → (topic row, partition row) of the last request that named the partition."""
     node: int | None = None
-    """The node of the target with the session."""
+    """The target's node that has the session; None if not selected yet."""
     is_split: bool = False
     """Whether requests of the session were also sent to other nodes."""
 
@@ -58,14 +58,16 @@ class FetchSessions:
             if opened and recorded.session_epoch == 0 and len(self._open) < MAX_SESSIONS:
                 self._open[number, opened] = session
         layout = REQUEST_LAYOUTS[FETCH]
-        for subject in layout.subjects(_with_forgotten_topics(request)):
-            session.rows.pop(subject, None)
+        for routing_key in layout.routing_keys(_with_forgotten_topics(request)):
+            session.rows.pop(routing_key, None)
         for topic in request.topics:
-            for part in topic.partitions:
-                single = copy(topic)
-                single.partitions = [part]
-                (subject,) = layout.subjects(_with_topics(request, [single]))
-                session.rows[subject] = single, part
+            for partition_row in topic.partitions:
+                single_partition_topic = copy(topic)
+                single_partition_topic.partitions = [partition_row]
+                (routing_key,) = layout.routing_keys(
+                    _with_topics(request, [single_partition_topic])
+                )
+                session.rows[routing_key] = single_partition_topic, partition_row
         return session
 
 
@@ -108,7 +110,7 @@ class ShareSessions:
         return list(self._epochs.get(_member_key(exchange, request), ()))
 
     def set_epoch(self, exchange: Exchange, request: Any, node: int) -> None:  # noqa: ANN401
-        """Set the session epoch of the request's part for one node."""
+        """Set the session epoch in the part of a request for one node."""
         member_key = _member_key(exchange, request)
         if request.share_session_epoch == _FINAL_EPOCH:
             self._close(member_key, node)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.protocol.catalogue import AnsweringNode, Changes, keys_where
+from kafkalite.protocol.catalogue import AnsweringNode, ChangedState, keys_where
 
 if TYPE_CHECKING:
     from kafkalite.client.exchanges import PendingResponse
 
-_GROUP_CHANGE_APIS = keys_where(lambda row: row.changes is Changes.MEMBERS)
+_GROUP_CHANGE_APIS = keys_where(lambda row: row.changes is ChangedState.MEMBERS)
 """JoinGroup, LeaveGroup, SyncGroup, and the heartbeats of groups whose members have epochs."""
 _AFFECTED_APIS = keys_where(lambda row: row.node is AnsweringNode.GROUP_COORDINATOR)
 """APIs whose responses depend on earlier changes of a group."""

@@ -26,7 +26,7 @@ _USUAL_RESPONSE_S = 0.05
 _PROCESSING_S = 0.01
 """Time in which a response arrives after the target has read the request."""
 _CLOCK_ADVANCES_MS = (1, 10, 100, 1_000, 5_000)
-"""Times beyond the recorded time to which the clock is set, one by one, until a response comes."""
+"""Times after the recorded time to which the clock is set, in turn, until a response arrives."""
 
 
 class TargetClock(Protocol):
@@ -73,7 +73,7 @@ class ControlledClock:
         self._now_ms = self._post_clock(b'{"now_ms": %d}' % now_ms)
 
     def close(self) -> None:
-        """Close the HTTP connection; the clock stays as it is."""
+        """Close the HTTP connection; the clock does not change."""
         self._connection.close()
 
     def _post_clock(self, body: bytes) -> int:
@@ -111,7 +111,7 @@ class Pace(Protocol):
     is_driven: bool
     """Whether the target's clock is driven, so that its time does not pass by itself."""
     wait_speedup: float
-    """Divisor of the waiting times of long polls; 1 for the recorded times, 0 for no waiting."""
+    """Divisor of the maximum waits of long polls; 1 for the recorded waits, 0 for no waiting."""
 
     def start(self, at_ns: int) -> None:
         """Start at the recorded time of the first step."""
@@ -230,7 +230,7 @@ class DrivenPace:
     async def wait_for_response(
         self, pending: PendingResponse, at_ns: int, timeout_s: float
     ) -> bool:
-        """Wait for a response, and advance the target's clock if it does not arrive otherwise."""
+        """Wait for a response; advance the target's clock until it arrives."""
         if pending.is_resolved:
             return True
         # Times are rounded down, so the response may be due up to one millisecond later.

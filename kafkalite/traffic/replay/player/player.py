@@ -1,8 +1,8 @@
-"""`Player`: sends the requests of a capture to a target, and has the responses checked.
+"""`Player`: sends the requests of a capture to a target, and passes the responses to the checker.
 
-Steps are executed in order. A Send step does not wait for the response; an Await step does, at the
-place of the recorded response. So the same requests are pending together as in the recording, and a
-request is sent after all responses that its client had received before it.
+Steps are executed in order. A Send step does not wait for the response. An Await step does, at the
+position of the recorded response. Therefore the same requests are pending together as in the
+recording, and a request is sent after all responses that its client had received before it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from kafkalite.client.connection import UnreachableError
-from kafkalite.protocol.catalogue import Changes, keys_where
+from kafkalite.protocol.catalogue import ChangedState, keys_where
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.replay.comparison.compare import Difference
 from kafkalite.traffic.replay.comparison.findings import Circumstances, Severity
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.model import Exchange
     from kafkalite.traffic.replay.options import ReplayOptions
     from kafkalite.traffic.replay.player.pacing import Pace
-    from kafkalite.traffic.replay.player.races import InFlight
+    from kafkalite.traffic.replay.player.races import RequestInFlight
     from kafkalite.traffic.replay.player.routing import PlannedRequest, RequestPart
     from kafkalite.traffic.replay.player.steps import Step
     from kafkalite.traffic.replay.player.target import Target
@@ -52,7 +52,9 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 10.0
 """Maximum time in which the target must accept a connection."""
 
-_METADATA_CHANGE_APIS = keys_where(lambda row: row.changes in {Changes.TOPICS, Changes.CONFIGS})
+_METADATA_CHANGE_APIS = keys_where(
+    lambda row: row.changes in {ChangedState.TOPICS, ChangedState.CONFIGS}
+)
 """CreateTopics, DeleteTopics, AlterConfigs, CreatePartitions, IncrementalAlterConfigs."""
 _METADATA_CHANGE_NS = 500_000_000
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5
@@ -69,7 +71,7 @@ class _PartInFlight:
     part: RequestPart
     connection: Connection
     pending: PendingResponse
-    answer: bytes = b""
+    response_frame: bytes = b""
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ class _SentRequest:
     exchange: Exchange
     planned: PlannedRequest
     in_flight: list[_PartInFlight] = field(default_factory=list)
-    race: InFlight | None = None
+    race: RequestInFlight | None = None
     """None if the capture has no response."""
 
 
@@ -94,7 +96,9 @@ class Player:
         self._target = target
         self._pace = pace
         self._progress = options.progress
-        self._timeouts = ResponseTimeouts(timeout_s, target.reach, is_driven=pace.is_driven)
+        self._timeouts = ResponseTimeouts(
+            timeout_s, target.check_reachable, is_driven=pace.is_driven
+        )
         self._outgoing = OutgoingRequests(mapping, pace.wait_speedup)
         self._checker = ResponseChecker(self.report, mapping, options.explained)
         self._routing = Routing(target, mapping)
@@ -106,10 +110,10 @@ class Player:
         """The lost connections that `_timeouts` has counted."""
         self._races = Races()
         self._ordering = RequestOrdering()
-        self._sent: dict[int, dict[int, _SentRequest]] = {}
-        """By number of the recorded connection, and by position on it."""
+        self._sent_requests: dict[int, dict[int, _SentRequest]] = {}
+        """Number of the recorded connection → position on it → request."""
         self._exhausted_apis: set[int] = set()
-        """APIs whose retries were used up once; they are not retried again."""
+        """APIs of which one request used all its retries; their requests are no longer retried."""
         self._metadata_changed_ns = -_METADATA_CHANGE_NS
         """Recorded time of the last change of topics or configurations."""
 
@@ -139,7 +143,7 @@ class Player:
             self.report.broken_off = str(error)
         finally:
             await self._connections.close_all()
-            self.report.connections = self._connections.opened
+            self.report.connections = self._connections.opened_count
         self._checker.add_notes()
         self.report.seconds = loop.time() - began_s
         self.report.recorded_seconds = ((last_ns or 0) - (first_ns or 0)) / _S_NS
@@ -156,7 +160,7 @@ class Player:
             await self._await(step.exchange, step.at_ns)
         elif isinstance(step, Open):
             await self._connections.get(
-                step.connection.number, self._routing.home_node(step.connection)
+                step.connection.number, self._routing.default_node(step.connection)
             )
         elif isinstance(step, Close):
             self._connections.flush()
@@ -185,7 +189,7 @@ class Player:
         self.report.apis[api] += 1
         if exchange.response is not None:
             sent.race = self._races.begin(exchange)
-            self._sent.setdefault(exchange.connection.number, {})[exchange.position] = sent
+            self._sent_requests.setdefault(exchange.connection.number, {})[exchange.position] = sent
         await self._send_parts(sent, sent.planned.parts)
 
     async def _send_parts(self, sent: _SentRequest, parts: Iterable[RequestPart]) -> None:
@@ -213,18 +217,18 @@ class Player:
 
     async def _await(self, exchange: Exchange, at_ns: int) -> None:
         number = exchange.connection.number
-        outstanding = self._sent.get(number)
+        outstanding = self._sent_requests.get(number)
         sent = None if outstanding is None else outstanding.pop(exchange.position, None)
         if outstanding is not None and not outstanding:
-            del self._sent[number]
+            del self._sent_requests[number]
         self._routing.learn_from(exchange)
         if sent is None:
             return  # the request was not sent
         has_concurrent_writes = sent.race is not None and self._races.end(sent.race)
-        answer = await self._wait_for_response(sent, at_ns)
-        if answer is None:
+        response_frame = await self._wait_for_response(sent, at_ns)
+        if response_frame is None:
             return
-        differences: list[Difference] | None = self._checker.differences(exchange, answer)
+        differences: list[Difference] | None = self._checker.compare(exchange, response_frame)
         if differences and exchange.api_key not in self._exhausted_apis:
             differences = await self._retry(sent, at_ns, differences)
         if differences is None:
@@ -235,7 +239,7 @@ class Player:
             follows_metadata_change=exchange.sent_ns - self._metadata_changed_ns
             < _METADATA_CHANGE_NS,
             has_different_placement=self._target.has_several_nodes
-            or self._mapping.nodes is not None,
+            or self._mapping.node_counts is not None,
         )
         self._checker.report_differences(exchange, differences, circumstances)
         if exchange.api_key in _METADATA_CHANGE_APIS:
@@ -254,34 +258,36 @@ class Player:
         retry = self._routing.retry_policy(exchange, sent.planned)
         while True:
             limits = [
-                self._checker.max_retries(exchange, flight.answer, differences, retry)
-                for flight in sent.in_flight
+                self._checker.max_retries(
+                    exchange, part_in_flight.response_frame, differences, retry
+                )
+                for part_in_flight in sent.in_flight
             ]
-            to_retry = [
-                flight
-                for flight, limit in zip(sent.in_flight, limits, strict=True)
+            parts_to_retry = [
+                part_in_flight
+                for part_in_flight, limit in zip(sent.in_flight, limits, strict=True)
                 if limit > retry_count
             ]
-            if not to_retry:
+            if not parts_to_retry:
                 break
             retry_count += 1
             await pause(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             self._routing.forget(sent.planned)
-            for flight in to_retry:
+            for part_in_flight in parts_to_retry:
                 resend = await self._routing.resend(
-                    exchange, sent.planned, flight.part, flight.answer
+                    exchange, sent.planned, part_in_flight.part, part_in_flight.response_frame
                 )
                 if resend.partial_response is None:
-                    sent.in_flight.remove(flight)
+                    sent.in_flight.remove(part_in_flight)
                 else:
-                    flight.answer = resend.partial_response
+                    part_in_flight.response_frame = resend.partial_response
                 await self._send_parts(sent, resend.parts)
             self._connections.flush()
-            answer = await self._wait_for_response(sent, at_ns)
-            if answer is None:
+            response_frame = await self._wait_for_response(sent, at_ns)
+            if response_frame is None:
                 return None
-            differences = self._checker.differences(exchange, answer)
+            differences = self._checker.compare(exchange, response_frame)
         if any(limits):
             self._exhausted_apis.add(exchange.api_key)
         return differences
@@ -289,11 +295,11 @@ class Player:
     async def _wait_for_response(self, sent: _SentRequest, at_ns: int) -> bytes | None:
         """Return the target's response; if there is none, report that and return None."""
         exchange = sent.exchange
-        for flight in sent.in_flight:
-            connection, pending = flight.connection, flight.pending
-            if flight.answer:
+        for part_in_flight in sent.in_flight:
+            connection, pending = part_in_flight.connection, part_in_flight.pending
+            if part_in_flight.response_frame:
                 continue
-            timeout_s = self._timeouts.seconds(exchange)
+            timeout_s = self._timeouts.timeout_s(exchange)
             if not await self._pace.wait_for_response(pending, at_ns, timeout_s):
                 self._report_unanswered(exchange, "no response in time")
                 await self._timeouts.count_timeout()
@@ -304,10 +310,12 @@ class Player:
                     self._counted_lost_connections.add(connection)
                     await self._timeouts.count_lost_connection(connection.loss_reason)
                 return None
-            flight.answer = pending.frame
+            part_in_flight.response_frame = pending.frame
         self._timeouts.count_response()
         return self._routing.merge_responses(
-            exchange, sent.planned, [flight.answer for flight in sent.in_flight]
+            exchange,
+            sent.planned,
+            [part_in_flight.response_frame for part_in_flight in sent.in_flight],
         )
 
     def _report_unanswered(self, exchange: Exchange, reason: str) -> None:

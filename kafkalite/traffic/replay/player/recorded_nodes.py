@@ -38,7 +38,7 @@ class RecordedNodes:
         self._mapping = mapping
         self._by_port: dict[int, int] = {}
         self._by_endpoint: dict[tuple[str, int], int] = {}
-        self._recorded: tuple[int, ...] = ()
+        self._recorded_ids: tuple[int, ...] = ()
 
     def learn_from(self, exchange: Exchange) -> None:
         """Learn the nodes that a recorded response lists, if its API has a list of brokers."""
@@ -57,10 +57,10 @@ class RecordedNodes:
             self._by_endpoint[host, port] = node_id
             self._by_port[port] = node_id
         recorded = tuple(sorted({node_id for node_id, _, _ in brokers}))
-        if recorded and recorded != self._recorded:
-            self._recorded = recorded
+        if recorded and recorded != self._recorded_ids:
+            self._recorded_ids = recorded
             if len(recorded) != len(self._nodes):
-                self._mapping.nodes = len(recorded), len(self._nodes)
+                self._mapping.node_counts = len(recorded), len(self._nodes)
             for position, node_id in enumerate(recorded):
                 target_id = node_id
                 if self._nodes and node_id not in self._nodes:

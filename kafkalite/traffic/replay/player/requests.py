@@ -1,11 +1,11 @@
-"""`OutgoingRequests`: creates the target's requests, or gives the reason to skip them."""
+"""`OutgoingRequests`: creates the requests for the target, or returns the reason to skip them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Entity, keys_where, named
+from kafkalite.protocol.catalogue import Entity, entities_in_request, keys_where
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.model import Direction
 from kafkalite.traffic.replay.comparison.refusals import (
@@ -16,7 +16,7 @@ from kafkalite.traffic.replay.comparison.refusals import (
     was_refused,
 )
 from kafkalite.traffic.replay.comparison.shapes import shape_of
-from kafkalite.traffic.replay.rewriting.requests import RequestRewriter, frame_of
+from kafkalite.traffic.replay.rewriting.requests import RequestRewriter, build_frame
 from kafkalite.traffic.scalar.messages import is_known, parse_request, parse_response
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ _EXPIRED_SHARE = 0.8
 
 
 class OutgoingRequests:
-    """Creates the target's requests from recorded requests.
+    """Creates the requests for the target from recorded requests.
 
-    The maximum wait of long polls that expired in the recording is divided by `wait_speedup`. If it
-    is 0, they do not wait.
+    The maximum wait of long polls that expired in the recording is divided by `wait_speedup`. If
+    `wait_speedup` is 0, long polls do not wait.
     """
 
     def __init__(self, mapping: IdMapping, wait_speedup: float) -> None:
@@ -51,8 +51,11 @@ class OutgoingRequests:
         if api_key in SECRET_APIS:
             return NO_SECRETS
         if api_key in RETRIABLE_ERRORS and self._was_refused(exchange):
-            is_effective = api_key == INIT_PRODUCER_ID and self._transactions.is_open(exchange)
-            if not is_effective:
+            # InitProducerId aborts an open transaction even if its own response is an error.
+            aborts_transaction = api_key == INIT_PRODUCER_ID and self._transactions.is_open(
+                exchange
+            )
+            if not aborts_transaction:
                 return REFUSED_WITH_RETRIABLE_ERROR
         self._transactions.apply(exchange)
         return None
@@ -76,7 +79,9 @@ class OutgoingRequests:
             return exchange.request  # the target may know this version
         shape = shape_of(exchange.api_key, exchange.api_version, Direction.REQUEST)
         may_shorten = self._may_shorten(exchange)
-        must_limit_replicas = exchange.api_key == _CREATE_TOPICS and self._mapping.nodes is not None
+        must_limit_replicas = (
+            exchange.api_key == _CREATE_TOPICS and self._mapping.node_counts is not None
+        )
         if not (may_shorten or must_limit_replicas or self._rewriter.may_change(shape)):
             return exchange.request
         request = parse_request(exchange)
@@ -87,7 +92,7 @@ class OutgoingRequests:
             is_changed |= self._limit_replicas(request)
         if not is_changed:
             return exchange.request
-        return frame_of(
+        return build_frame(
             exchange.request,
             exchange.request_start,
             request,
@@ -97,8 +102,8 @@ class OutgoingRequests:
 
     def _limit_replicas(self, request: Any) -> bool:  # noqa: ANN401 - a CreateTopicsRequest
         """Reduce the number of replicas to the target's number of nodes."""
-        assert self._mapping.nodes is not None
-        recorded, target = self._mapping.nodes
+        assert self._mapping.node_counts is not None
+        recorded, target = self._mapping.node_counts
         is_changed = False
         for topic in request.topics:
             if target < topic.replication_factor <= recorded:
@@ -166,4 +171,4 @@ def _transactional_ids(exchange: Exchange) -> list[str]:
         request = parse_request(exchange)
     except ProtocolViolation:
         return []
-    return list(named(exchange.api_key, Entity.TRANSACTIONAL_ID, request))
+    return list(entities_in_request(exchange.api_key, Entity.TRANSACTIONAL_ID, request))

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.protocol import codec
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.model import Direction
-from kafkalite.traffic.replay.comparison.compare import ABSENT, Comparison, Difference, is_error
+from kafkalite.traffic.replay.comparison.compare import (
+    ABSENT,
+    Comparison,
+    Difference,
+    is_error_code,
+)
 from kafkalite.traffic.replay.comparison.fetched_records import FetchedRecords
 from kafkalite.traffic.replay.comparison.findings import Severity, classify
 from kafkalite.traffic.replay.comparison.shapes import shape_of
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping
 
 WHOLE_RESPONSE = "(response)"
-"""The path of findings about a whole response."""
+"""The path of findings that concern the complete response."""
 
 _PARTITIONS = "topics.partitions"
 _ERROR = Struct(">h")
@@ -52,38 +57,38 @@ class ResponseChecker:
         self._report = report
         self._mapping = mapping
         self._explained = explained
-        self._fetched = FetchedRecords(mapping)
-        self._comparison = Comparison(mapping, self._fetched.add)
+        self._fetched_records = FetchedRecords(mapping)
+        self._comparison = Comparison(mapping, self._fetched_records.add)
         self._topics_with_fewer_partitions: set[str] = set()
         """Topics that have fewer partitions at the target than in the capture."""
 
-    def differences(self, exchange: Exchange, answer: bytes) -> list[Difference]:
+    def compare(self, exchange: Exchange, response_frame: bytes) -> list[Difference]:
         """Return the differences of a target's response, and learn the ids generated in it."""
         try:
-            return self._differences(exchange, answer)
+            return self._compare_response(exchange, response_frame)
         except ProtocolViolation as violation:
             return [Difference(WHOLE_RESPONSE, "a message", violation.reason)]
 
     def max_retries(
         self,
         exchange: Exchange,
-        answer: bytes,
+        response_frame: bytes,
         differences: Sequence[Difference],
-        retry: RetryPolicy,
+        policy: RetryPolicy,
     ) -> int:
         """Return the maximum number of retries; 0 unless only the target has a retriable error."""
-        errors = retry.errors
+        errors = policy.errors
         if not any(
-            is_error(difference.path)
+            is_error_code(difference.path)
             and difference.target in errors
             and difference.recorded not in errors
             for difference in differences
         ):
             return 0
-        version = response_version(answer, exchange.api_key, exchange.api_version)
+        version = response_version(response_frame, exchange.api_key, exchange.api_version)
         shape = shape_of(exchange.api_key, version, Direction.RESPONSE)
-        received = _parse_response(answer, exchange.api_key, exchange.api_version)
-        return retry.max_retries(shape, received)
+        received = _parse_response(response_frame, exchange.api_key, exchange.api_version)
+        return policy.max_retries(shape, received)
 
     def report_differences(
         self,
@@ -96,7 +101,7 @@ class ResponseChecker:
         self._report.equal += not differences
         for difference in differences:
             classification = classify(difference, circumstances, self._explained)
-            self._report.add(
+            self._report.add_finding(
                 classification.severity,
                 summarize_exchange(exchange),
                 difference,
@@ -113,32 +118,32 @@ class ResponseChecker:
         severity: Severity = Severity.DIFFERENCE,
     ) -> None:
         """Add a difference of a given severity to the report."""
-        self._report.add(severity, summarize_exchange(exchange), difference)
+        self._report.add_finding(severity, summarize_exchange(exchange), difference)
 
-    def _differences(self, exchange: Exchange, answer: bytes) -> list[Difference]:
+    def _compare_response(self, exchange: Exchange, response_frame: bytes) -> list[Difference]:
         assert exchange.response is not None
         api_key, version = exchange.api_key, exchange.api_version
         recorded_version = response_version(exchange.response, api_key, version)
         if not is_known(api_key, recorded_version):
-            if answer != exchange.response:
+            if response_frame != exchange.response:
                 self._report.uncompared_responses[
                     unknown_request_title(api_key, recorded_version)
                 ] += 1
             return []
         shape = shape_of(api_key, recorded_version, Direction.RESPONSE)
-        if answer == exchange.response and not shape.kinds:
+        if response_frame == exchange.response and not shape.kinds:
             return []
-        if response_version(answer, api_key, version) != recorded_version:
-            received = _top_level_error(answer)
+        if response_version(response_frame, api_key, version) != recorded_version:
+            received = _top_level_error(response_frame)
             return [Difference("error_code", _top_level_error(exchange.response), received)]
         recorded = parse_response(exchange)
-        target = _parse_response(answer, api_key, version)
+        target = _parse_response(response_frame, api_key, version)
         return self._comparison.compare(shape, recorded, target, self._scope(exchange))
 
     def _scope(self, exchange: Exchange) -> Scope:
-        """Return the scope of counters in a response, as far as the request determines it."""
+        """Return the scope of counters in a response: the group or producer in its request."""
         shape = shape_of(exchange.api_key, exchange.api_version, Direction.REQUEST)
-        if not (shape.groups or shape.producers):
+        if not (shape.group_fields or shape.producer_fields):
             return Scope()
         try:
             return shape.scope(parse_request(exchange), Scope(), self._mapping)
@@ -147,29 +152,30 @@ class ResponseChecker:
 
     async def check_records(self, target: Target) -> None:
         """Fetch missing records from the target, then compare all fetched records."""
-        for partition, offsets in self._fetched.missing_offsets().items():
-            for data in await target.records(partition, offsets[0], offsets[-1]):
-                self._fetched.add_from_target(partition, data)
-        for partition, offset, is_missing in self._fetched.differing_offsets():
+        for partition, offsets in self._fetched_records.missing_offsets().items():
+            for data in await target.fetch_records(partition, offsets[0], offsets[-1]):
+                self._fetched_records.add_from_target(partition, data)
+        for partition, offset, is_missing in self._fetched_records.differing_offsets():
             target_record = "no record" if is_missing else "another record"
-            self._report.add(
+            self._report.add_finding(
                 Severity.DIFFERENCE,
                 ExchangeSummary(0, f"{partition.topic}-{partition.number}", None, "Fetch", 0),
                 Difference(
                     "responses.partitions.records", f"a record at offset {offset}", target_record
                 ),
             )
-        if self._fetched.uncompared_batches:
+        uncompared_count = self._fetched_records.uncompared_batches
+        if uncompared_count:
             self._report.notes.append(
-                f"record batches that could not be compared: {self._fetched.uncompared_batches}"
+                f"record batches that could not be compared: {uncompared_count}"
             )
 
     def add_notes(self) -> None:
         """Add notes about skipped comparisons, shifted counters, nodes and missing partitions."""
         for title, times in sorted(self._report.uncompared_responses.items()):
             self._report.notes.append(f"{count_text(times, 'response')} not compared: {title}")
-        if self._mapping.nodes is not None:
-            recorded_count, target_count = self._mapping.nodes
+        if self._mapping.node_counts is not None:
+            recorded_count, target_count = self._mapping.node_counts
             self._report.notes.append(
                 f"the recorded cluster has {count_text(recorded_count, 'node')}, "
                 f"the target {target_count}"
@@ -178,8 +184,8 @@ class ResponseChecker:
             scope = " ".join(str(part) for part in shift.scope if part is not None)
             side = "above" if shift.difference > 0 else "below"
             self._report.notes.append(
-                f"{shift.kind.value}, {scope}: at the target {abs(shift.difference)} {side} "
-                "the recorded"
+                f"{shift.kind.value}, {scope}: the target's value is {abs(shift.difference)} "
+                f"{side} the recorded value"
             )
         for topic in sorted(self._topics_with_fewer_partitions):
             self._report.notes.append(
@@ -189,7 +195,7 @@ class ResponseChecker:
 
 
 def summarize_exchange(exchange: Exchange) -> ExchangeSummary:
-    """Return the place of an exchange in its capture."""
+    """Return the time, connection, client and API of an exchange."""
     return ExchangeSummary(
         exchange.sent_ns,
         str(exchange.connection),

@@ -53,8 +53,10 @@ def replay(paths: Paths, *, to: str, options: ReplayOptions = DEFAULTS) -> Repla
 
 async def replay_async(paths: Paths, *, to: str, options: ReplayOptions = DEFAULTS) -> ReplayReport:
     """Like `replay`, in a running event loop."""
-    controlled = None if options.control is None else ControlledClock(control_url(options.control))
-    clock = controlled or options.clock
+    controlled_clock = (
+        None if options.control is None else ControlledClock(control_url(options.control))
+    )
+    clock = controlled_clock or options.clock
     pace = RealPace(options.speed) if clock is None else DrivenPace(clock)
     bootstrap = Address.parse(to.partition(",")[0])
     _check_paths(paths)
@@ -69,8 +71,8 @@ async def replay_async(paths: Paths, *, to: str, options: ReplayOptions = DEFAUL
     except UnreachableError as error:
         raise ReplayError(str(error)) from error
     finally:
-        if controlled is not None:
-            controlled.close()
+        if controlled_clock is not None:
+            controlled_clock.close()
     if report.broken_off is not None and not report.responses:
         raise ReplayError(f"cannot replay on {to}: {report.broken_off}")
     if not report.requests and not report.skipped:
@@ -105,4 +107,4 @@ def _reason_if_empty(paths: Paths, clients: str | None, report: ReplayReport) ->
 
 
 def _steps(paths: Paths, report: ReplayReport, clients: str | None) -> Iterator[Step]:
-    return steps(read(path_list(paths), report.problem), report.problem, clients=clients)
+    return steps(read(path_list(paths), report.add_problem), report.add_problem, clients=clients)

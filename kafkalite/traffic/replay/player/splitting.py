@@ -1,8 +1,8 @@
-"""`RequestLayout`: finds the subjects of a request, splits requests by node, merges responses.
+"""`RequestLayout`: finds the routing keys of a request, splits requests by node, merges responses.
 
-A subject is a partition, a group or a transactional id. Only its leader or coordinator can answer.
-If the subjects of a request are on different nodes, the request is split, and the responses to its
-parts are merged.
+A routing key is a partition, a group or a transactional id. Only its leader or coordinator can
+respond. If the routing keys of a request belong to different nodes, the request is split, and the
+responses to its parts are merged.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 FETCH, SHARE_FETCH = int(ApiKey.FETCH), int(ApiKey.SHARE_FETCH)
 SESSION_APIS = keys_where(lambda row: row.request.session)
 _NO_ID = bytes(16)
-_TOPICS = ("name", "topic", "topic_id")
-_INDEXES = ("index", "partition", "partition_index", "partition_id")
-_KEYS = ("group_id", "transactional_id")
+_TOPIC_FIELDS = ("name", "topic", "topic_id")
+_PARTITION_FIELDS = ("index", "partition", "partition_index", "partition_id")
+_ID_FIELDS = ("group_id", "transactional_id")
 
 
 class LeaderKind(Enum):
@@ -37,7 +37,7 @@ class LeaderKind(Enum):
     PARTITION = -1
 
 
-class Subject(NamedTuple):
+class RoutingKey(NamedTuple):
     """A partition, group or transactional id, which one node leads or coordinates."""
 
     kind: LeaderKind
@@ -48,13 +48,13 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RequestLayout:
-    """The fields with the subjects in requests and responses of an API."""
+    """The fields with the routing keys in requests and responses of an API."""
 
     kind: LeaderKind
-    subject_field: str = ""
-    """The field with the subject, if a request has only one."""
+    key_field: str = ""
+    """The field with the routing key, if a request has only one."""
     request_rows: str = ""
-    """The list of subjects, or of topics if the subjects are partitions."""
+    """The list of routing keys, or of topics if the routing keys are partitions."""
     request_partitions: str = ""
     """The list of partitions in a row of `request_rows`."""
     response_rows: str = ""
@@ -63,12 +63,12 @@ class RequestLayout:
     outer_rows: str = ""
     """The list whose rows contain `request_rows`; requests of such an API are not split."""
 
-    def subjects(self, request: Any) -> list[Subject]:  # noqa: ANN401 - a request of the API
-        """Return the subjects of a request, in order."""
-        return [subject for subject, _, _ in self.subject_rows(request)]
+    def routing_keys(self, request: Any) -> list[RoutingKey]:  # noqa: ANN401 - a request of the API
+        """Return the routing keys of a request, in order."""
+        return [routing_key for routing_key, _, _ in self.keyed_rows(request)]
 
-    def subject_rows(self, request: Any) -> Iterator[tuple[Subject, Any, Any]]:  # noqa: ANN401
-        """Yield (subject, row, row of its partition) for each subject; None for missing rows."""
+    def keyed_rows(self, request: Any) -> Iterator[tuple[RoutingKey, Any, Any]]:  # noqa: ANN401
+        """Yield (routing key, row, row of its partition) for each key; None for missing rows."""
         structs = getattr(request, self.outer_rows) if self.outer_rows else (request,)
         rows = [
             row
@@ -77,102 +77,117 @@ class RequestLayout:
         ]
         for row in rows:
             if not self.request_partitions:
-                yield Subject(self.kind, _first_value(row, _KEYS)), row, None
+                yield RoutingKey(self.kind, _first_value(row, _ID_FIELDS)), row, None
                 continue
-            topic = _first_value(row, _TOPICS)
-            for part in getattr(row, self.request_partitions):
-                yield Subject(self.kind, topic, _first_value(part, _INDEXES)), row, part
-        if self.subject_field and not rows and getattr(request, self.subject_field):
-            yield Subject(self.kind, getattr(request, self.subject_field)), None, None
+            topic = _first_value(row, _TOPIC_FIELDS)
+            for partition_row in getattr(row, self.request_partitions):
+                yield (
+                    RoutingKey(self.kind, topic, _first_value(partition_row, _PARTITION_FIELDS)),
+                    row,
+                    partition_row,
+                )
+        if self.key_field and not rows and getattr(request, self.key_field):
+            yield RoutingKey(self.kind, getattr(request, self.key_field)), None, None
 
-    def split(self, request: Any, node_of: Callable[[Subject], int]) -> dict[int, Any]:  # noqa: ANN401
+    def split(self, request: Any, node_of: Callable[[RoutingKey], int]) -> dict[int, Any]:  # noqa: ANN401
         """Return node → the part of the request for that node."""
         rows_by_node: defaultdict[int, list[tuple[Any, list[Any]]]] = defaultdict(list)
-        for subject, row, part in self.subject_rows(request):
-            rows = rows_by_node[node_of(subject)]
+        for routing_key, row, partition_row in self.keyed_rows(request):
+            rows = rows_by_node[node_of(routing_key)]
             if not rows or rows[-1][0] is not row:
                 rows.append((row, []))
-            rows[-1][1].append(part)
-        return {node: self._part_of(request, rows) for node, rows in rows_by_node.items()}
+            rows[-1][1].append(partition_row)
+        return {node: self._copy_with_rows(request, rows) for node, rows in rows_by_node.items()}
 
     def without_rows(self, request: Any) -> Any:  # noqa: ANN401
-        """Return a request without subjects, which continues a session."""
-        return self._part_of(request, ())
+        """Return a request without routing keys, to continue a session."""
+        return self._copy_with_rows(request, ())
 
-    def _part_of(self, request: Any, rows: Sequence[tuple[Any, list[Any]]]) -> Any:  # noqa: ANN401
-        rows_of_part = []
-        for row, parts in rows:
-            row_of_part = row
+    def _copy_with_rows(self, request: Any, rows: Sequence[tuple[Any, list[Any]]]) -> Any:  # noqa: ANN401
+        copied_rows = []
+        for row, partition_rows in rows:
+            copied_row = row
             if self.request_partitions:
-                row_of_part = copy(row)
-                setattr(row_of_part, self.request_partitions, parts)
-            rows_of_part.append(row_of_part)
-        part = copy(request)
-        setattr(part, self.request_rows, rows_of_part)
-        return part
+                copied_row = copy(row)
+                setattr(copied_row, self.request_partitions, partition_rows)
+            copied_rows.append(copied_row)
+        copied = copy(request)
+        setattr(copied, self.request_rows, copied_rows)
+        return copied
 
-    def refused_subjects(self, answer: Any, errors: Collection[int]) -> set[Subject]:  # noqa: ANN401
-        """Return the subjects with one of these errors in a response."""
+    def refused_keys(self, response: Any, errors: Collection[int]) -> set[RoutingKey]:  # noqa: ANN401
+        """Return the routing keys with one of these errors in a response."""
         return {
-            subject for subject, row in self._subject_answers(answer) if row.error_code in errors
+            routing_key
+            for routing_key, row in self._keyed_response_rows(response)
+            if row.error_code in errors
         }
 
-    def _subject_answers(self, answer: Any) -> Iterator[tuple[Subject, Any]]:  # noqa: ANN401
-        for row in getattr(answer, self.response_rows):
+    def _keyed_response_rows(self, response: Any) -> Iterator[tuple[RoutingKey, Any]]:  # noqa: ANN401
+        for row in getattr(response, self.response_rows):
             if not self.request_partitions:
-                yield Subject(self.kind, _first_value(row, _KEYS)), row
+                yield RoutingKey(self.kind, _first_value(row, _ID_FIELDS)), row
                 continue
-            topic = _first_value(row, _TOPICS)
-            for part in getattr(row, self.response_partitions):
-                yield Subject(self.kind, topic, _first_value(part, _INDEXES)), part
+            topic = _first_value(row, _TOPIC_FIELDS)
+            for partition_row in getattr(row, self.response_partitions):
+                yield (
+                    RoutingKey(self.kind, topic, _first_value(partition_row, _PARTITION_FIELDS)),
+                    partition_row,
+                )
 
-    def remove_subjects(self, answer: Any, subjects: Collection[Subject]) -> Any:  # noqa: ANN401
-        """Return a response without these subjects."""
+    def remove_keys(self, response: Any, routing_keys: Collection[RoutingKey]) -> Any:  # noqa: ANN401
+        """Return a response without these routing keys."""
         remaining = [
-            id(row) for subject, row in self._subject_answers(answer) if subject not in subjects
+            id(row)
+            for routing_key, row in self._keyed_response_rows(response)
+            if routing_key not in routing_keys
         ]
         rows = []
-        for row in getattr(answer, self.response_rows):
+        for row in getattr(response, self.response_rows):
             if not self.request_partitions:
                 rows += [row] if id(row) in remaining else []
                 continue
             remaining_row = copy(row)
-            parts = [
-                part for part in getattr(row, self.response_partitions) if id(part) in remaining
+            partition_rows = [
+                partition_row
+                for partition_row in getattr(row, self.response_partitions)
+                if id(partition_row) in remaining
             ]
-            setattr(remaining_row, self.response_partitions, parts)
-            rows += [remaining_row] if parts else []
-        copied = copy(answer)
+            setattr(remaining_row, self.response_partitions, partition_rows)
+            rows += [remaining_row] if partition_rows else []
+        copied = copy(response)
         setattr(copied, self.response_rows, rows)
         return copied
 
-    def merge(self, answers: Sequence[Any]) -> Any:  # noqa: ANN401
+    def merge(self, responses: Sequence[Any]) -> Any:  # noqa: ANN401
         """Merge the responses to the parts of a request into one response."""
-        merged = copy(answers[0])
+        merged = copy(responses[0])
         by_topic: dict[object, Any] = {}
         rows = []
-        for answer in answers:
-            if getattr(answer, "error_code", 0) and not merged.error_code:
-                merged.error_code = answer.error_code
-            for row in getattr(answer, self.response_rows):
+        for response in responses:
+            if getattr(response, "error_code", 0) and not merged.error_code:
+                merged.error_code = response.error_code
+            for row in getattr(response, self.response_rows):
                 merged_row = (
-                    by_topic.get(_first_value(row, _TOPICS)) if self.request_partitions else None
+                    by_topic.get(_first_value(row, _TOPIC_FIELDS))
+                    if self.request_partitions
+                    else None
                 )
                 if merged_row is not None:
-                    parts = getattr(merged_row, self.response_partitions) + getattr(
+                    partition_rows = getattr(merged_row, self.response_partitions) + getattr(
                         row, self.response_partitions
                     )
-                    setattr(merged_row, self.response_partitions, parts)
+                    setattr(merged_row, self.response_partitions, partition_rows)
                     continue
                 rows.append(copy(row))
                 if self.request_partitions:
-                    by_topic[_first_value(row, _TOPICS)] = rows[-1]
+                    by_topic[_first_value(row, _TOPIC_FIELDS)] = rows[-1]
         setattr(merged, self.response_rows, rows)
         return merged
 
 
 def _first_value(row: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - a struct, or the value itself
-    """Return the value of the first of these fields that has one; return a plain value as it is."""
+    """Return the first value in these fields that is set; return a plain value unchanged."""
     if isinstance(row, str | int):
         return row
     for name in names:
@@ -188,8 +203,8 @@ def _partition_layout(row: Row) -> RequestLayout:
     outer_rows, _, rows = path.rpartition(".")
     if outer_rows:
         return RequestLayout(LeaderKind.PARTITION, "", rows, inner, outer_rows=outer_rows)
-    answers, answer_parts = _topics_and_partitions(row.response)
-    return RequestLayout(LeaderKind.PARTITION, "", rows, inner, answers, answer_parts)
+    responses, response_partitions = _topics_and_partitions(row.response)
+    return RequestLayout(LeaderKind.PARTITION, "", rows, inner, responses, response_partitions)
 
 
 def _topics_and_partitions(fields: Fields) -> tuple[str, str]:
@@ -199,25 +214,27 @@ def _topics_and_partitions(fields: Fields) -> tuple[str, str]:
     return topics, partition.partition(".")[0]
 
 
-def _key_layout(kind: LeaderKind, request_fields: str, response_fields: str) -> RequestLayout:
+def _coordinator_layout(
+    kind: LeaderKind, request_fields: str, response_fields: str
+) -> RequestLayout:
     """Return the layout of an API about one or several groups or transactional ids."""
     rows = [
         field_path.rpartition(".")[0] for field_path in request_fields.split() if "." in field_path
     ]
     plain = [field_path for field_path in request_fields.split() if "." not in field_path]
-    answers = response_fields.split(maxsplit=1)[0].rpartition(".")[0] if response_fields else ""
-    if answers and not rows:
+    responses = response_fields.split(maxsplit=1)[0].rpartition(".")[0] if response_fields else ""
+    if responses and not rows:
         rows, plain = plain, []
-    return RequestLayout(kind, "".join(plain), "".join(rows), "", answers)
+    return RequestLayout(kind, "".join(plain), "".join(rows), "", responses)
 
 
 def _request_layout(row: Row) -> RequestLayout | None:
     if row.node is AnsweringNode.PARTITION_LEADER:
         return _partition_layout(row)
     if row.node is AnsweringNode.GROUP_COORDINATOR:
-        return _key_layout(LeaderKind.GROUP, row.request.group, row.response.group)
+        return _coordinator_layout(LeaderKind.GROUP, row.request.group, row.response.group)
     if row.node is AnsweringNode.TRANSACTION_COORDINATOR:
-        return _key_layout(
+        return _coordinator_layout(
             LeaderKind.TRANSACTION, row.request.transactional_id, row.response.transactional_id
         )
     return None
@@ -233,4 +250,4 @@ PARTLY_RETRIABLE_APIS = frozenset(
     for api_key, layout in REQUEST_LAYOUTS.items()
     if layout.response_rows and not layout.outer_rows and api_key not in SESSION_APIS
 )
-"""APIs whose refused subjects can be retried alone."""
+"""APIs whose refused routing keys can be retried alone."""

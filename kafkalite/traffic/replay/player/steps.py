@@ -80,7 +80,7 @@ class _PendingSend:
     body: bytes
     exchange: Exchange | None = None
     is_discarded: bool = False
-    """Whether the frame turned out not to be a request."""
+    """Whether the frame is known not to be a request with an exchange."""
     is_skipped: bool = False
     """Whether later steps were yielded before its exchange was known."""
 
@@ -95,14 +95,14 @@ def steps(
 ) -> Iterator[Step]:
     """Yield the steps of a capture; `clients` is a glob for client ids.
 
-    Requests of other clients, and connections with such requests only, are left out.
+    Requests of other clients are omitted, and so are connections that have only such requests.
     """
-    ordered = _Planner(problems, max_steps, max_bytes).steps(events)
-    return ordered if clients is None else _filter_clients(ordered, clients)
+    all_steps = _StepSequencer(problems, max_steps, max_bytes).steps(events)
+    return all_steps if clients is None else _filter_clients(all_steps, clients)
 
 
-class _Planner:
-    """Pairs the capture's requests with their responses, and puts the steps in order."""
+class _StepSequencer:
+    """Pairs the capture's requests with their responses, and yields the steps in order."""
 
     def __init__(self, problems: Callable[[Problem], None], max_steps: int, max_bytes: int) -> None:
         self._pairing = Pairing(problems)
@@ -121,7 +121,7 @@ class _Planner:
             for exchange in self._pairing.process(event):
                 self._add_exchange(exchange, at_ns)
             if isinstance(event, Closed):
-                self._forget(event.connection)
+                self._discard_pending_sends(event.connection)
                 self._look_ahead.append(Close(event.at_ns, event.connection))
             yield from self._ready_steps()
         for exchange in self._pairing.finish():
@@ -153,14 +153,14 @@ class _Planner:
         if pending_send.is_skipped:
             self._look_ahead.append(Skip(at_ns, exchange))
         if exchange.response is not None and exchange.answered_ns is not None:
-            # Responses come in the order of requests; earlier frames without one are not requests.
+            # Responses have the order of requests, so earlier unanswered frames are not requests.
             for _ in range(number):
                 pending_sends.popleft().is_discarded = True
             if not pending_send.is_skipped:
                 self._buffered_bytes += len(exchange.response)
                 self._look_ahead.append(Await(exchange.answered_ns, exchange))
 
-    def _forget(self, connection: Connection) -> None:
+    def _discard_pending_sends(self, connection: Connection) -> None:
         for pending_send in self._pending_sends.pop(connection.number, ()):
             pending_send.is_discarded = True
 
@@ -187,10 +187,10 @@ class _Planner:
         return len(self._look_ahead) > self._max_steps or self._buffered_bytes > self._max_bytes
 
 
-def _filter_clients(ordered: Iterable[Step], pattern: str) -> Iterator[Step]:
+def _filter_clients(all_steps: Iterable[Step], pattern: str) -> Iterator[Step]:
     """Yield the steps of matching clients; a connection is opened at its first matching request."""
     opened: set[int] = set()
-    for step in ordered:
+    for step in all_steps:
         if isinstance(step, Open):
             continue
         if isinstance(step, Close):

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalite.client.connection import UnreachableError
-from kafkalite.client.exchanges import served_versions
+from kafkalite.client.exchanges import supported_versions
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol.api_keys import ApiKey
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _METADATA_WITH_IDS = Versions(10, 12)
 _FETCH_BY_NAME = Versions(4, 12)
 """Versions of Fetch with topic names."""
-_MAX_FETCHED = 8 * 1024 * 1024
+_MAX_FETCH_BYTES = 8 * 1024 * 1024
 _API_VERSIONS = ApiKey.API_VERSIONS
 _WITHOUT_SOFTWARE_NAME = Versions(0, 2)
 """Versions of ApiVersions without the client's software name."""
@@ -62,7 +62,7 @@ class Target:
         versions = await client.ask(bootstrap, ApiVersionsRequest(), _WITHOUT_SOFTWARE_NAME)
         cluster = await client.metadata(at=bootstrap)
         nodes = {row.node_id: Address(row.host, row.port) for row in cluster.brokers}
-        return cls(client, bootstrap, nodes, served_versions(versions))
+        return cls(client, bootstrap, nodes, supported_versions(versions))
 
     @property
     def has_several_nodes(self) -> bool:
@@ -78,10 +78,10 @@ class Target:
             return self.bootstrap
         return self.nodes.get(node_id, self.bootstrap)
 
-    async def reach(self) -> None:
+    async def check_reachable(self) -> None:
         """Check that the target is reachable; raises UnreachableError."""
         async with self._client.copy() as client:
-            await client.reach()
+            await client.check_reachable()
 
     async def wait_until_read(self, node_id: int) -> None:
         """Wait until a node has most likely read all requests that were sent to it.
@@ -100,12 +100,14 @@ class Target:
         versions = self._served.get(api_key)
         return api_key == _API_VERSIONS or (versions is not None and version in versions)
 
-    async def topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
+    async def fetch_topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return topic name → id for the topics that exist."""
         metadata = await self._client.metadata(names, self.bootstrap, _METADATA_WITH_IDS)
         return {row.name: row.topic_id for row in metadata.topics if not row.error_code}
 
-    async def leaders(self, topics: Sequence[str | bytes]) -> dict[tuple[str | bytes, int], Leader]:
+    async def fetch_leaders(
+        self, topics: Sequence[str | bytes]
+    ) -> dict[tuple[str | bytes, int], Leader]:
         """Return (topic, partition) → leader for topics given by name or id."""
         leaders: dict[tuple[str | bytes, int], Leader] = {}
         for kind in (str, bytes):
@@ -117,17 +119,19 @@ class Target:
                     leaders[key, row.partition_index] = Leader(row.leader_id, row.leader_epoch)
         return leaders
 
-    async def coordinator(self, key: str, key_type: int) -> int | None:
+    async def find_coordinator(self, key: str, key_type: int) -> int | None:
         """Return the coordinator of a group or transactional id; None if it is not available."""
         answer = await self._client.find_coordinator(key, key_type, self.bootstrap)
         return None if answer.error else answer.node_id
 
-    async def records(self, partition: Partition, first: int, last: int) -> list[bytes]:
-        """Return the record batches of a partition from offset `first` to offset `last`."""
+    async def fetch_records(
+        self, partition: Partition, first_offset: int, last_offset: int
+    ) -> list[bytes]:
+        """Return the record batches of a partition from `first_offset` to `last_offset`."""
         batches: list[bytes] = []
         for address in dict.fromkeys((*self.nodes.values(), self.bootstrap)):
-            offset = first
-            while offset <= last:
+            offset = first_offset
+            while offset <= last_offset:
                 data = await self._fetch(address, partition, offset)
                 end = _end_offset(data)
                 if end is None or end <= offset:
@@ -140,12 +144,12 @@ class Target:
 
     async def _fetch(self, address: Address, partition: Partition, offset: int) -> bytes:
         row = FetchRequest.FetchPartition(
-            partition=partition.number, fetch_offset=offset, partition_max_bytes=_MAX_FETCHED
+            partition=partition.number, fetch_offset=offset, partition_max_bytes=_MAX_FETCH_BYTES
         )
         topic = FetchRequest.FetchTopic(topic=partition.topic, partitions=[row])
         try:
             response: Any = await self._client.ask(
-                address, FetchRequest(max_bytes=_MAX_FETCHED, topics=[topic]), _FETCH_BY_NAME
+                address, FetchRequest(max_bytes=_MAX_FETCH_BYTES, topics=[topic]), _FETCH_BY_NAME
             )
         except UnreachableError:
             return b""

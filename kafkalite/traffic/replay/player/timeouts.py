@@ -22,7 +22,7 @@ _TIMEOUTS_PER_CHECK = 3
 _LOST_CONNECTIONS_PER_CHECK = 10
 _MAX_FAILURES = 30
 """Consecutive failures after which the target counts as unavailable without a check. A target that
-has never responded counts as unavailable without a check, too."""
+has never responded also counts as unavailable without a check."""
 _S_NS = 1_000_000_000
 
 
@@ -34,22 +34,28 @@ class ResponseTimeouts:
     """The response timeouts of one replay."""
 
     def __init__(
-        self, seconds: float, ask: Callable[[], Awaitable[None]], *, is_driven: bool = False
+        self,
+        timeout_s: float,
+        check_reachable: Callable[[], Awaitable[None]],
+        *,
+        is_driven: bool = False,
     ) -> None:
-        """`ask` sends a request to the target, and raises UnreachableError.
+        """`check_reachable` raises UnreachableError if the target does not respond to a request.
 
         If the target's clock is driven, recorded durations are not added to timeouts.
         """
-        self._seconds = seconds
+        self._timeout_s = timeout_s
         self._is_driven = is_driven
-        self._ask = ask
-        self._timeouts = 0
-        self._lost_connections = 0
-        self._has_answered = False
+        self._check_reachable = check_reachable
+        self._timeout_count = 0
+        self._lost_connection_count = 0
+        self._has_responded = False
 
-    def seconds(self, exchange: Exchange) -> float:
+    def timeout_s(self, exchange: Exchange) -> float:
         """Return the timeout for the response to a request."""
-        timeout_s = min(self._seconds, _SHORT_TIMEOUT_S) if self._timeouts else self._seconds
+        timeout_s = (
+            min(self._timeout_s, _SHORT_TIMEOUT_S) if self._timeout_count else self._timeout_s
+        )
         if self._is_driven:
             return timeout_s
         recorded_s = ((exchange.answered_ns or 0) - exchange.sent_ns) / _S_NS
@@ -57,27 +63,27 @@ class ResponseTimeouts:
 
     def count_response(self) -> None:
         """Count a response."""
-        self._timeouts = self._lost_connections = 0
-        self._has_answered = True
+        self._timeout_count = self._lost_connection_count = 0
+        self._has_responded = True
 
     async def count_timeout(self) -> None:
         """Count a timeout; raises TargetUnavailableError if the target is unavailable."""
-        self._timeouts += 1
-        if self._timeouts % _TIMEOUTS_PER_CHECK == 0:
-            failure = f"no response to {self._timeouts} requests in a row"
-            await self._check_target(failure, is_final=self._timeouts >= _MAX_FAILURES)
+        self._timeout_count += 1
+        if self._timeout_count % _TIMEOUTS_PER_CHECK == 0:
+            failure = f"no response to {self._timeout_count} requests in a row"
+            await self._check_target(failure, is_final=self._timeout_count >= _MAX_FAILURES)
 
     async def count_lost_connection(self, reason: str) -> None:
         """Count a lost connection; raises TargetUnavailableError if the target is unavailable."""
-        self._lost_connections += 1
-        if self._lost_connections % _LOST_CONNECTIONS_PER_CHECK == 0:
-            failure = f"{reason}, on {self._lost_connections} connections in a row"
-            await self._check_target(failure, is_final=self._lost_connections >= _MAX_FAILURES)
+        self._lost_connection_count += 1
+        if self._lost_connection_count % _LOST_CONNECTIONS_PER_CHECK == 0:
+            failure = f"{reason}, on {self._lost_connection_count} connections in a row"
+            await self._check_target(failure, is_final=self._lost_connection_count >= _MAX_FAILURES)
 
     async def _check_target(self, failure: str, *, is_final: bool) -> None:
-        if is_final or not self._has_answered:
+        if is_final or not self._has_responded:
             raise TargetUnavailableError(failure)
         try:
-            await self._ask()
+            await self._check_reachable()
         except UnreachableError as error:
             raise TargetUnavailableError(f"{failure}; {error}") from error

@@ -44,7 +44,7 @@ class TopicIds:
             topic_id = row.topic_id
             if topic_id == _NO_ID or not row.name:
                 continue
-            self._mapping.topics[topic_id] = row.name
+            self._mapping.topic_names[topic_id] = row.name
             if (
                 not self._mapping.knows(ValueKind.TOPIC_ID, topic_id)
                 and len(self._unresolved) < MAX_UNRESOLVED
@@ -52,7 +52,7 @@ class TopicIds:
                 self._unresolved[topic_id] = row.name
 
     async def resolve(self, request: bytes) -> None:
-        """Ask the target for the ids of topics in a request whose ids are not mapped yet."""
+        """Map the topic ids in a request that are not mapped yet, by asking the target for them."""
         if not self._unresolved:
             return
         mapped = [
@@ -67,7 +67,7 @@ class TopicIds:
         }
         if not requested:
             return
-        ids = await self._target.topic_ids(sorted(set(requested.values())))
+        ids = await self._target.fetch_topic_ids(sorted(set(requested.values())))
         for recorded, name in requested.items():
             if name in ids:
                 del self._unresolved[recorded]

@@ -1,8 +1,8 @@
 """`IdMapping`: maps ids and counters of the recorded broker to those of the target.
 
 Ids (of members, producers, topics, sessions) map one to one: a recorded id maps to the id that the
-target returned in its place. Counters (generations, epochs, offsets) map by a constant difference:
-for offsets the difference of the first pair of values, for other counters that of the latest pair.
+target returned in its place. Counters (generations, epochs, offsets) map by a constant difference.
+Offsets use the difference of the first pair of values, other counters that of the latest pair.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ _NO_ID_VALUES: ReadOnly[ValueKind, frozenset[object]] = defaultdict(
 )
 """The values that mean that there is no id."""
 
-_LOWEST_COUNT: ReadOnly[ValueKind, int] = defaultdict(int, {ValueKind.GROUP_EPOCH: 1})
-"""The lowest count. Lower values have special meanings, such as joining, leaving or unknown."""
+_LOWEST_COUNTER_VALUE: ReadOnly[ValueKind, int] = defaultdict(int, {ValueKind.GROUP_EPOCH: 1})
+"""The lowest normal value of a counter. Lower values have special meanings, such as joining,
+leaving or unknown."""
 
 MAX_SEARCHED_MEMBERS = 4096
 """Maximum number of members; with more, bytes of clients are not searched for member ids."""
@@ -90,15 +91,15 @@ class Shift(NamedTuple):
 
 
 class IdMapping:
-    """Maps recorded values to those of the target; learned during the replay."""
+    """Maps recorded values to those of the target. The mapping is learned during the replay."""
 
     def __init__(self) -> None:
         self._ids: dict[ValueKind, dict[Id, Id]] = {kind: {} for kind in ID_KINDS}
         self._counter_values: dict[tuple[ValueKind, tuple[object, ...], int], int] = {}
-        self._shift: dict[tuple[ValueKind, tuple[object, ...]], int] = {}
-        self.topics: dict[bytes, str] = {}
-        """Recorded topic id → name, as far as known."""
-        self.nodes: tuple[int, int] | None = None
+        self._shifts: dict[tuple[ValueKind, tuple[object, ...]], int] = {}
+        self.topic_names: dict[bytes, str] = {}
+        """Recorded topic id → name, for the ids with a known name."""
+        self.node_counts: tuple[int, int] | None = None
         """Number of nodes of the recorded cluster and of the target; None if they are equal."""
         self.changed_kinds: set[ValueKind] = set()
         """The kinds with at least one value that differs at the target."""
@@ -110,11 +111,11 @@ class IdMapping:
         if kind in ID_KINDS:
             return self._ids[kind].get(value, value)
         assert isinstance(value, int)
-        if value < _LOWEST_COUNT[kind]:
+        if value < _LOWEST_COUNTER_VALUE[kind]:
             return value
         key = scope.key(kind)
         exact = self._counter_values.get((kind, key, value))
-        return value + self._shift.get((kind, key), 0) if exact is None else exact
+        return value + self._shifts.get((kind, key), 0) if exact is None else exact
 
     def translate_bytes(self, data: bytes) -> bytes:
         """Return bytes of a client with member ids translated.
@@ -162,7 +163,7 @@ class IdMapping:
         if mapped == target:
             return True
         if mapped is None and not learn:
-            return True  # neither id is known yet
+            return True  # the recorded id has no mapping to compare with
         if learn:
             self.learn(kind, recorded, target)
         return mapped is None
@@ -170,10 +171,10 @@ class IdMapping:
     def _match_counter(
         self, kind: ValueKind, key: tuple[object, ...], recorded: int, target: int, *, learn: bool
     ) -> bool:
-        first = _LOWEST_COUNT[kind]
-        if recorded < first or target < first:
+        lowest = _LOWEST_COUNTER_VALUE[kind]
+        if recorded < lowest or target < lowest:
             return recorded == target
-        shift = self._shift.get((kind, key))
+        shift = self._shifts.get((kind, key))
         if not learn:
             exact = self._counter_values.get((kind, key, recorded))
             return target in (exact, recorded + (shift or 0))
@@ -183,19 +184,19 @@ class IdMapping:
         elif shift is not None:
             # The first pair of offsets sets the shift; later offsets must agree with it.
             return shift == difference
-        self._shift[(kind, key)] = difference
+        self._shifts[(kind, key)] = difference
         if difference:
             self.changed_kinds.add(kind)
         return shift is None or shift == difference
 
     def offset_shift(self, partition: tuple[str, int]) -> int:
         """Return the target's offset minus the recorded offset, for a partition."""
-        return self._shift.get((ValueKind.OFFSET, partition), 0)
+        return self._shifts.get((ValueKind.OFFSET, partition), 0)
 
     def shifts(self) -> list[Shift]:
         """Return the counters whose values differ at the target."""
         return [
             Shift(kind, key, difference)
-            for (kind, key), difference in self._shift.items()
+            for (kind, key), difference in self._shifts.items()
             if difference
         ]

@@ -115,7 +115,7 @@ class RequestRewriter:
 _BATCH_KINDS = frozenset((ValueKind.PRODUCER_ID, ValueKind.PRODUCER_EPOCH))
 
 
-def frame_of(request: bytes, start: int, message: Message, api_key: int, version: int) -> bytes:
+def build_frame(request: bytes, start: int, message: Message, api_key: int, version: int) -> bytes:
     """Return a frame without its length prefix: the recorded header, then the encoded message."""
     out: list[bytes | memoryview] = [request[:start]]
     codec.request_builder(api_key, version)(message, out)

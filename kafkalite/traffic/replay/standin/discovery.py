@@ -1,7 +1,7 @@
 """`DiscoveryAnswers`: recorded answers to the requests by which clients find nodes and versions.
 
-The threads of a client decide how often and in which order these requests are sent, and on which
-connection. So they are matched by content instead of position. A request gets the recorded answers
+The number, order and connections of these requests depend on the timing of a client's threads.
+Therefore they are matched by content instead of position. A request gets the recorded answers
 to the same request of the same client, in order; the last one is repeated. If there are none, it
 gets the answers to the most similar requests.
 """
@@ -85,9 +85,9 @@ def _has_response(answer: DiscoveryAnswer) -> bool:
 
 def _request_keys(header: Header | Exchange, request: Message) -> Iterator[Hashable]:
     """Yield the keys of a request, from the most to the least specific."""
-    kind = header.api_key, header.api_version
+    api_version = header.api_key, header.api_version
     content = request_key(header.api_key, request, Similarity.SIMILAR, lambda _: None)
-    yield header.client_id, kind, content
-    yield kind, content
-    yield header.client_id, kind
-    yield kind
+    yield header.client_id, api_version, content
+    yield api_version, content
+    yield header.client_id, api_version
+    yield api_version

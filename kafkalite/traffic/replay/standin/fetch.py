@@ -42,7 +42,7 @@ def answer_full_fetch(
     remaining_bytes = request.max_bytes
     has_content = not request.topics
     for topic in request.topics:
-        name = recorded_cluster.topic_of(topic)
+        name = recorded_cluster.topic_name(topic)
         rows: list[FetchResponse.PartitionData] = []
         response.responses.append(
             FetchResponse.FetchableTopicResponse(
@@ -96,12 +96,12 @@ def _fill_row(
     if not row.log_start_offset <= offset <= partition.end_offset:
         row.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         return
-    is_committed = request.isolation_level == _READ_COMMITTED
-    limit = last_stable_offset if is_committed else partition.end_offset
+    reads_committed = request.isolation_level == _READ_COMMITTED
+    limit_offset = last_stable_offset if reads_committed else partition.end_offset
     read_batches = partition.read(offset, remaining_bytes) if remaining_bytes > 0 else []
-    batches = [batch for batch in read_batches if batch.base_offset < limit]
+    batches = [batch for batch in read_batches if batch.base_offset < limit_offset]
     row.records = b"".join(bytes(batch.data) for batch in batches)
-    if is_committed:
+    if reads_committed:
         end_offset = batches[-1].last_offset + 1 if batches else offset
         row.aborted_transactions = [
             FetchResponse.AbortedTransaction(

@@ -1,15 +1,15 @@
 """Composition of responses about committed offsets and coordinators from recorded responses.
 
-The groups, partitions and keys that one request names differ between clients and versions. The
-committed offsets and the coordinator of a group do not depend on them, so they are stored one by
-one. A group starts with its first recorded offsets, and continues with the offsets that clients
-commit to the stand-in.
+Requests of different clients and versions name different groups, partitions and keys. The committed
+offset of a partition and the coordinator of a group do not depend on the request, so each is stored
+separately. A group starts with its first recorded offsets, and continues with the offsets that
+clients commit to the stand-in.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.apis.groups.find_coordinator import lift_find_coordinator, lower_find_coordinator
 from kafkalite.apis.groups.offset_fetch import NO_OFFSET, lift_offset_fetch, lower_offset_fetch
@@ -18,6 +18,7 @@ from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRes
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchResponse
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.traffic.replay.standin.recorded_cluster import CommittedOffset
 from kafkalite.traffic.scalar.messages import parse_request, parse_response
 
 if TYPE_CHECKING:
@@ -35,22 +36,14 @@ OFFSET_FETCH, FIND_COORDINATOR = ApiKey.OFFSET_FETCH, ApiKey.FIND_COORDINATOR
 _NO_ERROR = 0
 
 
-class _CommittedOffset(NamedTuple):
-    """The committed offset of a group in a partition."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str | None
-
-
-_NOT_COMMITTED = _CommittedOffset(NO_OFFSET, -1, "")
+_NOT_COMMITTED = CommittedOffset(NO_OFFSET, -1, "")
 
 
 class RecordedGroups:
     """Recorded committed offsets and coordinators."""
 
     def __init__(self) -> None:
-        self._committed: defaultdict[str, dict[tuple[str, int], _CommittedOffset]] = defaultdict(
+        self._committed: defaultdict[str, dict[tuple[str, int], CommittedOffset]] = defaultdict(
             dict
         )
         """Group → (topic, partition) → committed offset."""
@@ -59,29 +52,29 @@ class RecordedGroups:
 
     def learn(self, exchange: Exchange, name_of: NameOf) -> None:
         """Learn offsets and coordinators from one recorded exchange."""
-        methods: dict[int, Callable[[Any, Any, NameOf], None]] = {
+        learn_methods: dict[int, Callable[[Any, Any, NameOf], None]] = {
             OFFSET_FETCH: self._learn_offsets,
             FIND_COORDINATOR: self._learn_coordinators,
         }
-        method = methods.get(exchange.api_key)
-        if method is None or exchange.response is None:
+        learn = learn_methods.get(exchange.api_key)
+        if learn is None or exchange.response is None:
             return
         try:
             request, response = parse_request(exchange), parse_response(exchange)
         except ProtocolViolation:
             return
-        method(request, response, name_of)
+        learn(request, response, name_of)
 
     def _learn_offsets(self, request: Any, response: Any, name_of: NameOf) -> None:  # noqa: ANN401
         groups = [(group.group_id, group.topics) for group in response.groups]
         for group, topics in groups or [(request.group_id, response.topics)]:
             committed_offsets = self._committed[group]
             for topic in topics:
-                name = _name(topic, name_of)
+                name = _topic_name(topic, name_of)
                 for row in topic.partitions:
                     if name and row.error_code == _NO_ERROR:
                         epoch = row.committed_leader_epoch
-                        committed = _CommittedOffset(row.committed_offset, epoch, row.metadata)
+                        committed = CommittedOffset(row.committed_offset, epoch, row.metadata)
                         committed_offsets.setdefault((name, row.partition_index), committed)
 
     def _learn_coordinators(self, request: Any, response: Any, name_of: NameOf) -> None:  # noqa: ANN401
@@ -94,17 +87,17 @@ class RecordedGroups:
     def store_commit(self, request: Any, response: Any, name_of: NameOf) -> None:  # noqa: ANN401
         """Store the offsets of an OffsetCommit request that the response does not refuse."""
         refused = {
-            (_name(topic, name_of), row.partition_index)
+            (_topic_name(topic, name_of), row.partition_index)
             for topic in response.topics
             for row in topic.partitions
             if row.error_code != _NO_ERROR
         }
         for topic in request.topics:
-            name = _name(topic, name_of)
+            name = _topic_name(topic, name_of)
             for row in topic.partitions:
                 partition = name, row.partition_index
                 if partition not in refused:
-                    self._committed[request.group_id][partition] = _CommittedOffset(
+                    self._committed[request.group_id][partition] = CommittedOffset(
                         row.committed_offset, row.committed_leader_epoch, row.committed_metadata
                     )
 
@@ -114,7 +107,7 @@ class RecordedGroups:
             return None
         response = OffsetCommitResponse()
         for topic in request.topics:
-            name = _name(topic, name_of)
+            name = _topic_name(topic, name_of)
             if not name:
                 return None
             rows = [
@@ -137,8 +130,8 @@ class RecordedGroups:
             committed_offsets = self._committed.get(group.group_id)
             if committed_offsets is None:
                 return None
-            answer = OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id)
-            response.groups.append(answer)
+            group_response = OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id)
+            response.groups.append(group_response)
             if group.topics is None:
                 requested = _all_partitions(committed_offsets)
             else:
@@ -147,11 +140,13 @@ class RecordedGroups:
                 if not name:
                     return None
                 rows = [
-                    _row(partition, committed_offsets.get((name, partition), _NOT_COMMITTED))
+                    _partition_row(
+                        partition, committed_offsets.get((name, partition), _NOT_COMMITTED)
+                    )
                     for partition in partitions
                 ]
                 row = OffsetFetchResponse.OffsetFetchResponseTopics(name=name, partitions=rows)
-                answer.topics.append(row)
+                group_response.topics.append(row)
         return lower_offset_fetch(response, version)
 
     def answer_find_coordinator(
@@ -170,13 +165,13 @@ class RecordedGroups:
         return lower_find_coordinator(response, version)
 
 
-def _name(topic: Any, name_of: NameOf) -> str:  # noqa: ANN401 - of any version
+def _topic_name(topic: Any, name_of: NameOf) -> str:  # noqa: ANN401 - of any version
     """Return a topic's name; empty if its id is unknown."""
     return topic.name or name_of(getattr(topic, "topic_id", b"")) or ""
 
 
 def _all_partitions(
-    committed_offsets: dict[tuple[str, int], _CommittedOffset],
+    committed_offsets: dict[tuple[str, int], CommittedOffset],
 ) -> Iterator[tuple[str, list[int]]]:
     partitions: defaultdict[str, list[int]] = defaultdict(list)
     for (name, partition), committed in committed_offsets.items():
@@ -187,11 +182,11 @@ def _all_partitions(
 
 def _requested_partitions(topics: Any, name_of: NameOf) -> Iterator[tuple[str, list[int]]]:  # noqa: ANN401
     for topic in topics:
-        yield _name(topic, name_of), topic.partition_indexes
+        yield _topic_name(topic, name_of), topic.partition_indexes
 
 
-def _row(
-    partition: int, committed: _CommittedOffset
+def _partition_row(
+    partition: int, committed: CommittedOffset
 ) -> OffsetFetchResponse.OffsetFetchResponsePartitions:
     return OffsetFetchResponse.OffsetFetchResponsePartitions(
         partition_index=partition,

@@ -1,7 +1,7 @@
 """Composition of responses to ListOffsets requests from the recorded offsets of each partition.
 
-The partitions that one request names differ between clients. The start and end offsets of a
-partition do not depend on them, so each partition gets its last recorded result. A timestamp that
+Requests of different clients name different partitions. The start and end offsets of a partition do
+not depend on the request, so each partition gets its last recorded result. A timestamp that
 was not requested in the recording is looked up in the recorded batches.
 """
 
@@ -33,7 +33,7 @@ _NO_ERROR = 0
 
 
 class _OffsetResult(NamedTuple):
-    """The result for one partition."""
+    """The ListOffsets result for one partition."""
 
     timestamp: int
     offset: int
@@ -83,8 +83,8 @@ class RecordedOffsets:
         """Return a response to a request; None if it names an unknown partition."""
         response = ListOffsetsResponse()
         for topic in request.topics:
-            answer = ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name)
-            response.topics.append(answer)
+            topic_response = ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name)
+            response.topics.append(topic_response)
             for requested in topic.partitions:
                 partition_id = PartitionId(topic.name, requested.partition_index)
                 is_known = (
@@ -97,9 +97,9 @@ class RecordedOffsets:
                 row = ListOffsetsResponse.ListOffsetsPartitionResponse(
                     partition_index=partition_id.partition
                 )
-                answer.partitions.append(row)
+                topic_response.partitions.append(row)
                 try:
-                    result = self._find(
+                    result = self._find_offset(
                         partition_id, requested.timestamp, request.isolation_level, recorded_cluster
                     )
                 except MalformedRecordsError:
@@ -109,7 +109,7 @@ class RecordedOffsets:
                 row.old_style_offsets = [] if result == _NOT_FOUND else [result.offset]
         return response
 
-    def _find(
+    def _find_offset(
         self,
         partition_id: PartitionId,
         timestamp: int,
@@ -123,18 +123,18 @@ class RecordedOffsets:
                 return recorded[timestamp, level]
         partition = recorded_cluster.partition(*partition_id)
         return _find_in_records(
-            partition, timestamp, is_committed=isolation_level == _READ_COMMITTED
+            partition, timestamp, reads_committed=isolation_level == _READ_COMMITTED
         )
 
 
 def _find_in_records(
-    partition: RecordedPartition, timestamp: int, *, is_committed: bool
+    partition: RecordedPartition, timestamp: int, *, reads_committed: bool
 ) -> _OffsetResult:
     """Look a timestamp up in the recorded batches; raises MalformedRecordsError."""
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return _NOT_FOUND._replace(offset=partition.start_offset or 0)
     if timestamp == LATEST:
-        _, open_transactions = partition.transactions() if is_committed else ((), {})
+        _, open_transactions = partition.transactions() if reads_committed else ((), {})
         end = min(
             (batch.base_offset for batch in open_transactions.values()),
             default=partition.end_offset,
@@ -144,11 +144,11 @@ def _find_in_records(
         timestamp = max((batch.max_timestamp for batch in partition.batches), default=-1)
     for batch in partition.batches if timestamp >= 0 else ():
         if batch.max_timestamp >= timestamp:
-            return _first_record_in(batch, timestamp)
+            return _first_record_at_or_after(batch, timestamp)
     return _NOT_FOUND
 
 
-def _first_record_in(batch: BatchView, timestamp: int) -> _OffsetResult:
+def _first_record_at_or_after(batch: BatchView, timestamp: int) -> _OffsetResult:
     for record in batch.records():
         if record.timestamp >= timestamp:
             return _OffsetResult(record.timestamp, record.offset, batch.leader_epoch)

@@ -31,7 +31,7 @@ class PreparationError(Exception):
 
 
 class _Choice(StrEnum):
-    """An enum of words; for an unknown word it raises ValueError with the allowed words."""
+    """An enum of option values. An unknown value raises ValueError with the allowed values."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -95,14 +95,14 @@ def prepare_capture(
     `progress` is called with a line of text from time to time.
     """
     problems: list[Problem] = []
-    # All objects made here are needed later, so collections would take long and free nothing.
+    # All objects created here stay in use, so garbage collection would be slow and free nothing.
     with _without_garbage_collection():
         exchanges = sorted(_check_size(load(paths, problems.append, progress)), key=_sent_ns)
-        by_response = sorted(
+        in_response_order = sorted(
             (exchange for exchange in exchanges if exchange.api_key in LEARN_METHODS),
             key=end_ns,
         )
-        recorded_cluster = RecordedCluster.from_exchanges(by_response)
+        recorded_cluster = RecordedCluster.from_exchanges(in_response_order)
     if not exchanges:
         reason = f": {problems[0].file}: {problems[0].detail}" if problems else ""
         raise PreparationError(f"no requests to replay in {', '.join(map(str, paths))}{reason}")
@@ -117,12 +117,12 @@ def prepare_capture(
     if match is Match.SEEDED:
         seed = Seed(recorded_cluster, log)
         return PreparedCapture(seed, nodes, seed.topics(), len(exchanges))
-    source: StrictMatcher | LenientMatcher
+    matcher: StrictMatcher | LenientMatcher
     if match is Match.STRICT:
-        source = StrictMatcher(exchanges, recorded_cluster)
+        matcher = StrictMatcher(exchanges, recorded_cluster)
     else:
-        source = LenientMatcher(exchanges, recorded_cluster)
-    stand_in = StandIn(source, nodes, log, is_live_on_miss=on_miss is OnMiss.LIVE)
+        matcher = LenientMatcher(exchanges, recorded_cluster)
+    stand_in = StandIn(matcher, nodes, log, is_live_on_miss=on_miss is OnMiss.LIVE)
     return PreparedCapture(stand_in, nodes, {}, len(exchanges))
 
 

@@ -19,9 +19,10 @@ NO_ACKS = 0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response and its delay; None if no response is due, or if none was recorded."""
+    """A response and its delay."""
 
     response: Message | None
+    """None if no response is due, or if none was recorded."""
     delay_ns: int = 0
     is_due: bool = True
     """Whether the client waits for a response, recorded or not."""

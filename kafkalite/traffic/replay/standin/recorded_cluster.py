@@ -43,7 +43,7 @@ class PartitionId(NamedTuple):
     partition: int
 
 
-class Commit(NamedTuple):
+class CommittedOffset(NamedTuple):
     """A committed offset of a group."""
 
     offset: int
@@ -113,20 +113,20 @@ class RecordedPartition:
     def transactions(self) -> tuple[list[AbortedTransaction], dict[int, BatchView]]:
         """Return the aborted transactions, and producer id → first batch of open transactions."""
         aborted: list[AbortedTransaction] = []
-        opened: dict[int, BatchView] = {}
+        open_transactions: dict[int, BatchView] = {}
         for batch in self.batches:
             if not batch.is_transactional:
                 continue
             if not batch.is_control:
-                opened.setdefault(batch.producer_id, batch)
+                open_transactions.setdefault(batch.producer_id, batch)
                 continue
-            first = opened.pop(batch.producer_id, None)
+            first = open_transactions.pop(batch.producer_id, None)
             marker = batch.control_marker()
             if first is not None and marker is not None and marker.kind is ControlKind.ABORT:
                 aborted.append(
                     AbortedTransaction(batch.producer_id, first.base_offset, batch.last_offset)
                 )
-        return aborted, opened
+        return aborted, open_transactions
 
     def read(self, offset: int, max_bytes: int) -> list[BatchView]:
         """Return batches of at most `max_bytes`, or one larger batch, from `offset` on."""
@@ -155,7 +155,9 @@ class RecordedCluster:
         self.partitions: defaultdict[PartitionId, RecordedPartition] = defaultdict(
             RecordedPartition
         )
-        self.commits: defaultdict[str, dict[PartitionId, Commit]] = defaultdict(dict)
+        self.committed_offsets: defaultdict[str, dict[PartitionId, CommittedOffset]] = defaultdict(
+            dict
+        )
         """By group."""
         self._open_partitions: defaultdict[int, set[PartitionId]] = defaultdict(set)
         """Producer id → partitions of its open transaction."""
@@ -163,7 +165,7 @@ class RecordedCluster:
         """Cluster ids; several if the captures are of several clusters."""
         self.node_ids: set[int] = set()
         self._pending_commits: defaultdict[
-            tuple[str, int], list[tuple[str, PartitionId, Commit]]
+            tuple[str, int], list[tuple[str, PartitionId, CommittedOffset]]
         ] = defaultdict(list)
 
     @classmethod
@@ -184,7 +186,7 @@ class RecordedCluster:
         except (ProtocolViolation, KafkaError):
             return
 
-    def topic_of(self, row: Any) -> str | None:  # noqa: ANN401 - its class is found by number
+    def topic_name(self, row: Any) -> str | None:  # noqa: ANN401 - a struct of a message
         """Return the name of the topic in a struct with a name or an id; None if unknown."""
         for name in ("name", "topic"):
             name_in_row = getattr(row, name, None)
@@ -194,7 +196,7 @@ class RecordedCluster:
 
     # --- one method per API ------------------------------------------------------------------
 
-    def learn_from_metadata(self, _: Any, response: Any) -> None:  # noqa: ANN401 - as above
+    def learn_from_metadata(self, _: Any, response: Any) -> None:  # noqa: ANN401 - a message
         """Learn topics and nodes from Metadata."""
         self.node_ids.update(broker.node_id for broker in response.brokers)
         if response.cluster_id:
@@ -205,7 +207,7 @@ class RecordedCluster:
                 if topic.is_internal:
                     self.internal_topics.add(topic.name)
 
-    def learn_from_create_topics(self, _: Any, response: Any) -> None:  # noqa: ANN401 - as above
+    def learn_from_create_topics(self, _: Any, response: Any) -> None:  # noqa: ANN401 - a message
         """Learn created topics from CreateTopics."""
         for topic in response.topics:
             if topic.error_code == _NO_ERROR:
@@ -218,7 +220,7 @@ class RecordedCluster:
             self.topic_ids[name] = topic_id
 
     def partition(self, topic: str, index: int) -> RecordedPartition:
-        """Return the contents of a partition, which is added to the topic if it is new.
+        """Return the contents of a partition; add it to the topic if it is new.
 
         Raises ProtocolViolation for an impossible index, because a seeded broker creates all lower
         partitions too.
@@ -230,17 +232,17 @@ class RecordedCluster:
         self.partition_counts[topic] = max(self.partition_counts.get(topic, 0), index + 1)
         return self.partitions[PartitionId(topic, index)]
 
-    def learn_from_produce(self, request: Any, response: Any) -> None:  # noqa: ANN401 - as above
+    def learn_from_produce(self, request: Any, response: Any) -> None:  # noqa: ANN401 - a message
         """Learn records and their offsets from Produce."""
-        sent = {
-            (self.topic_of(topic), partition.index): partition.records
+        sent_records = {
+            (self.topic_name(topic), partition.index): partition.records
             for topic in request.topic_data
             for partition in topic.partition_data
         }
         for topic in response.responses:
-            name = self.topic_of(topic)
+            name = self.topic_name(topic)
             for row in topic.partition_responses:
-                records = sent.get((name, row.index))
+                records = sent_records.get((name, row.index))
                 if name is None or not records or row.error_code or row.base_offset < 0:
                     continue
                 partition = self.partition(name, row.index)
@@ -251,10 +253,10 @@ class RecordedCluster:
                     if batch.is_transactional:
                         self._open_partitions[batch.producer_id].add(PartitionId(name, row.index))
 
-    def learn_from_fetch(self, _: Any, response: Any) -> None:  # noqa: ANN401 - as above
-        """Learn records as stored, and log bounds, from Fetch."""
+    def learn_from_fetch(self, _: Any, response: Any) -> None:  # noqa: ANN401 - a message
+        """Learn records as the broker stores them, and the start and end of logs, from Fetch."""
         for topic in response.responses:
-            name = self.topic_of(topic)
+            name = self.topic_name(topic)
             if name is None:
                 continue
             for row in topic.partitions:
@@ -267,37 +269,41 @@ class RecordedCluster:
                 for batch in split_batches(bytes(row.records or b"")):
                     partition.add_batch(batch, is_stored_form=True)
 
-    def learn_from_offset_commit(self, request: Any, response: Any) -> None:  # noqa: ANN401 - as above
+    def learn_from_offset_commit(self, request: Any, response: Any) -> None:  # noqa: ANN401 - a message
         """Learn committed offsets from OffsetCommit."""
-        for partition_id, commit in self._accepted(request, response):
-            self.commits[request.group_id][partition_id] = commit
+        for partition_id, commit in self._accepted_commits(request, response):
+            self.committed_offsets[request.group_id][partition_id] = commit
 
     def learn_from_txn_offset_commit(self, request: Any, response: Any) -> None:  # noqa: ANN401
-        """Learn offsets that are committed with their transaction, from TxnOffsetCommit."""
+        """Learn the offsets that a transaction commits at its end, from TxnOffsetCommit."""
         producer = (request.transactional_id, request.producer_id)
-        for partition_id, commit in self._accepted(request, response):
+        for partition_id, commit in self._accepted_commits(request, response):
             self._pending_commits[producer].append((request.group_id, partition_id, commit))
 
-    def _accepted(self, request: Any, response: Any) -> Iterator[tuple[PartitionId, Commit]]:  # noqa: ANN401
+    def _accepted_commits(
+        self,
+        request: Any,  # noqa: ANN401 - a message
+        response: Any,  # noqa: ANN401 - a message
+    ) -> Iterator[tuple[PartitionId, CommittedOffset]]:
         refused = {
-            (self.topic_of(topic), partition.partition_index)
+            (self.topic_name(topic), partition.partition_index)
             for topic in response.topics
             for partition in topic.partitions
             if partition.error_code
         }
         for topic in request.topics:
-            name = self.topic_of(topic)
+            name = self.topic_name(topic)
             for row in topic.partitions:
                 if name is not None and (name, row.partition_index) not in refused:
                     self.partition(name, row.partition_index)
                     yield (
                         PartitionId(name, row.partition_index),
-                        Commit(
+                        CommittedOffset(
                             row.committed_offset, row.committed_leader_epoch, row.committed_metadata
                         ),
                     )
 
-    def learn_from_end_txn(self, request: Any, response: Any) -> None:  # noqa: ANN401 - as above
+    def learn_from_end_txn(self, request: Any, response: Any) -> None:  # noqa: ANN401 - a message
         """Learn the outcome of a transaction from EndTxn."""
         if response.error_code:
             return
@@ -308,22 +314,22 @@ class RecordedCluster:
             partition.end_transaction(request.producer_id, request.producer_epoch, kind)
         if request.committed:
             for group, partition_id, commit in pending:
-                self.commits[group][partition_id] = commit
+                self.committed_offsets[group][partition_id] = commit
 
-    def learn_from_offset_fetch(self, request: Any, response: Any) -> None:  # noqa: ANN401 - as above
+    def learn_from_offset_fetch(self, request: Any, response: Any) -> None:  # noqa: ANN401 - a message
         """Learn committed offsets from OffsetFetch, unless a commit was recorded before."""
         rows = [(request.group_id, response.topics)] if request.group_id else []
         rows += [(group.group_id, group.topics) for group in response.groups]
         for group, topics in rows:
             for topic in topics:
-                name = self.topic_of(topic)
+                name = self.topic_name(topic)
                 for row in topic.partitions:
                     if name is not None and not row.error_code and row.committed_offset >= 0:
                         epoch = getattr(row, "committed_leader_epoch", _UNKNOWN_EPOCH)
                         self.partition(name, row.partition_index)
-                        self.commits[group].setdefault(
+                        self.committed_offsets[group].setdefault(
                             PartitionId(name, row.partition_index),
-                            Commit(row.committed_offset, epoch, row.metadata),
+                            CommittedOffset(row.committed_offset, epoch, row.metadata),
                         )
 
 

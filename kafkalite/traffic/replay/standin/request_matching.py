@@ -36,7 +36,7 @@ _CLIENT_SETTINGS = frozenset(
         "session_timeout_ms", "timeout_ms", "transaction_timeout_ms",
     )
 )  # fmt: skip
-"""Fields with settings of a client, which hardly affect the response."""
+"""Fields with client settings. They have little effect on the response."""
 _ECHOED_KINDS = ID_KINDS - {ValueKind.TOPIC_ID, ValueKind.NODE, ValueKind.SESSION}
 """Kinds of ids that a client may generate itself and that responses repeat."""
 
@@ -47,7 +47,7 @@ class Similarity(IntEnum):
     EXACT = 0
     """All except generated values."""
     SIMILAR = 1
-    """As `EXACT`, but records, offsets, epochs and client settings may differ."""
+    """Like `EXACT`, but records, offsets, epochs and client settings may differ."""
 
 
 def request_key(

@@ -1,8 +1,8 @@
 """Seeding: creates the topics, records and committed offsets of a capture in a live broker.
 
 Records keep their offsets. If the capture does not have the first records of a partition, its log
-starts at a later offset. Missing records in between leave a gap, as after compaction. Transactions
-without a recorded end are aborted, as the coordinator does after their timeout.
+starts at a later offset. Records that are missing in the middle leave a gap, as after compaction.
+Transactions without a recorded end are aborted, as the coordinator does after their timeout.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.server.logging import Log
     from kafkalite.traffic.replay.standin.recorded_cluster import (
-        Commit,
+        CommittedOffset,
         PartitionId,
         RecordedCluster,
         RecordedPartition,
     )
 
 _OFFSET_COMMIT_VERSION = 8
-"""A version of OffsetCommit with topic names, in which clients that are no members can commit."""
+"""A version of OffsetCommit with topic names, in which clients without a group membership can
+commit."""
 _NO_GENERATION = -1
 
 
@@ -51,11 +52,11 @@ class Seed:
     def fill(self, cluster: Cluster) -> None:
         """Write the records and committed offsets to a broker that has no clients yet."""
         for partition_id, recorded in sorted(self.recorded_cluster.partitions.items()):
-            self._fill(cluster, partition_id, recorded)
-        for group, commits in sorted(self.recorded_cluster.commits.items()):
-            self._commit(cluster, group, commits)
+            self._fill_partition(cluster, partition_id, recorded)
+        for group, commits in sorted(self.recorded_cluster.committed_offsets.items()):
+            self._commit_offsets(cluster, group, commits)
 
-    def _fill(
+    def _fill_partition(
         self, cluster: Cluster, partition_id: PartitionId, recorded: RecordedPartition
     ) -> None:
         topic = cluster.partitions.topic(partition_id.topic)
@@ -74,7 +75,9 @@ class Seed:
         if recorded.batches:
             log.flush()
 
-    def _commit(self, cluster: Cluster, group: str, commits: dict[PartitionId, Commit]) -> None:
+    def _commit_offsets(
+        self, cluster: Cluster, group: str, commits: dict[PartitionId, CommittedOffset]
+    ) -> None:
         by_topic: defaultdict[str, list[OffsetCommitRequest.OffsetCommitRequestPartition]] = (
             defaultdict(list)
         )

@@ -84,16 +84,16 @@ class RequestCounts:
 class ExchangeSequence:
     """Exchanges that are used in order; the last one is repeated."""
 
-    __slots__ = ("_at", "exchanges")
+    __slots__ = ("_next_index", "exchanges")
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
-        self._at = 0
+        self._next_index = 0
 
     def next(self) -> Exchange:
         """Return the next exchange."""
-        exchange = self.exchanges[self._at]
-        self._at = min(self._at + 1, len(self.exchanges) - 1)
+        exchange = self.exchanges[self._next_index]
+        self._next_index = min(self._next_index + 1, len(self.exchanges) - 1)
         return exchange
 
 
@@ -132,41 +132,41 @@ class LenientMatcher:
 
     def __init__(self, exchanges: Sequence[Exchange], recorded_cluster: RecordedCluster) -> None:
         self._recorded_cluster = recorded_cluster
-        names = recorded_cluster.topic_names.get
+        name_of = recorded_cluster.topic_names.get
         topics, offsets, groups = RecordedTopics(), RecordedOffsets(), RecordedGroups()
         self._groups = groups
         self._composers: dict[int, Callable[[Any, int], Message | None]] = {
             LIST_OFFSETS: lambda request, _: offsets.answer(request, recorded_cluster),
-            METADATA: lambda request, _: topics.answer(request, names),
-            OFFSET_COMMIT: lambda request, _: groups.answer_offset_commit(request, names),
+            METADATA: lambda request, _: topics.answer(request, name_of),
+            OFFSET_COMMIT: lambda request, _: groups.answer_offset_commit(request, name_of),
             OFFSET_FETCH: lambda request, version: groups.answer_offset_fetch(
-                request, version, names
+                request, version, name_of
             ),
             FIND_COORDINATOR: groups.answer_find_coordinator,
         }
         """API key → a function (request, version) that composes a response from recorded data."""
         self._joined_groups: set[str] = set()
         self._exchanges: defaultdict[Hashable, SimilarExchanges] = defaultdict(SimilarExchanges)
-        kinds: dict[tuple[int, int, bytes], Hashable] = {}
+        keys_by_body: dict[tuple[int, int, bytes], Hashable] = {}
         for exchange in exchanges:
             topics.learn(exchange)
             offsets.learn(exchange)
-            groups.learn(exchange, names)
+            groups.learn(exchange, name_of)
             if exchange.api_key == FETCH:
                 continue  # Fetch requests are answered by offset
             body = exchange.request[exchange.request_start :]
-            kind = kinds.get((exchange.api_key, exchange.api_version, body))
-            if kind is None:
+            key = keys_by_body.get((exchange.api_key, exchange.api_version, body))
+            if key is None:
                 try:
                     request = parse_request(exchange)
                 except ProtocolViolation:
                     continue
-                kind = self._request_key(exchange.api_key, request, Similarity.SIMILAR)
-                kinds[exchange.api_key, exchange.api_version, body] = kind
+                key = self._request_key(exchange.api_key, request, Similarity.SIMILAR)
+                keys_by_body[exchange.api_key, exchange.api_version, body] = key
                 if isinstance(request, JoinGroupRequest):
                     self._joined_groups.add(request.group_id)
             if exchange.response is not None or not _is_response_due(exchange):
-                self._exchanges[kind].add(exchange)
+                self._exchanges[key].add(exchange)
 
     def _request_key(self, api_key: int, request: Message, similarity: Similarity) -> Hashable:
         has_no_acks = isinstance(request, ProduceRequest) and request.acks == NO_ACKS
@@ -180,7 +180,7 @@ class LenientMatcher:
         if isinstance(request, FetchRequest):
             response, wait_ms = answer_full_fetch(self._recorded_cluster, request)
             return Answer(response, wait_ms * _NS_PER_MS)
-        recorded = self._find(header, request)
+        recorded = self._find_exchange(header, request)
         if recorded is None:
             answer = self._composed_answer(header, request)
             self._store_commit(request, answer)
@@ -188,11 +188,11 @@ class LenientMatcher:
         answer = recorded_answer(recorded)
         if answer.response is not None:
             replacements = id_replacements(header.api_key, parse_request(recorded), request)
-            ids, names = (
+            id_of, name_of = (
                 self._recorded_cluster.topic_ids.get,
                 self._recorded_cluster.topic_names.get,
             )
-            adapt_response(header.api_key, answer.response, replacements, ids, names)
+            adapt_response(header.api_key, answer.response, replacements, id_of, name_of)
         self._store_commit(request, answer)
         return answer
 
@@ -207,18 +207,18 @@ class LenientMatcher:
         compose = self._composers.get(header.api_key)
         response = None if compose is None else compose(request, header.api_version)
         if response is not None:
-            ids, names = (
+            id_of, name_of = (
                 self._recorded_cluster.topic_ids.get,
                 self._recorded_cluster.topic_names.get,
             )
-            adapt_response(header.api_key, response, {}, ids, names)
+            adapt_response(header.api_key, response, {}, id_of, name_of)
             return Answer(response)
         if isinstance(request, HeartbeatRequest) and request.group_id in self._joined_groups:
             # The recorded member left the group before its first heartbeat.
             return Answer(HeartbeatResponse())
         raise NoRecordedAnswerError("no similar request was recorded")
 
-    def _find(self, header: Header, request: Message) -> Exchange | None:
+    def _find_exchange(self, header: Header, request: Message) -> Exchange | None:
         """Return the next exchange of an equal request, or else of a similar request."""
         similar = self._exchanges.get(
             self._request_key(header.api_key, request, Similarity.SIMILAR)
@@ -245,22 +245,22 @@ def _is_response_due(exchange: Exchange) -> bool:
 class StandIn:
     """Answers a broker's clients from a capture; see `gateway.responder`."""
 
-    source: StrictMatcher | LenientMatcher
+    matcher: StrictMatcher | LenientMatcher
     nodes: Sequence[int]
     """Ids of the recorded nodes, in the order of our nodes."""
     log: Log
     is_live_on_miss: bool = False
-    """Whether the live broker answers requests that the capture has no response to."""
+    """Whether the live broker answers requests that have no response in the capture."""
     counts: RequestCounts = field(default_factory=RequestCounts)
 
     def close(self) -> None:
         """Log the number of answered requests."""
-        unused = self.source.unused if isinstance(self.source, StrictMatcher) else {}
+        unused = self.matcher.unused if isinstance(self.matcher, StrictMatcher) else {}
         self.log.info(
             "stand-in closed",
             answered=self.counts.answered,
             missed=self.counts.missed,
-            **({"not_asked": unused} if unused else {}),
+            **({"unused": unused} if unused else {}),
         )
 
     def respond(
@@ -268,9 +268,9 @@ class StandIn:
     ) -> int | PendingAnswer | None:
         """Answer a request from the capture; return None if the live broker is to answer it."""
         header, request = _parse_frame(bytes(buffer[start:end]))
-        call.client_id, call.client_id_key = header.client_id, _UNEQUAL_CLIENT_ID_KEY
+        call.client_id, call.encoded_client_id = header.client_id, _UNEQUAL_CLIENT_ID_KEY
         try:
-            answer = self.source.answer(call, header, request)
+            answer = self.matcher.answer(call, header, request)
         except NoRecordedAnswerError as miss:
             self.counts.missed += 1
             title = f"{api_name(header.api_key)} v{header.api_version}"

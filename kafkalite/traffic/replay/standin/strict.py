@@ -2,10 +2,10 @@
 
 The nth request of an API on a connection gets the nth recorded response.
 
-A connection is matched with a recorded connection for each API separately. The threads of a client
-race: the order of requests of different APIs or partitions varies, and so does the connection for
-requests that any node answers. Within an API the order of similar requests, the version and the
-number of requests must be as recorded. Each recorded response is used once.
+A connection is matched with a recorded connection for each API separately, because the timing of a
+client's threads varies. It changes the order of requests of different APIs or partitions, and the
+connection of requests that any node answers. Within an API the order of similar requests, the
+version and the number of requests must be as recorded. Each recorded response is used once.
 
 Discovery requests are matched by content; see `discovery`. Fetch requests are matched by content
 too, because a client fails if it gets records of partitions or offsets that it did not request, and
@@ -123,7 +123,7 @@ class StrictMatcher:
     def __init__(self, exchanges: Sequence[Exchange], recorded_cluster: RecordedCluster) -> None:
         self._recorded_cluster = recorded_cluster
         sequences: dict[tuple[int, int], RecordedSequence] = {}
-        for exchange in sorted(filter(_has_position, exchanges), key=_position):
+        for exchange in sorted(filter(_belongs_to_sequence, exchanges), key=_order_in_sequence):
             key = exchange.connection.number, exchange.api_key
             if key not in sequences:
                 sequences[key] = RecordedSequence(exchange)
@@ -156,7 +156,7 @@ class StrictMatcher:
         connection = self._connections.get(call)
         if connection is None:
             connection = self._connections[call] = ConnectionState()
-            call.on_close[self] = lambda: self._forget(call)
+            call.on_close[self] = lambda: self._release_sequences(call)
         sequence = connection.sequences.get(header.api_key)
         if sequence is None or not sequence.has_next(requested):
             sequence = self._assign(call, connection, requested, key, header.client_id)
@@ -176,7 +176,7 @@ class StrictMatcher:
         key: Hashable,
         client_id: str | None,
     ) -> RecordedSequence | None:
-        """Assign to a connection the best recorded sequence whose next request is of this kind."""
+        """Assign the best recorded sequence whose next request has this API and version."""
         api_key = requested[0]
         unused = self._unused[api_key] = [
             sequence for sequence in self._unused[api_key] if sequence.unused
@@ -216,7 +216,7 @@ class StrictMatcher:
             f"all recorded requests of this API were used, {count} on this connection"
         )
 
-    def _forget(self, call: Call) -> None:
+    def _release_sequences(self, call: Call) -> None:
         connection = self._connections.pop(call, None)
         for sequence in () if connection is None else connection.sequences.values():
             sequence.call = None
@@ -231,16 +231,16 @@ def _match_key(api_key: int, request: Message, name_of: NameOf) -> Hashable:
     return request_key(api_key, request, similarity, name_of)
 
 
-def _has_position(exchange: Exchange) -> bool:
-    """Whether an exchange is matched by its position.
+def _belongs_to_sequence(exchange: Exchange) -> bool:
+    """Whether an exchange belongs to the recorded sequence of its connection and API.
 
-    A Fetch request without a response was pending when its client left. It is not used, because a
-    client that is matched with it would wait forever.
+    A Fetch request without a response was pending when its client disconnected. It is not used,
+    because a client that is matched with it would wait forever.
     """
     if exchange.api_key == FetchRequest.API_KEY:
         return exchange.response is not None
     return exchange.api_key not in DISCOVERY_APIS
 
 
-def _position(exchange: Exchange) -> tuple[int, int, int]:
+def _order_in_sequence(exchange: Exchange) -> tuple[int, int, int]:
     return exchange.connection.number, exchange.sent_ns, exchange.position

@@ -1,7 +1,7 @@
 """Composition of responses to Metadata requests from the recorded topics and nodes.
 
-The topics that one request names differ between clients. The metadata of a topic does not depend on
-them, so each topic gets its last recorded metadata.
+Requests of different clients name different topics. The metadata of a topic does not depend on the
+request, so each topic gets its last recorded metadata.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class RecordedTopics:
     """The last recorded metadata of each topic and of the nodes."""
 
     def __init__(self) -> None:
-        self._last: dict[str, Exchange] = {}
+        self._last_exchanges: dict[str, Exchange] = {}
         """Topic name → the last exchange that returned it."""
-        self._cluster: Exchange | None = None
+        self._last_cluster_exchange: Exchange | None = None
         """The last exchange that returned the nodes."""
 
     def learn(self, exchange: Exchange) -> None:
@@ -40,30 +40,30 @@ class RecordedTopics:
         except ProtocolViolation:
             return
         if response.brokers:
-            self._cluster = exchange
+            self._last_cluster_exchange = exchange
         for row in response.topics:
             if row.error_code == _NO_ERROR and row.name:
-                self._last[row.name] = exchange
+                self._last_exchanges[row.name] = exchange
 
     def answer(self, request: Any, name_of: Callable[[bytes], str | None]) -> Message | None:  # noqa: ANN401 - a MetadataRequest
         """Return a response to a Metadata request; None if it names an unknown topic."""
-        if self._cluster is None:
+        if self._last_cluster_exchange is None:
             return None
         if request.topics is None:
-            names = list(self._last)
+            names = list(self._last_exchanges)
         else:
             requested = [row.name or name_of(row.topic_id) for row in request.topics]
-            names = [name for name in requested if name in self._last]
+            names = [name for name in requested if name in self._last_exchanges]
             if len(names) < len(requested):
                 return None
         # Parsed each time, because callers modify the response.
-        response: Any = parse_response(self._cluster)
-        response.topics = [self._row(name) for name in names]
+        response: Any = parse_response(self._last_cluster_exchange)
+        response.topics = [self._topic_row(name) for name in names]
         answer: Message = response
         return answer
 
-    def _row(self, name: str) -> Any:  # noqa: ANN401 - a row of a MetadataResponse
-        response: Any = parse_response(self._last[name])
+    def _topic_row(self, name: str) -> Any:  # noqa: ANN401 - a row of a MetadataResponse
+        response: Any = parse_response(self._last_exchanges[name])
         return next(
             row for row in response.topics if row.name == name and row.error_code == _NO_ERROR
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.apis.configs.alter import APIS
-from kafkalite.config.releases import presented_release
+from kafkalite.config.releases import emulated_release
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ResourceType
 from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
@@ -192,12 +192,12 @@ def test_one_invalid_logger_change_prevents_the_others(world: MetadataWorld) -> 
 
 @pytest.mark.parametrize("release", ["3.3", "3.9"])
 def test_releases_before_40_have_no_group_settings(world: MetadataWorld, release: str) -> None:
-    world.config.release = presented_release(release)
+    world.config.release = emulated_release(release)
     unknown = [(ErrorCode.INVALID_REQUEST, "Unknown resource type 32")]
     for key in ("consumer.session.timeout.ms", "no.such.key"):
         assert alter(world, ResourceType.GROUP, "g", (key, SET, "50000")) == unknown
         assert replace(world, ResourceType.GROUP, "g", (key, "50000")) == unknown
-    world.config.release = presented_release("4.0")
+    world.config.release = emulated_release("4.0")
     assert (
         alter(world, ResourceType.GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")) == DONE
     )
@@ -207,7 +207,7 @@ def test_releases_before_40_accept_a_message_format_version(world: MetadataWorld
     name = "message.format.version"
     refused = [(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")]
     assert replace(world, ResourceType.TOPIC, "t", (name, "2.8")) == refused
-    world.config.release = presented_release("3.9")
+    world.config.release = emulated_release("3.9")
     assert replace(world, ResourceType.TOPIC, "t", (name, "2.8")) == DONE
     assert alter(world, ResourceType.TOPIC, "t", (name, SET, "3.0-IV1")) == DONE
     assert world.image.topic_config("t") == {name: "3.0-IV1"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkalite.apis.configs.describe import APIS
-from kafkalite.apis.duplicates import MAX_REPEATS
+from kafkalite.apis.duplicates import MAX_DUPLICATES
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ConfigResource, ResourceType
@@ -51,7 +51,10 @@ def test_a_topic_is_described_with_the_requested_keys(world: MetadataWorld) -> N
         include_documentation=True,
     ).configs
     assert [(each.name, each.source) for each in full.synonyms] == [("message.max.bytes", 5)]
-    assert full.documentation == "Largest batch that the topic accepts, as the producer sent it."
+    assert (
+        full.documentation
+        == "Maximum size of a batch that the topic accepts, as sent by the producer."
+    )
     assert len(describe(world, ResourceType.TOPIC, "t").configs) == 33
 
 
@@ -60,9 +63,9 @@ def test_repeated_resources_in_one_request_are_limited(world: MetadataWorld) -> 
     asked = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=ResourceType.TOPIC, resource_name="t"
     )
-    request = DescribeConfigsRequest(resources=[asked] * (MAX_REPEATS + 3))
+    request = DescribeConfigsRequest(resources=[asked] * (MAX_DUPLICATES + 3))
     codes = [each.error_code for each in world.ask(DESCRIBE, request).results]
-    assert codes == [0] * (MAX_REPEATS + 1) + [ErrorCode.INVALID_REQUEST] * 2
+    assert codes == [0] * (MAX_DUPLICATES + 1) + [ErrorCode.INVALID_REQUEST] * 2
 
 
 def test_a_node_describes_only_itself(world: MetadataWorld) -> None:

@@ -32,20 +32,20 @@ def plane(tmp_path: Path) -> DataPlane:
     return DataPlane(tmp_path)
 
 
-def partition_of(index: int = 0, offset: int = 0, **named: Any) -> FetchRequest.FetchPartition:
-    named.setdefault("partition_max_bytes", ALL)
-    return FetchRequest.FetchPartition(partition=index, fetch_offset=offset, **named)
+def partition_of(index: int = 0, offset: int = 0, **fields: Any) -> FetchRequest.FetchPartition:
+    fields.setdefault("partition_max_bytes", ALL)
+    return FetchRequest.FetchPartition(partition=index, fetch_offset=offset, **fields)
 
 
-def request_of(*partitions: FetchRequest.FetchPartition, **named: Any) -> FetchRequest:
+def request_of(*partitions: FetchRequest.FetchPartition, **fields: Any) -> FetchRequest:
     """Return a request for partitions of topic t, by name, without a session or a wait."""
-    named.setdefault("session_epoch", FINAL_EPOCH)
-    named.setdefault("topics", [FetchRequest.FetchTopic(topic="t", partitions=list(partitions))])
-    named.setdefault("min_bytes", 1)
-    return FetchRequest(**named)
+    fields.setdefault("session_epoch", FINAL_EPOCH)
+    fields.setdefault("topics", [FetchRequest.FetchTopic(topic="t", partitions=list(partitions))])
+    fields.setdefault("min_bytes", 1)
+    return FetchRequest(**fields)
 
 
-def by_id(topic_id: bytes, *partitions: FetchRequest.FetchPartition) -> dict[str, Any]:
+def topics_by_id(topic_id: bytes, *partitions: FetchRequest.FetchPartition) -> dict[str, Any]:
     return {"topics": [FetchRequest.FetchTopic(topic_id=topic_id, partitions=list(partitions))]}
 
 
@@ -54,29 +54,31 @@ def answers(response: FetchResponse) -> list[FetchResponse.PartitionData]:
 
 
 def fetch(
-    plane: DataPlane, *partitions: FetchRequest.FetchPartition, version: int = 12, **named: Any
+    plane: DataPlane, *partitions: FetchRequest.FetchPartition, version: int = 12, **fields: Any
 ) -> list[FetchResponse.PartitionData]:
-    node_id = named.pop("node_id", 0)
-    response = plane.ask(API, request_of(*partitions, **named), version, node_id=node_id)
+    node_id = fields.pop("node_id", 0)
+    response = plane.ask(API, request_of(*partitions, **fields), version, node_id=node_id)
     assert isinstance(response, FetchResponse)
     assert response.error_code == 0
     return answers(response)
 
 
 def fetch_one(
-    plane: DataPlane, partition: FetchRequest.FetchPartition, **named: Any
+    plane: DataPlane, partition: FetchRequest.FetchPartition, **fields: Any
 ) -> FetchResponse.PartitionData:
-    (answer,) = fetch(plane, partition, **named)
+    (answer,) = fetch(plane, partition, **fields)
     return answer
 
 
-def code_of(plane: DataPlane, partition: FetchRequest.FetchPartition, **named: Any) -> ErrorCode:
-    return ErrorCode(fetch_one(plane, partition, **named).error_code)
+def code_of(plane: DataPlane, partition: FetchRequest.FetchPartition, **fields: Any) -> ErrorCode:
+    return ErrorCode(fetch_one(plane, partition, **fields).error_code)
 
 
-def filled(plane: DataPlane, partitions: int = 1, batches: int = 3, **named: Any) -> bytes:
+def create_with_records(
+    plane: DataPlane, partitions: int = 1, batches: int = 3, **fields: Any
+) -> bytes:
     """Create topic t with some one-record batches in every partition; return its id."""
-    topic = plane.create(partitions=partitions, **named)
+    topic = plane.create(partitions=partitions, **fields)
     for index in range(partitions):
         for number in range(batches):
             plane.append(b"%d" % number, index=index)
@@ -99,7 +101,7 @@ def test_answers_are_small_while_clients_leave_much_unread(plane: DataPlane) -> 
 
 
 def test_records_are_returned_from_the_offset_on(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     answer = fetch_one(plane, partition_of(offset=1))
     assert values_in(answer.records) == [b"1", b"2"]
     assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (3, 3, 0)
@@ -107,14 +109,14 @@ def test_records_are_returned_from_the_offset_on(plane: DataPlane) -> None:
 
 
 def test_a_fetch_at_the_end_is_empty(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     answer = fetch_one(plane, partition_of(offset=3))
     assert (answer.error_code, answer.records) == (0, b"")
 
 
 @pytest.mark.parametrize("offset", [-1, 1, 4])
 def test_offsets_outside_of_the_log_are_out_of_range(plane: DataPlane, offset: int) -> None:
-    filled(plane)
+    create_with_records(plane)
     plane.partition().delete_records(2)
     answer = fetch_one(plane, partition_of(offset=offset), max_wait_ms=500)
     assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -126,8 +128,10 @@ def test_offsets_outside_of_the_log_are_out_of_range(plane: DataPlane, offset: i
 
 
 def test_topics_are_identified_as_in_the_request_version(plane: DataPlane) -> None:
-    topic_id = filled(plane, 2)
-    response = plane.ask(API, request_of(**by_id(topic_id, partition_of(0), partition_of(1))), 13)
+    topic_id = create_with_records(plane, 2)
+    response = plane.ask(
+        API, request_of(**topics_by_id(topic_id, partition_of(0), partition_of(1))), 13
+    )
     (topic,) = response.responses
     assert (topic.topic, topic.topic_id, len(topic.partitions)) == ("", topic_id, 2)
     response = plane.ask(API, request_of(partition_of()), 12)
@@ -135,24 +139,24 @@ def test_topics_are_identified_as_in_the_request_version(plane: DataPlane) -> No
 
 
 def test_a_recreated_topic_has_another_id(plane: DataPlane) -> None:
-    old_id = filled(plane)
+    old_id = create_with_records(plane)
     plane.delete("t")
-    new_id = filled(plane, batches=1)
-    (gone,) = fetch(plane, version=13, **by_id(old_id, partition_of()))
+    new_id = create_with_records(plane, batches=1)
+    (gone,) = fetch(plane, version=13, **topics_by_id(old_id, partition_of()))
     assert gone.error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    (there,) = fetch(plane, version=13, **by_id(new_id, partition_of()))
+    (there,) = fetch(plane, version=13, **topics_by_id(new_id, partition_of()))
     assert there.high_watermark == 1
 
 
 def test_unknown_partitions_are_last(plane: DataPlane) -> None:
-    topic_id = filled(plane)
+    topic_id = create_with_records(plane)
     unknown, known = partition_of(9), partition_of(0)
     found = fetch(plane, unknown, known)
     assert [(one.partition_index, one.error_code) for one in found] == [
         (0, 0),
         (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    (by_unknown_index,) = fetch(plane, version=13, **by_id(topic_id, partition_of(9)))
+    (by_unknown_index,) = fetch(plane, version=13, **topics_by_id(topic_id, partition_of(9)))
     assert by_unknown_index.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (by_unknown_index.high_watermark, by_unknown_index.records) == (-1, b"")
 
@@ -161,7 +165,7 @@ def test_unknown_partitions_are_last(plane: DataPlane) -> None:
 
 
 def test_the_first_batch_is_returned_whole_regardless_of_limits(plane: DataPlane) -> None:
-    filled(plane, 2)
+    create_with_records(plane, 2)
     first, second = fetch(
         plane,
         partition_of(0, partition_max_bytes=1),
@@ -173,7 +177,7 @@ def test_the_first_batch_is_returned_whole_regardless_of_limits(plane: DataPlane
 
 
 def test_the_first_batch_may_be_in_any_partition(plane: DataPlane) -> None:
-    filled(plane, 2)
+    create_with_records(plane, 2)
     first, second = fetch(
         plane, partition_of(0, 3), partition_of(1, partition_max_bytes=1), max_bytes=1
     )
@@ -182,7 +186,7 @@ def test_the_first_batch_may_be_in_any_partition(plane: DataPlane) -> None:
 
 
 def test_limits_apply_to_whole_batches(plane: DataPlane) -> None:
-    filled(plane, 2)
+    create_with_records(plane, 2)
     first, second = fetch(
         plane,
         partition_of(0, partition_max_bytes=2 * BATCH_BYTES + 1),
@@ -194,14 +198,14 @@ def test_limits_apply_to_whole_batches(plane: DataPlane) -> None:
 
 
 def test_the_last_row_of_a_repeated_partition_counts(plane: DataPlane) -> None:
-    filled(plane, 2)
+    create_with_records(plane, 2)
     first, second = fetch(plane, partition_of(0, 0), partition_of(1, 3), partition_of(0, 2))
     assert values_in(first.records) == [b"2"]
     assert second.records == b""
 
 
 def test_a_negative_limit_is_an_internal_error_as_in_kafka(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     negative = {"max_bytes": -5, "max_wait_ms": 500}
     assert code_of(plane, partition_of(), **negative) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert code_of(plane, partition_of(offset=3), **negative) == ErrorCode.NONE
@@ -219,14 +223,14 @@ def test_fetch_max_bytes_of_the_broker_applies(tmp_path: Path) -> None:
 
 
 def test_followers_serve_clients_that_support_it(plane: DataPlane) -> None:
-    filled(plane, replicas=(1, 0))
+    create_with_records(plane, replicas=(1, 0))
     assert code_of(plane, partition_of(), version=10) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert values_in(fetch_one(plane, partition_of(), version=11).records) == [b"0", b"1", b"2"]
     assert code_of(plane, partition_of(), version=11, node_id=2) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_the_leader_epoch_is_checked(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     plane.lead("t", 0, 2)
     for epoch, code in (
         (1, ErrorCode.FENCED_LEADER_EPOCH),
@@ -237,9 +241,9 @@ def test_the_leader_epoch_is_checked(plane: DataPlane) -> None:
 
 
 def test_the_leader_is_returned_to_new_clients(plane: DataPlane) -> None:
-    topic_id = filled(plane)
+    topic_id = create_with_records(plane)
     plane.lead("t", 2, 1)
-    request = request_of(**by_id(topic_id, partition_of(current_leader_epoch=0)))
+    request = request_of(**topics_by_id(topic_id, partition_of(current_leader_epoch=0)))
     response = plane.ask(API, request, 16)
     (answer,) = answers(response)
     assert answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -253,16 +257,16 @@ def test_the_leader_is_returned_to_new_clients(plane: DataPlane) -> None:
 
 
 def test_only_replicas_may_fetch_as_replicas(plane: DataPlane) -> None:
-    filled(plane, replicas=(0, 1))
+    create_with_records(plane, replicas=(0, 1))
     assert code_of(plane, partition_of(), replica_id=1) == ErrorCode.NONE
     assert code_of(plane, partition_of(), replica_id=7) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     state = FetchRequest.ReplicaState(replica_id=7)
-    named = partition_of(current_leader_epoch=0)
-    assert code_of(plane, named, replica_state=state) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    requested = partition_of(current_leader_epoch=0)
+    assert code_of(plane, requested, replica_state=state) == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def test_a_diverging_log_gets_the_diverging_epoch(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     plane.lead("t", 0, 2)
     plane.append(b"later")
     answer = fetch_one(plane, partition_of(offset=4, last_fetched_epoch=1), max_wait_ms=100)
@@ -277,7 +281,7 @@ def test_a_diverging_log_gets_the_diverging_epoch(plane: DataPlane) -> None:
 def test_a_failing_disk_is_reported_by_an_error_that_the_version_knows(
     plane: DataPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    filled(plane)
+    create_with_records(plane)
 
     def fail(*_: object, **__: object) -> bytes:
         raise OSError
@@ -288,9 +292,11 @@ def test_a_failing_disk_is_reported_by_an_error_that_the_version_knows(
 
 
 def test_an_offline_log_is_reported_without_a_wait(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     topic = plane.create_offline("offline")
-    answer = fetch_one(plane, partition_of(), version=13, **by_id(topic.topic_id, partition_of()))
+    answer = fetch_one(
+        plane, partition_of(), version=13, **topics_by_id(topic.topic_id, partition_of())
+    )
     assert (answer.error_code, answer.high_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     old = [FetchRequest.FetchTopic(topic="offline", partitions=[partition_of()])]
     assert code_of(plane, partition_of(), version=5, topics=old) == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -316,7 +322,7 @@ def end_transaction(plane: DataPlane, *, is_commit: bool) -> None:
 
 
 def test_read_committed_stops_before_an_open_transaction(plane: DataPlane) -> None:
-    filled(plane, batches=1)
+    create_with_records(plane, batches=1)
     append_transactional(plane, 0, b"open")
     answer = fetch_one(plane, partition_of(), isolation_level=1)
     assert values_in(answer.records) == [b"0"]
@@ -326,7 +332,7 @@ def test_read_committed_stops_before_an_open_transaction(plane: DataPlane) -> No
 
 
 def test_read_committed_gets_aborted_transactions(plane: DataPlane) -> None:
-    filled(plane, batches=1)
+    create_with_records(plane, batches=1)
     append_transactional(plane, 0, b"no")
     end_transaction(plane, is_commit=False)
     expected = [FetchResponse.AbortedTransaction(producer_id=4, first_offset=1)]
@@ -343,11 +349,11 @@ def test_read_committed_gets_aborted_transactions(plane: DataPlane) -> None:
 
 
 def waiting_fetch(
-    plane: DataPlane, *partitions: FetchRequest.FetchPartition, **named: Any
+    plane: DataPlane, *partitions: FetchRequest.FetchPartition, **fields: Any
 ) -> tuple[Waiting[FetchResponse], list[FetchResponse]]:
-    named.setdefault("max_wait_ms", 500)
-    version = named.pop("version", 12)
-    waiting = plane.ask(API, request_of(*partitions, **named), version)
+    fields.setdefault("max_wait_ms", 500)
+    version = fields.pop("version", 12)
+    waiting = plane.ask(API, request_of(*partitions, **fields), version)
     assert isinstance(waiting, Waiting)
     came: list[FetchResponse] = []
     waiting.then(came.append)
@@ -355,7 +361,7 @@ def waiting_fetch(
 
 
 def test_a_fetch_at_the_end_waits_for_a_record(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     _, came = waiting_fetch(plane, partition_of(offset=3))
     assert came == []
     plane.append(b"new")
@@ -365,7 +371,7 @@ def test_a_fetch_at_the_end_waits_for_a_record(plane: DataPlane) -> None:
 
 
 def test_a_fetch_ends_at_its_deadline_with_available_records(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     _, came = waiting_fetch(plane, partition_of(offset=2), min_bytes=10_000)
     plane.clock.advance(499)
     assert came == []
@@ -374,7 +380,7 @@ def test_a_fetch_ends_at_its_deadline_with_available_records(plane: DataPlane) -
 
 
 def test_bytes_of_all_partitions_count_for_min_bytes(plane: DataPlane) -> None:
-    filled(plane, 2, batches=0)
+    create_with_records(plane, 2, batches=0)
     _, came = waiting_fetch(plane, partition_of(0), partition_of(1), min_bytes=2 * BATCH_BYTES)
     plane.append(b"a", index=1)
     assert came == []
@@ -383,7 +389,7 @@ def test_bytes_of_all_partitions_count_for_min_bytes(plane: DataPlane) -> None:
 
 
 def test_a_produce_to_several_partitions_wakes_a_fetch_once(plane: DataPlane) -> None:
-    filled(plane, 2, batches=0)
+    create_with_records(plane, 2, batches=0)
     _, came = waiting_fetch(plane, partition_of(0), partition_of(1))
     for index in (0, 1):
         plane.partition(index=index).append(BatchView(batch_of(b"v")), plane.clock.now_ms())
@@ -392,28 +398,28 @@ def test_a_produce_to_several_partitions_wakes_a_fetch_once(plane: DataPlane) ->
 
 
 def test_a_wait_ends_when_the_leader_changes(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     _, came = waiting_fetch(plane, partition_of(offset=3), version=10)
     plane.lead("t", 1, 1)
     assert answers(came[0])[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_wait_ends_when_the_topic_is_deleted(plane: DataPlane) -> None:
-    topic_id = filled(plane)
-    _, came = waiting_fetch(plane, version=13, **by_id(topic_id, partition_of(offset=3)))
+    topic_id = create_with_records(plane)
+    _, came = waiting_fetch(plane, version=13, **topics_by_id(topic_id, partition_of(offset=3)))
     plane.delete("t")
     assert answers(came[0])[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_a_wait_ends_when_the_broker_stops(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     _, came = waiting_fetch(plane, partition_of(offset=3))
     plane.restart()
     assert answers(came[0])[0].error_code == 0
 
 
 def test_a_disconnect_removes_a_waiting_fetch(plane: DataPlane) -> None:
-    filled(plane, 2, batches=0)
+    create_with_records(plane, 2, batches=0)
     waiting, came = waiting_fetch(plane, partition_of(0), partition_of(1))
     waiting.abandon()
     assert plane.clock.next_deadline_ms is None
@@ -423,7 +429,7 @@ def test_a_disconnect_removes_a_waiting_fetch(plane: DataPlane) -> None:
 
 
 def test_a_fetch_of_an_older_segment_does_not_wait(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     plane.partition().log.roll(plane.clock.now_ms())
     plane.append(b"in the next")
     answer = fetch_one(plane, partition_of(offset=1), min_bytes=10_000, max_wait_ms=500)
@@ -431,18 +437,18 @@ def test_a_fetch_of_an_older_segment_does_not_wait(plane: DataPlane) -> None:
 
 
 @pytest.mark.parametrize(
-    "named",
+    "fields",
     [{"max_wait_ms": 0}, {"max_wait_ms": 500, "min_bytes": 0}],
 )
 def test_a_fetch_without_a_wait_returns_immediately(
-    plane: DataPlane, named: dict[str, int]
+    plane: DataPlane, fields: dict[str, int]
 ) -> None:
-    filled(plane)
-    assert fetch_one(plane, partition_of(offset=3), **named).records == b""
+    create_with_records(plane)
+    assert fetch_one(plane, partition_of(offset=3), **fields).records == b""
 
 
 def test_an_error_ends_the_wait_unless_the_partition_is_unknown(plane: DataPlane) -> None:
-    filled(plane, 2)
+    create_with_records(plane, 2)
     found = fetch(plane, partition_of(0, 3), partition_of(1, 99), max_wait_ms=500)
     assert [one.error_code for one in found] == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
     _, came = waiting_fetch(plane, partition_of(0, 3), partition_of(9))
@@ -455,7 +461,7 @@ def test_an_error_ends_the_wait_unless_the_partition_is_unknown(plane: DataPlane
 
 
 def test_read_committed_waits_for_the_end_of_the_transaction(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     _, came = waiting_fetch(plane, partition_of(offset=3), isolation_level=1)
     append_transactional(plane, 0, b"t")
     assert came == []
@@ -467,7 +473,7 @@ def test_read_committed_waits_for_the_end_of_the_transaction(plane: DataPlane) -
 
 
 def test_a_session_omits_unchanged_partitions(plane: DataPlane) -> None:
-    filled(plane, 2)
+    create_with_records(plane, 2)
     response = plane.ask(
         API, request_of(partition_of(0, 3), partition_of(1, 3), session_epoch=FIRST_EPOCH), 12
     )
@@ -495,7 +501,7 @@ def test_a_session_omits_unchanged_partitions(plane: DataPlane) -> None:
 
 
 def test_invalid_session_ids_and_epochs_are_refused(plane: DataPlane) -> None:
-    topic_id = filled(plane)
+    topic_id = create_with_records(plane)
     session_id = plane.ask(
         API, request_of(partition_of(), session_epoch=FIRST_EPOCH), 12
     ).session_id
@@ -505,7 +511,7 @@ def test_invalid_session_ids_and_epochs_are_refused(plane: DataPlane) -> None:
         (1, 13, session_id, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
     ):
         request = request_of(
-            session_id=session, session_epoch=epoch, **by_id(topic_id, partition_of())
+            session_id=session, session_epoch=epoch, **topics_by_id(topic_id, partition_of())
         )
         with pytest.raises(KafkaError) as caught:
             plane.ask(API, request, version)
@@ -515,7 +521,7 @@ def test_invalid_session_ids_and_epochs_are_refused(plane: DataPlane) -> None:
 
 
 def test_sessions_belong_to_the_node_that_created_them(plane: DataPlane) -> None:
-    filled(plane, replicas=(0, 1))
+    create_with_records(plane, replicas=(0, 1))
     session_id = plane.ask(
         API, request_of(partition_of(), session_epoch=FIRST_EPOCH), 12
     ).session_id
@@ -525,7 +531,7 @@ def test_sessions_belong_to_the_node_that_created_them(plane: DataPlane) -> None
 
 
 def test_a_waiting_fetch_of_an_outdated_session_epoch_fails(plane: DataPlane) -> None:
-    filled(plane)
+    create_with_records(plane)
     session_id = plane.ask(
         API, request_of(partition_of(offset=3), session_epoch=FIRST_EPOCH), 12
     ).session_id
@@ -541,7 +547,7 @@ def test_a_waiting_fetch_of_an_outdated_session_epoch_fails(plane: DataPlane) ->
 def test_a_topic_that_is_created_later_is_found_by_its_session(plane: DataPlane) -> None:
     topic_id = plane.entropy.uuid()
     response = plane.ask(
-        API, request_of(session_epoch=FIRST_EPOCH, **by_id(topic_id, partition_of())), 13
+        API, request_of(session_epoch=FIRST_EPOCH, **topics_by_id(topic_id, partition_of())), 13
     )
     assert answers(response)[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     request = request_of(topics=[], session_id=response.session_id, session_epoch=1)

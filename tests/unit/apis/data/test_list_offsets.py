@@ -50,36 +50,36 @@ def append(plane: DataPlane, *timestamps: int) -> None:
         plane.partition().append(batch, plane.clock.now_ms())
 
 
-def request_of(timestamp: int, *, epoch: int = -1, **named: Any) -> ListOffsetsRequest:
+def request_of(timestamp: int, *, epoch: int = -1, **fields: Any) -> ListOffsetsRequest:
     partition = ListOffsetsRequest.ListOffsetsPartition(
         partition_index=0, timestamp=timestamp, current_leader_epoch=epoch
     )
-    named.setdefault("replica_id", -1)
+    fields.setdefault("replica_id", -1)
     return ListOffsetsRequest(
-        topics=[ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[partition])], **named
+        topics=[ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[partition])], **fields
     )
 
 
 def ask(
-    plane: DataPlane, timestamp: int, *, version: int = 11, node_id: int = 0, **named: Any
+    plane: DataPlane, timestamp: int, *, version: int = 11, node_id: int = 0, **fields: Any
 ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
-    response = plane.ask(LIST_OFFSETS, request_of(timestamp, **named), version, node_id=node_id)
+    response = plane.ask(LIST_OFFSETS, request_of(timestamp, **fields), version, node_id=node_id)
     answer = response.topics[0].partitions[0]
     assert isinstance(answer, ListOffsetsResponse.ListOffsetsPartitionResponse)
     return answer
 
 
-def found(plane: DataPlane, timestamp: int, **named: Any) -> tuple[int, int, int]:
-    answer = ask(plane, timestamp, **named)
+def found_offset(plane: DataPlane, timestamp: int, **fields: Any) -> tuple[int, int, int]:
+    answer = ask(plane, timestamp, **fields)
     assert answer.error_code == 0
     return answer.timestamp, answer.offset, answer.leader_epoch
 
 
 def test_an_empty_log_begins_and_ends_at_zero(plane: DataPlane) -> None:
-    assert found(plane, EARLIEST) == (-1, 0, 0)
-    assert found(plane, LATEST) == (-1, 0, 0)
-    assert found(plane, MAX_TIMESTAMP) == (-1, -1, -1)
-    assert found(plane, 5) == (-1, -1, -1)
+    assert found_offset(plane, EARLIEST) == (-1, 0, 0)
+    assert found_offset(plane, LATEST) == (-1, 0, 0)
+    assert found_offset(plane, MAX_TIMESTAMP) == (-1, -1, -1)
+    assert found_offset(plane, 5) == (-1, -1, -1)
 
 
 def test_an_unreadable_batch_hides_its_timestamps(plane: DataPlane) -> None:
@@ -89,32 +89,32 @@ def test_an_unreadable_batch_hides_its_timestamps(plane: DataPlane) -> None:
     plane.partition().append(BatchView(garbage), plane.clock.now_ms())
     for timestamp in (50, MAX_TIMESTAMP):
         assert ask(plane, timestamp).error_code == ErrorCode.INVALID_RECORD
-    assert found(plane, 101) == (-1, -1, -1)
-    assert found(plane, LATEST)[1] == 1
+    assert found_offset(plane, 101) == (-1, -1, -1)
+    assert found_offset(plane, LATEST)[1] == 1
 
 
 def test_offsets_are_found_by_timestamp(plane: DataPlane) -> None:
     append(plane, 100, 300, 200)
-    assert found(plane, 0) == (100, 0, 0)
-    assert found(plane, 150) == (300, 1, 0)
-    assert found(plane, 300) == (300, 1, 0)
-    assert found(plane, 301) == (-1, -1, -1)
-    assert found(plane, MAX_TIMESTAMP) == (300, 1, 0)
+    assert found_offset(plane, 0) == (100, 0, 0)
+    assert found_offset(plane, 150) == (300, 1, 0)
+    assert found_offset(plane, 300) == (300, 1, 0)
+    assert found_offset(plane, 301) == (-1, -1, -1)
+    assert found_offset(plane, MAX_TIMESTAMP) == (300, 1, 0)
 
 
 def test_earliest_and_latest_follow_the_log(plane: DataPlane) -> None:
     append(plane, 1, 2, 3)
     plane.partition().delete_records(2)
-    assert found(plane, EARLIEST) == (-1, 2, 0)
-    assert found(plane, EARLIEST_LOCAL) == (-1, 2, 0)
-    assert found(plane, LATEST) == (-1, 3, 0)
-    assert found(plane, 0) == (3, 2, 0)
+    assert found_offset(plane, EARLIEST) == (-1, 2, 0)
+    assert found_offset(plane, EARLIEST_LOCAL) == (-1, 2, 0)
+    assert found_offset(plane, LATEST) == (-1, 3, 0)
+    assert found_offset(plane, 0) == (3, 2, 0)
 
 
 def test_there_are_no_tiered_offsets(plane: DataPlane) -> None:
     append(plane, 1)
-    assert found(plane, LATEST_TIERED) == (-1, -1, -1)
-    assert found(plane, EARLIEST_PENDING_UPLOAD) == (-1, -1, -1)
+    assert found_offset(plane, LATEST_TIERED) == (-1, -1, -1)
+    assert found_offset(plane, EARLIEST_PENDING_UPLOAD) == (-1, -1, -1)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,12 @@ def test_read_committed_ends_at_an_open_transaction(plane: DataPlane) -> None:
     append(plane, 1)
     batch = batch_of(b"v", timestamp=7, attributes=TRANSACTIONAL, producer=Producer(1, 0, 0))
     plane.partition().append(BatchView(batch), plane.clock.now_ms(), is_verified=True)
-    assert found(plane, LATEST, isolation_level=1) == (-1, 1, 0)
-    assert found(plane, LATEST) == (-1, 2, 0)
-    assert found(plane, LATEST, isolation_level=1, replica_id=-2) == (-1, 2, 0)
-    assert found(plane, 7, isolation_level=1) == (-1, -1, -1)
-    assert found(plane, 7) == (7, 1, 0)
-    assert found(plane, MAX_TIMESTAMP, isolation_level=1) == (-1, -1, -1)
+    assert found_offset(plane, LATEST, isolation_level=1) == (-1, 1, 0)
+    assert found_offset(plane, LATEST) == (-1, 2, 0)
+    assert found_offset(plane, LATEST, isolation_level=1, replica_id=-2) == (-1, 2, 0)
+    assert found_offset(plane, 7, isolation_level=1) == (-1, -1, -1)
+    assert found_offset(plane, 7) == (7, 1, 0)
+    assert found_offset(plane, MAX_TIMESTAMP, isolation_level=1) == (-1, -1, -1)
 
 
 def test_version_0_gets_a_list_of_offsets(plane: DataPlane) -> None:
@@ -154,7 +154,7 @@ def test_leader_epoch_and_leadership_are_checked(plane: DataPlane) -> None:
     assert ask(plane, LATEST, epoch=3).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert ask(plane, LATEST, node_id=2).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert ask(plane, LATEST, replica_id=-2).error_code == 0
-    assert found(plane, LATEST, epoch=3, node_id=1) == (-1, 0, 3)
+    assert found_offset(plane, LATEST, epoch=3, node_id=1) == (-1, 0, 3)
 
 
 def test_a_repeated_partition_is_refused_once(plane: DataPlane) -> None:

@@ -282,7 +282,7 @@ def test_timestamps_too_far_in_the_future_are_refused(plane: DataPlane) -> None:
 # --- idempotent producers (KIP-98) ---------------------------------------------------------------
 
 
-def counted(sequence: int, *values: bytes, epoch: int = 0, attributes: int = 0) -> bytes:
+def sequenced_batch(sequence: int, *values: bytes, epoch: int = 0, attributes: int = 0) -> bytes:
     return batch_of(
         *(values or (b"v",)), producer=Producer(9, epoch, sequence), attributes=attributes
     )
@@ -291,9 +291,9 @@ def counted(sequence: int, *values: bytes, epoch: int = 0, attributes: int = 0) 
 def test_a_duplicate_batch_is_appended_once(plane: DataPlane) -> None:
     plane.create()
     for sequence in range(6):
-        assert produce_one(plane, counted(sequence)).base_offset == sequence
+        assert produce_one(plane, sequenced_batch(sequence)).base_offset == sequence
     for sequence in range(1, 6):
-        answer = produce_one(plane, counted(sequence))
+        answer = produce_one(plane, sequenced_batch(sequence))
         assert (answer.error_code, answer.base_offset) == (0, sequence)
     assert len(read(plane)) == 6
 
@@ -301,35 +301,35 @@ def test_a_duplicate_batch_is_appended_once(plane: DataPlane) -> None:
 def test_an_out_of_order_sequence_is_refused(plane: DataPlane) -> None:
     plane.create()
     for sequence in range(6):
-        produce_one(plane, counted(sequence))
+        produce_one(plane, sequenced_batch(sequence))
     for sequence in (0, 7):
-        answer = produce_one(plane, counted(sequence))
+        answer = produce_one(plane, sequenced_batch(sequence))
         assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert (answer.base_offset, answer.log_start_offset) == (-1, 0)
 
 
 def test_an_old_epoch_is_refused_and_a_new_one_starts_at_sequence_0(plane: DataPlane) -> None:
     plane.create()
-    assert code_of(plane, counted(0, epoch=1)) == ErrorCode.NONE
-    assert code_of(plane, counted(1, epoch=0)) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert code_of(plane, counted(3, epoch=2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert code_of(plane, counted(0, epoch=2)) == ErrorCode.NONE
+    assert code_of(plane, sequenced_batch(0, epoch=1)) == ErrorCode.NONE
+    assert code_of(plane, sequenced_batch(1, epoch=0)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert code_of(plane, sequenced_batch(3, epoch=2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert code_of(plane, sequenced_batch(0, epoch=2)) == ErrorCode.NONE
 
 
 def test_producers_are_known_after_a_restart(plane: DataPlane) -> None:
     plane.create()
-    produce_one(plane, counted(0))
+    produce_one(plane, sequenced_batch(0))
     for cleanly in (True, False):
         plane.restart(cleanly=cleanly)
-        assert produce_one(plane, counted(0)).base_offset == 0
-        assert code_of(plane, counted(2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert produce_one(plane, sequenced_batch(0)).base_offset == 0
+        assert code_of(plane, sequenced_batch(2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @pytest.mark.parametrize(
     ("records", "code"),
     [
         (
-            counted(0, attributes=TRANSACTIONAL),
+            sequenced_batch(0, attributes=TRANSACTIONAL),
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ),
         (b"\0" * 11 + b"\5" + b"\0" * 60, ErrorCode.CORRUPT_MESSAGE),
@@ -457,7 +457,7 @@ def transact(
     return [answer for topic in response.responses for answer in topic.partition_responses]
 
 
-def of_transaction(sequence: int, *, pid: int = 7, epoch: int = 0) -> bytes:
+def transactional_batch(sequence: int, *, pid: int = 7, epoch: int = 0) -> bytes:
     return batch_of(b"t", attributes=TRANSACTIONAL, producer=Producer(pid, epoch, sequence))
 
 
@@ -469,15 +469,15 @@ def test_the_coordinator_is_asked_once_for_all_new_partitions(
 ) -> None:
     plane.create(partitions=3)
     coordinator = Coordinator()
-    transact(plane, coordinator, of_transaction(0), version=version)
-    batches = [of_transaction(1), of_transaction(0), counted(0)]
+    transact(plane, coordinator, transactional_batch(0), version=version)
+    batches = [transactional_batch(1), transactional_batch(0), sequenced_batch(0)]
     answers = transact(plane, coordinator, *batches, version=version)
     assert [answer.error_code for answer in answers] == [0, 0, 0]
     assert coordinator.asked == [
         ("id", (7, 0), [("t", 0)], adds),
         ("id", (7, 0), [("t", 1)], adds),
     ]
-    transact(plane, coordinator, of_transaction(2), of_transaction(1), version=version)
+    transact(plane, coordinator, transactional_batch(2), transactional_batch(1), version=version)
     assert len(coordinator.asked) == 2
     assert plane.partition().last_stable_offset == 0
 
@@ -508,7 +508,7 @@ def test_errors_of_the_coordinator_depend_on_the_version(
     plane.create(partitions=2)
     coordinator = Coordinator(t0=ErrorCode[answered])
     refused, taken = transact(
-        plane, coordinator, of_transaction(0), of_transaction(0), version=version
+        plane, coordinator, transactional_batch(0), transactional_batch(0), version=version
     )
     assert ErrorCode(refused.error_code) is ErrorCode[expected]
     assert (refused.base_offset, refused.log_start_offset) == (-1, -1)
@@ -524,21 +524,21 @@ def test_without_verification_the_coordinator_is_not_asked(tmp_path: Path) -> No
     plane = DataPlane(tmp_path, {"transaction.partition.verification.enable": "false"})
     plane.create()
     coordinator = Coordinator()
-    (answer,) = transact(plane, coordinator, of_transaction(0), version=11)
+    (answer,) = transact(plane, coordinator, transactional_batch(0), version=11)
     assert (answer.error_code, coordinator.asked) == (0, [])
     plane.partition().append_marker(
         TransactionMarker(7, 1, 0, is_commit=True), plane.clock.now_ms()
     )
     # But a partition that is added by writing must be added at the coordinator.
-    transact(plane, coordinator, of_transaction(0, epoch=1), version=12)
+    transact(plane, coordinator, transactional_batch(0, epoch=1), version=12)
     assert len(coordinator.asked) == 1
 
 
 def test_a_fenced_producer_is_refused_without_asking_the_coordinator(plane: DataPlane) -> None:
     plane.create()
     coordinator = Coordinator()
-    transact(plane, coordinator, of_transaction(0, epoch=2))
-    (answer,) = transact(plane, coordinator, of_transaction(0, epoch=1))
+    transact(plane, coordinator, transactional_batch(0, epoch=2))
+    (answer,) = transact(plane, coordinator, transactional_batch(0, epoch=1))
     assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert (answer.error_message, answer.log_start_offset) == (None, -1)
     assert len(coordinator.asked) == 1
@@ -547,21 +547,21 @@ def test_a_fenced_producer_is_refused_without_asking_the_coordinator(plane: Data
 def test_a_partition_with_another_leader_is_not_added(plane: DataPlane) -> None:
     plane.create(replicas=(0, 1))
     coordinator = Coordinator()
-    (answer,) = transact(plane, coordinator, of_transaction(0), node_id=1)
+    (answer,) = transact(plane, coordinator, transactional_batch(0), node_id=1)
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert coordinator.asked == []
 
 
-@pytest.mark.parametrize("other", [of_transaction(0, pid=8), of_transaction(0, epoch=1)])
+@pytest.mark.parametrize("other", [transactional_batch(0, pid=8), transactional_batch(0, epoch=1)])
 def test_a_request_with_several_producers_is_refused(plane: DataPlane, other: bytes) -> None:
     plane.create(partitions=2)
     coordinator = Coordinator()
     with pytest.raises(KafkaError) as caught:
-        transact(plane, coordinator, of_transaction(0), other)
+        transact(plane, coordinator, transactional_batch(0), other)
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert caught.value.message == "Transactional records contained more than one producer ID"
     with pytest.raises(ProtocolViolation):
-        transact(plane, coordinator, of_transaction(0), other, acks=0)
+        transact(plane, coordinator, transactional_batch(0), other, acks=0)
     assert coordinator.asked == []
     assert plane.partition().end_offset == 0
 
@@ -571,7 +571,7 @@ def test_a_transaction_without_an_id_is_refused_before_other_errors(
 ) -> None:
     plane.create()
     with pytest.raises(KafkaError) as caught:
-        plane.ask(API, request_of(of_transaction(0) + of_transaction(1)), 12)
+        plane.ask(API, request_of(transactional_batch(0) + transactional_batch(1)), 12)
     assert caught.value.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
@@ -580,7 +580,7 @@ def test_sequences_restart_with_the_epoch_of_the_next_transaction(plane: DataPla
     coordinator = Coordinator()
 
     def send(sequence: int, epoch: int) -> ErrorCode:
-        (answer,) = transact(plane, coordinator, of_transaction(sequence, epoch=epoch))
+        (answer,) = transact(plane, coordinator, transactional_batch(sequence, epoch=epoch))
         return ErrorCode(answer.error_code)
 
     assert send(3, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -598,10 +598,10 @@ def test_sequences_restart_with_the_epoch_of_the_next_transaction(plane: DataPla
 def test_refusals_are_recorded_once_a_request(plane: DataPlane) -> None:
     plane.create(partitions=3)
     coordinator = Coordinator()
-    transact(plane, coordinator, *[of_transaction(0, epoch=1)] * 3)
+    transact(plane, coordinator, *[transactional_batch(0, epoch=1)] * 3)
     call = plane.call(API, 12)
     call.node.transactions = cast("Any", coordinator)
-    for batch in (of_transaction(5, epoch=1), of_transaction(1, epoch=0)):
+    for batch in (transactional_batch(5, epoch=1), transactional_batch(1, epoch=0)):
         request = request_of(batch, batch, batch)
         request.transactional_id = "id"
         API.handler(call, request)
@@ -617,7 +617,7 @@ def test_refusals_are_recorded_once_a_request(plane: DataPlane) -> None:
 COMPACTED = {"cleanup.policy": "compact"}
 
 
-def long_to_open(*, attributes: int = 0, producer: Producer = NO_PRODUCER) -> bytes:
+def slow_batch(*, attributes: int = 0, producer: Producer = NO_PRODUCER) -> bytes:
     """Return a batch that is decompressed in a thread where its topic is compacted."""
     entropy = SeededEntropy()
     value = b"".join(entropy.uuid() for _ in range(8 * 1024))
@@ -655,7 +655,7 @@ def test_a_topic_is_checked_again_after_decompression(
     plane: DataPlane, change: Callable[[DataPlane], None], code: ErrorCode
 ) -> None:
     plane.create(config=COMPACTED, replicas=(0, 1))
-    (answer,) = answer_after(plane.call(API, 12), request_of(long_to_open()), lambda: change(plane))
+    (answer,) = answer_after(plane.call(API, 12), request_of(slow_batch()), lambda: change(plane))
     assert answer.error_code == code
 
 
@@ -667,7 +667,7 @@ def test_a_transaction_is_checked_again_after_decompression(
     call = plane.call(API, 11)
     call.node.transactions = cast("Any", coordinator)
     request = request_of(
-        long_to_open(attributes=TRANSACTIONAL, producer=Producer(7, 0, 0)), of_transaction(0)
+        slow_batch(attributes=TRANSACTIONAL, producer=Producer(7, 0, 0)), transactional_batch(0)
     )
     request.transactional_id = "id"
 

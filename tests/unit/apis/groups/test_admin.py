@@ -34,7 +34,7 @@ def wire() -> GroupWire:
     return wire
 
 
-def shown(wire: GroupWire, version: int, **filters: list[str]) -> set[tuple[str, ...]]:
+def listed_groups(wire: GroupWire, version: int, **filters: list[str]) -> set[tuple[str, ...]]:
     listed = wire.ask(ListGroupsRequest(**filters), version)  # type: ignore[arg-type]
     assert listed.error_code == 0
     return {
@@ -44,9 +44,12 @@ def shown(wire: GroupWire, version: int, **filters: list[str]) -> set[tuple[str,
 
 
 def test_later_versions_of_list_groups_return_more_fields(wire: GroupWire) -> None:
-    assert shown(wire, 0) == {("g", "consumer", "", ""), ("s", "", "", "")}
-    assert shown(wire, 4) == {("g", "consumer", "Stable", ""), ("s", "", "Empty", "")}
-    assert shown(wire, 5) == {("g", "consumer", "Stable", "classic"), ("s", "", "Empty", "classic")}
+    assert listed_groups(wire, 0) == {("g", "consumer", "", ""), ("s", "", "", "")}
+    assert listed_groups(wire, 4) == {("g", "consumer", "Stable", ""), ("s", "", "Empty", "")}
+    assert listed_groups(wire, 5) == {
+        ("g", "consumer", "Stable", "classic"),
+        ("s", "", "Empty", "classic"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -63,7 +66,7 @@ def test_later_versions_of_list_groups_return_more_fields(wire: GroupWire) -> No
 def test_list_groups_filters_by_state_and_type(
     wire: GroupWire, filters: dict[str, list[str]], groups: set[str]
 ) -> None:
-    assert {group for group, *_ in shown(wire, 5, **filters)} == groups
+    assert {group for group, *_ in listed_groups(wire, 5, **filters)} == groups
 
 
 def test_each_node_lists_the_groups_it_coordinates() -> None:
@@ -148,10 +151,10 @@ def test_groups_are_deleted_individually_and_duplicates_once(wire: GroupWire, ve
         "none": ErrorCode.GROUP_ID_NOT_FOUND,
     }
     assert len(results) == 3
-    assert {group for group, *_ in shown(wire, 5)} == {"g"}
+    assert {group for group, *_ in listed_groups(wire, 5)} == {"g"}
 
 
 def test_a_sync_of_an_unknown_member_changes_nothing(wire: GroupWire) -> None:
     request = SyncGroupRequest(group_id="s", generation_id=1, member_id="m")
     assert wire.ask(request, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert ("s", "", "Empty", "classic") in shown(wire, 5)
+    assert ("s", "", "Empty", "classic") in listed_groups(wire, 5)

@@ -12,7 +12,7 @@ from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
 from kafkalite.protocol._generated.messages.leave_group import LeaveGroupRequest
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.apis.group_wire import GroupWire, Late
+from tests.unit.apis.group_wire import GroupWire, PendingResponse
 
 DYNAMIC_V4 = 4
 
@@ -53,10 +53,13 @@ def sync_request(member_id: str, **fields: Any) -> SyncGroupRequest:  # noqa: AN
 def join(wire: GroupWire, version: int, **fields: Any) -> Any:  # noqa: ANN401
     """Join one member, with a second request if the version requires a known member id."""
     answer = wire.ask(join_request(**fields), version)
-    if not isinstance(answer, Late) and answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+    if (
+        not isinstance(answer, PendingResponse)
+        and answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    ):
         answer = wire.ask(join_request(answer.member_id, **fields), version)
-    if isinstance(answer, Late):
-        assert not answer.is_there
+    if isinstance(answer, PendingResponse):
+        assert not answer.has_arrived
         wire.clock.advance(0)
         answer = answer.response
     return answer
@@ -72,7 +75,7 @@ def test_a_member_joins_syncs_heartbeats_and_leaves_in_every_version(
     assert joined.leader == joined.member_id
     assert [member.metadata for member in joined.members] == [b"meta"]
     late = wire.ask(sync_request(joined.member_id), min(version, 5))
-    synced = late.response if isinstance(late, Late) else late
+    synced = late.response if isinstance(late, PendingResponse) else late
     assert (synced.error_code, synced.assignment) == (0, b"all")
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=joined.member_id)
     assert wire.ask(beat, min(version, 4)).error_code == 0
@@ -90,7 +93,7 @@ def test_since_version_4_a_dynamic_member_must_rejoin_with_its_member_id(
     wire: GroupWire, version: int
 ) -> None:
     answer = wire.ask(join_request(), version)
-    assert isinstance(answer, Late) == (version < DYNAMIC_V4)
+    assert isinstance(answer, PendingResponse) == (version < DYNAMIC_V4)
 
 
 @pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
@@ -110,7 +113,7 @@ def test_members_of_version_0_rejoin_within_their_session_timeout(wire: GroupWir
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=first.member_id)
     wire.clock.advance(9_999)
     assert wire.ask(beat, 0).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    assert not second.is_there
+    assert not second.has_arrived
     wire.clock.advance(1)
     assert second.response.generation_id == 2
 
@@ -136,7 +139,7 @@ def test_since_version_5_a_sync_without_protocol_is_refused(wire: GroupWire) -> 
     nameless = sync_request(joined.member_id, protocol_type=None, protocol_name=None)
     assert wire.ask(nameless, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     late = wire.ask(nameless, 3)
-    synced = late.response if isinstance(late, Late) else late
+    synced = late.response if isinstance(late, PendingResponse) else late
     assert synced.error_code == 0
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.groups.descriptions import GROUP_OPERATIONS, MAX_REPORTED_REFUSALS
+from kafkalite.apis.authorized_operations import GROUP_OPERATIONS
+from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
 )

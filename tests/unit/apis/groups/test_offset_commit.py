@@ -102,7 +102,7 @@ def fetch_group(
     )
 
 
-def found(topics: Any) -> dict[str, dict[int, tuple[int, int]]]:  # noqa: ANN401 - two classes
+def offsets_and_errors(topics: Any) -> dict[str, dict[int, tuple[int, int]]]:  # noqa: ANN401 - two classes
     """Return topic → partition → (offset, error)."""
     return {
         topic.name or topic.topic_id.hex(): {
@@ -130,7 +130,7 @@ def test_existing_partitions_are_committed_and_unknown_ones_refused_in_order(
     no_topic = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     no_partition = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(answer) == [no_partition, no_topic, ErrorCode.NONE, no_partition]
-    assert found(wire.ask(fetch_one(None), 5).topics) == {"t": {1: (3, 0)}}
+    assert offsets_and_errors(wire.ask(fetch_one(None), 5).topics) == {"t": {1: (3, 0)}}
 
 
 def test_a_commit_of_unknown_partitions_only_does_not_ask_the_coordinator() -> None:
@@ -173,7 +173,7 @@ def test_missing_metadata_is_empty(wire: GroupWire) -> None:
 
 def test_the_group_with_an_empty_id_can_commit(wire: GroupWire) -> None:
     assert codes(wire.ask(commit_request({("t", 0): 1}, group=""), 8)) == [ErrorCode.NONE]
-    assert found(wire.ask(fetch_one(None, ""), 5).topics) == {"t": {0: (1, 0)}}
+    assert offsets_and_errors(wire.ask(fetch_one(None, ""), 5).topics) == {"t": {0: (1, 0)}}
 
 
 # OffsetFetch
@@ -184,7 +184,7 @@ def test_a_single_group_is_answered_at_the_top_level(wire: GroupWire, version: i
     wire.ask(commit_request({("t", 0): 5}), 8)
     answer = wire.ask(fetch_one({"t": [0, 1], "unknown": [0]}), version)
     missing = ErrorCode.NONE if version else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert found(answer.topics) == {
+    assert offsets_and_errors(answer.topics) == {
         "t": {0: (5, 0), 1: (-1, missing)},
         "unknown": {0: (-1, missing)},
     }
@@ -196,7 +196,10 @@ def test_several_groups_have_individual_results(wire: GroupWire, version: int) -
     wire.ask(commit_request({("t", 0): 5, ("t", 2): 6}), 8)
     groups = [fetch_group({"t": [2]}), fetch_group(None), fetch_group({"t": [0]}, "none")]
     answer = wire.ask(OffsetFetchRequest(groups=groups), version)
-    assert [(group.group_id, group.error_code, found(group.topics)) for group in answer.groups] == [
+    assert [
+        (group.group_id, group.error_code, offsets_and_errors(group.topics))
+        for group in answer.groups
+    ] == [
         ("g", 0, {"t": {2: (6, 0)}}),
         ("g", 0, {"t": {0: (5, 0), 2: (6, 0)}}),
         ("none", 0, {"t": {0: (-1, 0)}}),
@@ -208,11 +211,11 @@ def test_since_version_10_topics_have_ids_instead_of_names(wire: GroupWire) -> N
     topic_id = wire.metadata.image.topics["t"].topic_id
     groups = [fetch_group({topic_id: [0, 1], UNKNOWN_ID: [0]}), fetch_group(None)]
     some, everything = wire.ask(OffsetFetchRequest(groups=groups), 10).groups
-    assert found(some.topics) == {
+    assert offsets_and_errors(some.topics) == {
         topic_id.hex(): {0: (5, 0), 1: (-1, 0)},
         UNKNOWN_ID.hex(): {0: (-1, ErrorCode.UNKNOWN_TOPIC_ID)},
     }
-    assert found(everything.topics) == {topic_id.hex(): {0: (5, 0)}}
+    assert offsets_and_errors(everything.topics) == {topic_id.hex(): {0: (5, 0)}}
 
 
 def test_topics_with_unknown_ids_are_last_in_their_group(wire: GroupWire) -> None:
@@ -245,9 +248,9 @@ def test_offsets_of_a_deleted_topic_with_the_same_name_are_not_returned(wire: Gr
     offset_of = shard.machine.offsets.offsets_to_fetch("g", None, -1)["t"][0]
     assert offset_of.topic_id == old
     wire.metadata.delete_topics([old])
-    assert found(wire.ask(fetch_one(None), 5).topics) == {}
+    assert offsets_and_errors(wire.ask(fetch_one(None), 5).topics) == {}
     wire.metadata.create_topics([NewTopic(name="t", partitions=1, replication_factor=1)])
-    assert found(wire.ask(fetch_one({"t": [0]}), 5).topics) == {"t": {0: (-1, 0)}}
+    assert offsets_and_errors(wire.ask(fetch_one({"t": [0]}), 5).topics) == {"t": {0: (-1, 0)}}
 
 
 @pytest.mark.parametrize("version", range(11))
@@ -258,7 +261,7 @@ def test_not_coordinator_is_returned_in_the_error_field_of_the_version(
     if version < GROUPS_FROM:
         answer = wire.ask(fetch_one({"t": [0]}), version)
         if version < TOP_ERROR_FROM:
-            assert found(answer.topics) == {"t": {0: (-1, ErrorCode.NOT_COORDINATOR)}}
+            assert offsets_and_errors(answer.topics) == {"t": {0: (-1, ErrorCode.NOT_COORDINATOR)}}
         else:
             assert answer.error_code == ErrorCode.NOT_COORDINATOR
             assert answer.topics == []
@@ -294,7 +297,7 @@ def test_offset_delete_has_a_result_per_partition(wire: GroupWire) -> None:
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert answer.error_code == 0
     assert codes(answer) == [missing, 0, 0, missing]
-    assert found(wire.ask(fetch_one(None), 5).topics) == {"t": {1: (6, 0)}}
+    assert offsets_and_errors(wire.ask(fetch_one(None), 5).topics) == {"t": {1: (6, 0)}}
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_group_is_deleted_with_its_share_state(wire: ShareGroupWire) -> None:
 
 
 def test_a_group_without_share_state_is_deleted(wire: ShareGroupWire) -> None:
-    wire.read_and_left("later")
+    wire.join_and_leave("later")
     assert deleted(wire, "g") == [ErrorCode.NONE]
 
 
@@ -48,7 +48,7 @@ def test_a_group_remains_while_its_share_state_cannot_be_deleted(
     wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire.create("t")
-    wire.read_and_left("t")
+    wire.join_and_leave("t")
 
     def refuse(*_: object) -> None:
         raise KafkaError(ErrorCode.NOT_COORDINATOR)

@@ -115,12 +115,12 @@ def test_a_renewal_cannot_fetch(wire: ShareWire) -> None:
 
 def test_a_closed_connection_ends_its_sessions(wire: ShareWire) -> None:
     wire.produce(3)
-    wire.fetch(FIRST, who="other")
+    wire.fetch(FIRST, connection="other")
     waiting = wire.fetch(FIRST, "b", max_wait_ms=60_000)
-    wire.hang_up("other")
+    wire.close_connection("other")
     assert acquired(waiting) == {0: [(0, 2, 2)]}
     assert wire.fetch(1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
-    wire.hang_up("main")
+    wire.close_connection("main")
     assert acquired(wire.fetch(FIRST, "c")) == {0: [(0, 2, 3)]}
 
 
@@ -128,10 +128,10 @@ def test_after_a_closed_connection_others_can_begin_new_sessions(
     wire: ShareWire,
 ) -> None:
     wire.produce(8)
-    assert acquired(wire.fetch(FIRST, who="other")) == {0: [(0, 7, 1)]}
-    wire.fetch(LAST, who="other")
+    assert acquired(wire.fetch(FIRST, connection="other")) == {0: [(0, 7, 1)]}
+    wire.fetch(LAST, connection="other")
     wire.begin(epoch=1, start=6)
-    wire.hang_up("other")
+    wire.close_connection("other")
     assert acquired(wire.fetch(FIRST, "b")) == {0: [(6, 7, 1)]}
 
 
@@ -182,7 +182,7 @@ def test_a_partition_with_another_leader_has_its_leader(tmp_path: Path) -> None:
     assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (2, 0)
     assert [each.node_id for each in answer.node_endpoints] == [2]
     wire.produce(1, index=elsewhere.index)
-    there = wire.fetch(FIRST, index=[elsewhere.index], who="two", node_id=2)
+    there = wire.fetch(FIRST, index=[elsewhere.index], connection="two", node_id=2)
     assert acquired(there) == {elsewhere.index: [(0, 0, 1)]}
 
 
@@ -288,11 +288,11 @@ def test_reads_are_limited_to_what_can_be_acquired(
     sizes = []
     read = Partition.read
 
-    def measured(log: Partition, offset: int, *, max_bytes: int, **bounds: Any) -> bytes:  # noqa: ANN401
+    def recorded_read(log: Partition, offset: int, *, max_bytes: int, **bounds: Any) -> bytes:  # noqa: ANN401
         sizes.append(max_bytes)
         return read(log, offset, max_bytes=max_bytes, **bounds)
 
-    monkeypatch.setattr(Partition, "read", measured)
+    monkeypatch.setattr(Partition, "read", recorded_read)
     assert acquired(wire.fetch(FIRST, max_records=500)) == {0: [(0, 999, 1)]}
     assert max(sizes) == 256 * 1024
 
@@ -345,5 +345,5 @@ def test_a_hundred_thousand_partitions_may_be_named_only_once(wire: ShareWire) -
     refused = wire.fetch(FIRST, "c", topics=topics, max_wait_ms=1)
     wire.clock.advance(1)
     assert refused.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
-    wire.hang_up("main")
+    wire.close_connection("main")
     assert errors(wire.fetch(FIRST, "c", max_wait_ms=0))[0] == 0

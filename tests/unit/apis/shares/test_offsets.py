@@ -102,7 +102,7 @@ def fill(wire: ShareGroupWire, topic: str, records: int) -> None:
 def test_altered_offsets_are_described(wire: ShareGroupWire) -> None:
     wire.create("t", 2)
     fill(wire, "t", 5)
-    wire.read_and_left("t")
+    wire.join_and_leave("t")
     assert offsets_of(described(wire)) == {"t": [(0, -1, -1), (1, -1, -1)]}
     response = alter(wire, {"t": {0: 2}})
     assert (response.error_code, codes(response)) == (0, {"t": {0: 0}})
@@ -161,7 +161,7 @@ def test_an_error_of_the_share_coordinator_is_returned(
     wire: ShareGroupWire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire.create("t")
-    wire.read_and_left("t")
+    wire.join_and_leave("t")
 
     def refuse(*_: object, **__: object) -> None:
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "too late")
@@ -179,7 +179,7 @@ def test_an_error_of_the_share_coordinator_is_returned(
 def test_offsets_are_deleted_by_topic(wire: ShareGroupWire) -> None:
     wire.create("t")
     wire.create("u")
-    wire.read_and_left("t")
+    wire.join_and_leave("t")
     response = delete(wire, "t", "u", "x")
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert {row.topic_name: row.error_code for row in response.responses} == {

@@ -101,7 +101,7 @@ def test_a_write_without_partitions_is_empty(wire: ShareWire) -> None:
 def test_only_the_leader_of_the_log_answers(tmp_path: Path) -> None:
     wire = ShareWire(tmp_path, nodes=2)
     answers = [
-        codes(wire.ask(request(SUMMARY, wire.topic_id, 0), who=f"{node}", node_id=node))
+        codes(wire.ask(request(SUMMARY, wire.topic_id, 0), connection=f"{node}", node_id=node))
         for node in (1, 2)
     ]
     assert sorted(answers) == [[ErrorCode.NONE], [ErrorCode.NOT_COORDINATOR]]

@@ -17,13 +17,13 @@ from tests.unit.metadata_world import MetadataWorld
 NOT_REQUESTED = -(1 << 31)
 
 
-def named(*names: str | None, **fields: object) -> MetadataRequest:
+def request_by_name(*names: str | None, **fields: object) -> MetadataRequest:
     topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
     rest: dict[str, Any] = {"allow_auto_topic_creation": False, **fields}
     return MetadataRequest(topics=topics, **rest)
 
 
-def by_id(*topic_ids: bytes) -> MetadataRequest:
+def request_by_id(*topic_ids: bytes) -> MetadataRequest:
     return MetadataRequest(
         topics=[
             MetadataRequest.MetadataRequestTopic(name=None, topic_id=topic_id)
@@ -71,7 +71,7 @@ def test_racks_are_returned() -> None:
 
 
 def test_an_unknown_topic_has_an_error() -> None:
-    answer = world_with("a").ask(METADATA, named("a", "nope", "bad name", "a"))
+    answer = world_with("a").ask(METADATA, request_by_name("a", "nope", "bad name", "a"))
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [
         ("a", ErrorCode.NONE),
         ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -81,7 +81,7 @@ def test_an_unknown_topic_has_an_error() -> None:
 
 def test_a_requested_topic_is_created_and_returned_by_the_next_request() -> None:
     world = world_with(num_partitions="3")
-    request = named("new", "bad name", allow_auto_topic_creation=True)
+    request = request_by_name("new", "bad name", allow_auto_topic_creation=True)
     answer = world.ask(METADATA, request)
     assert [topic.error_code for topic in answer.topics] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -97,7 +97,7 @@ def test_a_requested_topic_is_created_and_returned_by_the_next_request() -> None
 )
 def test_client_and_broker_must_both_enable_topic_creation(*, allowed: bool, enabled: str) -> None:
     world = world_with(auto_create_topics_enable=enabled)
-    answer = world.ask(METADATA, named("new", allow_auto_topic_creation=allowed))
+    answer = world.ask(METADATA, request_by_name("new", allow_auto_topic_creation=allowed))
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert world.image.topics == {}
 
@@ -105,7 +105,7 @@ def test_client_and_broker_must_both_enable_topic_creation(*, allowed: bool, ena
 def test_a_failed_topic_creation_does_not_affect_other_topics() -> None:
     world = world_with("a")
     world.log.next_error = OSError(28, "no room")
-    answer = world.ask(METADATA, named("a", "new", allow_auto_topic_creation=True))
+    answer = world.ask(METADATA, request_by_name("a", "new", allow_auto_topic_creation=True))
     assert [topic.error_code for topic in answer.topics] == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -115,7 +115,7 @@ def test_a_failed_topic_creation_does_not_affect_other_topics() -> None:
 
 def test_the_offsets_topic_is_created_with_its_own_settings() -> None:
     world = world_with(offsets_topic_num_partitions="7")
-    request = named("__consumer_offsets", allow_auto_topic_creation=True)
+    request = request_by_name("__consumer_offsets", allow_auto_topic_creation=True)
     first, second = (world.ask(METADATA, request).topics[0] for _ in range(2))
     assert (first.is_internal, len(first.partitions)) == (True, 0)
     assert (second.is_internal, len(second.partitions)) == (True, 7)
@@ -125,7 +125,7 @@ def test_the_offsets_topic_is_created_with_its_own_settings() -> None:
 def test_a_topic_can_be_requested_by_id() -> None:
     world = world_with("a")
     unknown = b"u" * 16
-    answer = world.ask(METADATA, by_id(world.topic("a").topic_id, unknown))
+    answer = world.ask(METADATA, request_by_id(world.topic("a").topic_id, unknown))
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [
         ("a", ErrorCode.NONE),
         (None, ErrorCode.UNKNOWN_TOPIC_ID),
@@ -140,7 +140,7 @@ def test_versions_10_and_11_do_not_support_ids(version: int) -> None:
     both = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name="a", topic_id=topic_id)]
     )
-    for request in (by_id(topic_id), both):
+    for request in (request_by_id(topic_id), both):
         answer = world.ask(METADATA, request, version)
         (topic,) = answer.topics
         assert (topic.error_code, topic.topic_id) == (ErrorCode.INVALID_REQUEST, topic_id)
@@ -149,12 +149,12 @@ def test_versions_10_and_11_do_not_support_ids(version: int) -> None:
 
 def test_authorized_operations_are_returned_on_request() -> None:
     world = world_with("a")
-    silent = world.ask(METADATA, named("a"))
+    silent = world.ask(METADATA, request_by_name("a"))
     assert silent.topics[0].topic_authorized_operations == NOT_REQUESTED
     assert silent.cluster_authorized_operations == NOT_REQUESTED
     asked = world.ask(
         METADATA,
-        named(
+        request_by_name(
             "a",
             include_topic_authorized_operations=True,
             include_cluster_authorized_operations=True,
@@ -171,10 +171,10 @@ def test_offline_replicas_are_reported_according_to_the_version() -> None:
     first = MetadataWorld(nodes=(1, 2))
     first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
     world = first.restart(2)
-    new = world.ask(METADATA, named("t"), 13).topics[0].partitions[0]
+    new = world.ask(METADATA, request_by_name("t"), 13).topics[0].partitions[0]
     assert (new.error_code, new.leader_id, new.leader_epoch) == (ErrorCode.NONE, 2, 1)
     assert (new.replica_nodes, new.isr_nodes, new.offline_replicas) == ([1, 2], [2], [1])
-    old = world.ask(METADATA, named("t"), 0).topics[0].partitions[0]
+    old = world.ask(METADATA, request_by_name("t"), 0).topics[0].partitions[0]
     assert (old.error_code, old.leader_id) == (ErrorCode.REPLICA_NOT_AVAILABLE, 2)
     assert (old.replica_nodes, old.isr_nodes) == ([2], [2])
 
@@ -184,6 +184,6 @@ def test_a_leader_without_an_address_is_not_available() -> None:
     world = world_with("t", nodes=(1, 2))
     world.controller.elect_leaders([("t", 0)], ElectionType.PREFERRED)
     world.racks = {2: None}
-    answer = world.ask(METADATA, named("t"))
+    answer = world.ask(METADATA, request_by_name("t"))
     unreachable = [each for each in answer.topics[0].partitions if each.leader_id == -1]
     assert [each.error_code for each in unreachable] == [ErrorCode.LEADER_NOT_AVAILABLE]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.duplicates import MAX_REPEATS
+from kafkalite.apis.duplicates import MAX_DUPLICATES
 from kafkalite.protocol._generated.messages.describe_transactions import DescribeTransactionsRequest
 from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsRequest
 from kafkalite.protocol.error_codes import ErrorCode
@@ -35,7 +35,7 @@ def listed(wire: TransactionWire, version: int = 2, **asked: object) -> dict[str
 
 
 def test_a_transaction_is_described(wire: TransactionWire) -> None:
-    producer = wire.begun()
+    producer = wire.new_producer()
     begun = wire.describe()
     assert (begun.transaction_state, begun.transaction_start_time_ms) == ("Empty", -1)
     wire.clock.advance(1_000)
@@ -50,15 +50,15 @@ def test_a_transaction_is_described(wire: TransactionWire) -> None:
     assert [(topic.topic, topic.partitions) for topic in shown.topics] == [("orders", [0, 2])]
 
 
-def test_repeats_of_an_id_are_limited(wire: TransactionWire) -> None:
-    wire.begun()
-    request = DescribeTransactionsRequest(transactional_ids=[ID] * (MAX_REPEATS + 3))
+def test_duplicates_of_an_id_are_limited(wire: TransactionWire) -> None:
+    wire.new_producer()
+    request = DescribeTransactionsRequest(transactional_ids=[ID] * (MAX_DUPLICATES + 3))
     codes = [each.error_code for each in wire.ask(request, 0).transaction_states]
-    assert codes == [ErrorCode.NONE] * (MAX_REPEATS + 1) + [ErrorCode.INVALID_REQUEST] * 2
+    assert codes == [ErrorCode.NONE] * (MAX_DUPLICATES + 1) + [ErrorCode.INVALID_REQUEST] * 2
 
 
 def test_each_id_has_its_own_result(wire: TransactionWire) -> None:
-    wire.begun()
+    wire.new_producer()
     request = DescribeTransactionsRequest(transactional_ids=["unknown", ID, ""])
     states = wire.ask(request, 0).transaction_states
     assert [(each.transactional_id, each.error_code) for each in states] == [
@@ -66,15 +66,15 @@ def test_each_id_has_its_own_result(wire: TransactionWire) -> None:
         (ID, ErrorCode.NONE),
         ("", ErrorCode.INVALID_REQUEST),
     ]
-    assert [entry.facts["api"] for entry in wire.noted("unknown")] == ["DescribeTransactions"]
+    assert [entry.facts["api"] for entry in wire.events("unknown")] == ["DescribeTransactions"]
 
 
 def test_ids_are_filtered_by_state_and_by_producer(wire: TransactionWire) -> None:
     wire.find("b", "c")
-    producer = wire.begun()
+    producer = wire.new_producer()
     wire.add(producer, FIRST)
-    wire.begun(transactional_id="b")
-    done = wire.begun(transactional_id="c")
+    wire.new_producer(transactional_id="b")
+    done = wire.new_producer(transactional_id="c")
     wire.add(done, FIRST, transactional_id="c")
     wire.end_transaction(done, transactional_id="c")
     everything = {ID: "Ongoing", "b": "Empty", "c": "CompleteCommit"}
@@ -91,7 +91,7 @@ def test_ids_are_filtered_by_state_and_by_producer(wire: TransactionWire) -> Non
 
 
 def test_unknown_states_are_returned_and_match_nothing(wire: TransactionWire) -> None:
-    wire.begun()
+    wire.new_producer()
     request = ListTransactionsRequest(state_filters=["empty", "No", "Empty", "No", "Dead"])
     answer = wire.ask(request, 0)
     assert answer.unknown_state_filters == ["empty", "No"]
@@ -103,15 +103,15 @@ def test_unknown_states_are_returned_and_match_nothing(wire: TransactionWire) ->
 def test_ids_are_filtered_by_the_duration_of_their_transaction(wire: TransactionWire) -> None:
     """An id without a transaction passes every duration filter."""
     wire.find("b")
-    wire.begun(transactional_id="b")
-    wire.add(wire.begun(), FIRST)
+    wire.new_producer(transactional_id="b")
+    wire.add(wire.new_producer(), FIRST)
     wire.clock.advance(5_000)
     for version in (1, 2):
         assert listed(wire, version, duration_filter=4_999).keys() == {ID, "b"}
         assert listed(wire, version, duration_filter=5_000).keys() == {"b"}
         assert listed(wire, version, duration_filter=-1).keys() == {ID, "b"}
     wire.find("c")
-    wire.begun(transactional_id="c")
+    wire.new_producer(transactional_id="c")
     assert listed(wire, duration_filter=0).keys() == {ID, "b", "c"}
 
 
@@ -129,7 +129,7 @@ def test_ids_are_filtered_by_an_expression_that_matches_completely(
     wire: TransactionWire, pattern: str | None, found: set[str]
 ) -> None:
     for name in ("pay-1", "pay-2", "ship"):
-        wire.begun(transactional_id=name)
+        wire.new_producer(transactional_id=name)
     assert listed(wire, transactional_id_pattern=pattern).keys() == found
 
 
@@ -145,7 +145,7 @@ def test_each_node_lists_the_ids_that_it_coordinates(tmp_path: Path) -> None:
     names = [f"id-{number}" for number in range(12)]
     leaders = dict(zip(names, wire.find(*names), strict=True))
     for name, node in leaders.items():
-        wire.begun(transactional_id=name, node=node)
+        wire.new_producer(transactional_id=name, node=node)
     for node in (1, 2, 3):
         answer = wire.ask(ListTransactionsRequest(), 2, node)
         assert {each.transactional_id for each in answer.transaction_states} == {

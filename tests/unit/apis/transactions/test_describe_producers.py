@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.duplicates import MAX_REPEATS
+from kafkalite.apis.duplicates import MAX_DUPLICATES
 from kafkalite.apis.transactions.describe_producers import APIS, refuse_describe_producers
 from kafkalite.protocol._generated.messages.describe_producers import (
     DescribeProducersRequest,
@@ -132,11 +132,11 @@ def test_a_refusal_lists_every_partition() -> None:
     ] == [(0, -1, "why"), (1, -1, "why")]
 
 
-def test_repeats_of_a_partition_are_limited(plane: DataPlane) -> None:
+def test_duplicates_of_a_partition_are_limited(plane: DataPlane) -> None:
     plane.create(partitions=2)
-    answers = describe(plane, "t", *[1] * (MAX_REPEATS + 3), 0)
+    answers = describe(plane, "t", *[1] * (MAX_DUPLICATES + 3), 0)
     assert [each.error_code for each in answers] == [
-        *[ErrorCode.NONE] * (MAX_REPEATS + 1),
+        *[ErrorCode.NONE] * (MAX_DUPLICATES + 1),
         *[ErrorCode.INVALID_REQUEST] * 2,
         ErrorCode.NONE,
     ]

@@ -102,16 +102,16 @@ def test_a_transactional_id_keeps_its_producer_id_with_the_next_epoch(
 def test_a_fenced_producer_cannot_continue(
     wire: TransactionWire, version: int, code: ErrorCode
 ) -> None:
-    zombie = wire.begun()
-    wire.begun()
+    zombie = wire.new_producer()
+    wire.new_producer()
     answer = wire.init(zombie, version=version)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
-    (noted,) = wire.noted()
-    assert (noted.kind, noted.facts["api"]) == ("fenced", "InitProducerId")
+    (event,) = wire.events()
+    assert (event.kind, event.facts["api"]) == ("fenced", "InitProducerId")
 
 
 def test_initializations_are_recorded_in_the_history(wire: TransactionWire) -> None:
-    first, second = wire.begun(), wire.begun()
+    first, second = wire.new_producer(), wire.new_producer()
     kind = SubjectKind.TRANSACTIONAL_ID
     entries = wire.cluster.history.about("t", of=kind)
     assert [entry.kind for entry in entries] == ["initialized"] * 2
@@ -129,7 +129,7 @@ def test_initializations_are_recorded_in_the_history(wire: TransactionWire) -> N
 def test_a_continuing_producer_is_not_recorded_as_fencing_another(
     wire: TransactionWire,
 ) -> None:
-    again = wire.init(wire.begun())
+    again = wire.init(wire.new_producer())
     (*_, last) = wire.cluster.history.about("t", of=SubjectKind.TRANSACTIONAL_ID)
     assert last.text == (
         f"producer {again.producer_id} continues at epoch {again.producer_epoch}, "
@@ -139,7 +139,7 @@ def test_a_continuing_producer_is_not_recorded_as_fencing_another(
 
 def test_a_producer_continues_after_an_error(wire: TransactionWire) -> None:
     """KIP-360; a repeated request has the same result."""
-    producer = wire.begun()
+    producer = wire.new_producer()
     for _ in range(2):
         answer = wire.init(producer)
         assert (answer.error_code, answer.producer_id) == (0, producer.producer_id)
@@ -149,7 +149,7 @@ def test_a_producer_continues_after_an_error(wire: TransactionWire) -> None:
 def test_an_open_transaction_of_the_previous_producer_is_aborted_first(
     wire: TransactionWire,
 ) -> None:
-    zombie = wire.begun()
+    zombie = wire.new_producer()
     wire.add(zombie, ("orders", 0))
     answer = wire.init()
     assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -158,8 +158,8 @@ def test_an_open_transaction_of_the_previous_producer_is_aborted_first(
     assert wire.markers() == [
         (Producer(zombie.producer_id, zombie.producer_epoch + 1), False),
     ]
-    assert wire.begun().producer_epoch > zombie.producer_epoch + 1
-    assert "fenced" in {entry.kind for entry in wire.noted()}
+    assert wire.new_producer().producer_epoch > zombie.producer_epoch + 1
+    assert "fenced" in {entry.kind for entry in wire.events()}
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_version_6_is_unknown_unless_unstable_versions_are_enabled(wire: Transac
 
 
 def test_a_restart_forgets_no_producer(wire: TransactionWire) -> None:
-    before = wire.begun()
+    before = wire.new_producer()
     wire.restart()
-    after = wire.begun()
+    after = wire.new_producer()
     assert after == Producer(before.producer_id, before.producer_epoch + 1)
     wire.find("other")
-    assert wire.begun(transactional_id="other").producer_id != before.producer_id
+    assert wire.new_producer(transactional_id="other").producer_id != before.producer_id

@@ -32,7 +32,7 @@ def wire(tmp_path: Path) -> Iterator[TransactionWire]:
 
 @pytest.mark.parametrize("version", range(4))
 def test_a_client_adds_partitions_to_one_transaction(wire: TransactionWire, version: int) -> None:
-    producer = wire.begun()
+    producer = wire.new_producer()
     assert wire.add(producer, FIRST, SECOND, version=version) == {FIRST: 0, SECOND: 0}
     assert wire.state() == "Ongoing"
     (topic,) = wire.describe().topics
@@ -43,9 +43,9 @@ def test_a_client_adds_partitions_to_one_transaction(wire: TransactionWire, vers
 def test_brokers_add_and_verify_partitions_of_several_transactions(
     wire: TransactionWire, version: int
 ) -> None:
-    producer = wire.begun()
+    producer = wire.new_producer()
     wire.find("u")
-    other = wire.begun(transactional_id="u")
+    other = wire.new_producer(transactional_id="u")
     answer = wire.add_all(
         transaction(producer, FIRST, SECOND),
         transaction(other, FIRST, transactional_id="u"),
@@ -67,7 +67,7 @@ def test_brokers_add_and_verify_partitions_of_several_transactions(
 
 def test_an_invalid_partition_prevents_the_others(wire: TransactionWire) -> None:
     wire.find("g", kind=0)
-    producer = wire.begun()
+    producer = wire.new_producer()
     unknown, internal = ("orders", 3), (OFFSETS, 0)
     assert wire.add(producer, FIRST, unknown, ("none", 0), internal) == {
         FIRST: ErrorCode.OPERATION_NOT_ATTEMPTED,
@@ -76,12 +76,12 @@ def test_an_invalid_partition_prevents_the_others(wire: TransactionWire) -> None
         internal: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
     assert wire.state() == "Empty"
-    assert wire.noted() == []
+    assert wire.events() == []
 
 
 def test_brokers_may_add_internal_topics(wire: TransactionWire) -> None:
     wire.find("g", kind=0)
-    producer = wire.begun()
+    producer = wire.new_producer()
     (result,) = wire.add_all(transaction(producer, (OFFSETS, 1), FIRST)).results_by_transaction
     assert codes(result.topic_results) == {(OFFSETS, 1): 0, FIRST: 0}
     (result,) = wire.add_all(transaction(producer, (OFFSETS, 2))).results_by_transaction
@@ -100,19 +100,19 @@ def test_brokers_may_add_internal_topics(wire: TransactionWire) -> None:
 def test_the_error_of_a_fenced_producer_depends_on_the_version(
     wire: TransactionWire, version: int, code: ErrorCode
 ) -> None:
-    zombie = wire.begun()
-    wire.begun()
+    zombie = wire.new_producer()
+    wire.new_producer()
     assert wire.add(zombie, FIRST, version=version) == {FIRST: code}
     assert wire.add_offsets(zombie, version=version) == code
     assert wire.end_transaction(zombie, version=version).error_code == code
     assert wire.state() == "Empty"
-    noted = wire.noted()
-    assert [entry.kind for entry in noted] == ["fenced"] * 3
-    assert [entry.facts["api"] for entry in noted] == [
+    events = wire.events()
+    assert [entry.kind for entry in events] == ["fenced"] * 3
+    assert [entry.facts["api"] for entry in events] == [
         "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
     ]  # fmt: skip
-    assert {entry.facts["error"] for entry in noted} == {"PRODUCER_FENCED"}
-    assert {entry.facts["producer_epoch"] for entry in noted} == {zombie.producer_epoch}
+    assert {entry.facts["error"] for entry in events} == {"PRODUCER_FENCED"}
+    assert {entry.facts["producer_epoch"] for entry in events} == {zombie.producer_epoch}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_error_of_a_fenced_producer_depends_on_the_version(
 def test_another_producer_changes_nothing(
     wire: TransactionWire, producer_id_step: int, epoch_step: int, code: ErrorCode
 ) -> None:
-    producer_id, epoch = wire.begun()
+    producer_id, epoch = wire.new_producer()
     wire.add(Producer(producer_id, epoch), FIRST)
     other_producer = Producer(producer_id + producer_id_step, epoch + epoch_step)
     assert wire.add(other_producer, SECOND) == {SECOND: code}
@@ -138,7 +138,7 @@ def test_another_producer_changes_nothing(
 
 
 def test_an_empty_id_is_invalid(wire: TransactionWire) -> None:
-    producer = wire.begun()
+    producer = wire.new_producer()
     assert wire.add(producer, FIRST, transactional_id="") == {FIRST: ErrorCode.INVALID_REQUEST}
     (result,) = wire.add_all(
         transaction(producer, FIRST, transactional_id="", verify_only=True)
@@ -151,7 +151,7 @@ def test_an_empty_id_is_invalid(wire: TransactionWire) -> None:
 def test_other_nodes_answer_not_coordinator(tmp_path: Path) -> None:
     wire = TransactionWire(tmp_path, nodes=3)
     (leader,) = wire.find()
-    producer = wire.begun(node=leader)
+    producer = wire.new_producer(node=leader)
     for node in {1, 2, 3} - {leader}:
         assert wire.add(producer, FIRST, node=node) == {FIRST: ErrorCode.NOT_COORDINATOR}
         assert wire.add_offsets(producer, node=node) == ErrorCode.NOT_COORDINATOR
@@ -166,7 +166,7 @@ def test_other_nodes_answer_not_coordinator(tmp_path: Path) -> None:
 def test_the_offsets_partition_of_a_group_is_added_like_others(
     wire: TransactionWire, version: int
 ) -> None:
-    producer = wire.begun()
+    producer = wire.new_producer()
     assert wire.add_offsets(producer, version=version) == 0
     (topic,) = wire.describe().topics
     assert topic.topic == OFFSETS
@@ -179,7 +179,7 @@ def test_an_end_is_complete_when_it_is_answered(
     wire: TransactionWire, version: int, *, is_commit: bool
 ) -> None:
     """From version 5 on, the producer continues with the next epoch."""
-    producer = wire.begun()
+    producer = wire.new_producer()
     wire.add(producer, FIRST, SECOND)
     ended = wire.end_transaction(producer, is_commit=is_commit, version=version)
     successor = Producer(producer.producer_id, producer.producer_epoch + 1)
@@ -193,7 +193,7 @@ def test_an_end_is_complete_when_it_is_answered(
 
 
 def test_without_an_open_transaction_an_end_is_refused(wire: TransactionWire) -> None:
-    producer = wire.begun()
+    producer = wire.new_producer()
     for version in range(6):
         ended = wire.end_transaction(producer, version=version)
         assert ended.error_code == ErrorCode.INVALID_TXN_STATE
@@ -201,7 +201,7 @@ def test_without_an_open_transaction_an_end_is_refused(wire: TransactionWire) ->
 
 
 def test_a_repeated_end_has_the_same_answer(wire: TransactionWire) -> None:
-    producer = wire.begun()
+    producer = wire.new_producer()
     wire.add(producer, FIRST)
     answers = [wire.end_transaction(producer, version=5) for _ in range(2)]
     assert [answer.error_code for answer in answers] == [0, 0]
@@ -234,7 +234,7 @@ def test_an_internal_error_has_the_structure_of_the_version(version: int) -> Non
 
 def test_ids_are_unknown_after_their_log_was_deleted(wire: TransactionWire) -> None:
     """The next coordinator begins with an empty state."""
-    producer = wire.begun()
+    producer = wire.new_producer()
     wire.add(producer, FIRST)
     metadata = wire.cluster.metadata
     metadata.delete_topics([metadata.image.topics[TRANSACTION_STATE_TOPIC].topic_id])
@@ -242,14 +242,14 @@ def test_ids_are_unknown_after_their_log_was_deleted(wire: TransactionWire) -> N
     assert wire.end_transaction(producer).error_code == ErrorCode.NOT_COORDINATOR
     wire.find()
     assert wire.add(producer, SECOND) == {SECOND: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
-    successor = wire.begun()
+    successor = wire.new_producer()
     assert successor.producer_id != producer.producer_id
     assert wire.add(successor, FIRST) == {FIRST: 0}
 
 
 def test_a_deleted_topic_does_not_block_a_transaction(wire: TransactionWire) -> None:
     topic_id = wire.create("gone", 2)
-    producer = wire.begun()
+    producer = wire.new_producer()
     wire.add(producer, FIRST, ("gone", 1))
     assert wire.cluster.metadata.delete_topics([topic_id]) == {topic_id: None}
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -265,7 +265,7 @@ def test_markers_have_the_epoch_of_their_coordinator(tmp_path: Path) -> None:
     names = [f"id-{number}" for number in range(20)]
     leaders = dict(zip(names, wire.find(*names), strict=True))
     name = next(name for name, node in leaders.items() if node == 2)
-    producer = wire.begun(transactional_id=name, node=2)
+    producer = wire.new_producer(transactional_id=name, node=2)
     wire.add(producer, FIRST, transactional_id=name, node=2)
     wire.restart(nodes=1)
     assert wire.find(name) == [1]
@@ -286,7 +286,7 @@ def test_added_partitions_move_ids_only_after_a_restart(wire: TransactionWire) -
     """As in Kafka, which reads the number of partitions at its start."""
     names = [f"id-{number}" for number in range(12)]
     wire.find(*names)
-    producers = {name: wire.begun(transactional_id=name) for name in names}
+    producers = {name: wire.new_producer(transactional_id=name) for name in names}
     (error,) = wire.cluster.metadata.create_partitions([NewPartitions(TRANSACTION_STATE_TOPIC, 7)])
     assert error is None
     for name, producer in producers.items():

@@ -214,14 +214,14 @@ class TestTransactionAdmission:
 
     def test_the_coordinator_is_asked_once_a_transaction(self, wire: TransactionalWire) -> None:
         wire.refusal(version=5)
-        self.expire_at_the_coordinator(wire)
+        self.expire_transaction(wire)
         # The marker is not written yet; until then the log has an open transaction.
         assert wire.refusal(version=5) is ErrorCode.NONE
         wire.end(is_commit=False)
         assert wire.refusal(version=5) is ErrorCode.CONCURRENT_TRANSACTIONS
 
     @staticmethod
-    def expire_at_the_coordinator(wire: TransactionalWire) -> None:
+    def expire_transaction(wire: TransactionalWire) -> None:
         for _ in range(8):
             wire.clock.advance(10_000)
         assert wire.transaction().producer_epoch > wire.producer.producer_epoch
@@ -382,7 +382,7 @@ class TestFetchOfPendingOffsets:
         ]
 
     @staticmethod
-    def half_pending(wire: TransactionalWire) -> None:
+    def commit_and_leave_pending(wire: TransactionalWire) -> None:
         """Commit offsets 0 and 2, and leave 1 and 2 pending."""
         wire.begin()
         wire.commit(("t", 0), ("t", 2))
@@ -393,7 +393,7 @@ class TestFetchOfPendingOffsets:
     def test_a_partition_with_a_pending_offset_has_no_stable_offset(
         self, wire: TransactionalWire, version: int
     ) -> None:
-        self.half_pending(wire)
+        self.commit_and_leave_pending(wire)
         unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
         known, changing = (0, 0, 5, "note"), [(1, unstable, -1, ""), (2, unstable, -1, "")]
         assert self.fetch(wire, version) == [known, *changing]
@@ -406,7 +406,7 @@ class TestFetchOfPendingOffsets:
     def test_without_require_stable_the_committed_offset_is_returned(
         self, wire: TransactionalWire, version: int
     ) -> None:
-        self.half_pending(wire)
+        self.commit_and_leave_pending(wire)
         assert self.fetch(wire, version, stable=False) == [
             (0, 0, 5, "note"), (1, 0, -1, ""), (2, 0, 5, "note"),
         ]  # fmt: skip
@@ -414,7 +414,7 @@ class TestFetchOfPendingOffsets:
     def test_a_pending_offset_older_than_a_commit_is_unstable_too(
         self, wire: TransactionalWire
     ) -> None:
-        self.half_pending(wire)
+        self.commit_and_leave_pending(wire)
         claim = CommitClaim("", None, -1)
         plain = OffsetToCommit(topic="t", topic_id=ZERO_UUID, partition=1, offset=9)
         wire.shard().write(

@@ -51,12 +51,12 @@ def context_of(plane: DataPlane) -> Call:
     return call
 
 
-def view(pid: int = 7) -> BatchView:
+def transactional_batch(pid: int = 7) -> BatchView:
     return BatchView(batch_of(b"v", attributes=TRANSACTIONAL, producer=Producer(pid, 0, 0)))
 
 
 def test_each_partition_has_its_own_result(plane: DataPlane) -> None:
-    batches = [(plane.partition(index=index), view()) for index in range(4)]
+    batches = [(plane.partition(index=index), transactional_batch()) for index in range(4)]
     verified = verify(context_of(plane), "id", batches, ADDS_PARTITIONS)
     assert sorted(partition.index for partition in verified.partitions) == [0, 2]
     assert {one.index: error.code for one, error in verified.refusals.items()} == {
@@ -70,7 +70,10 @@ def test_without_unverified_partitions_the_coordinator_is_not_asked(plane: DataP
 
 
 def test_several_producers_are_refused(plane: DataPlane) -> None:
-    batches = [(plane.partition(index=0), view()), (plane.partition(index=1), view(8))]
+    batches = [
+        (plane.partition(index=0), transactional_batch()),
+        (plane.partition(index=1), transactional_batch(8)),
+    ]
     with pytest.raises(KafkaError) as caught:
         verify(context_of(plane), "id", batches, ADDS_PARTITIONS)
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -146,7 +146,7 @@ def test_a_late_marker_is_refused(wire: TransactionWire) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_hanging_transaction_can_be_aborted(wire: TransactionWire, version: int) -> None:
     """As Admin.abortTransaction does: with the producer's epoch, and no transaction version."""
-    producer = wire.begun()
+    producer = wire.new_producer()
     wire.add(producer, FIRST)
     topic_id = wire.cluster.metadata.image.topics["__transaction_state"].topic_id
     wire.cluster.metadata.delete_topics([topic_id])

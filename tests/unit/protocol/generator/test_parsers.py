@@ -9,17 +9,17 @@ from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitReq
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.codec import PARSE_ERRORS
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.protocol.generator.parsers import length_code, smallest_size
+from kafkalite.protocol.generator.parsers import length_code, min_size
 from kafkalite.protocol.primitives import KafkaArray, KafkaBytes, KafkaString
 from tests.unit.protocol.compiled import functions, source, tree
 
 
 def test_smallest_sizes() -> None:
-    assert smallest_size(tree("heartbeat_response", 4)) == 7
-    assert smallest_size(tree("heartbeat_response", 0)) == 2
-    assert smallest_size(KafkaString(compact=True, nullable=False)) == 1
-    assert smallest_size(KafkaString(compact=False, nullable=False)) == 2
-    assert smallest_size(tree("describe_topic_partitions_request", 0)) == 7
+    assert min_size(tree("heartbeat_response", 4)) == 7
+    assert min_size(tree("heartbeat_response", 0)) == 2
+    assert min_size(KafkaString(compact=True, nullable=False)) == 1
+    assert min_size(KafkaString(compact=False, nullable=False)) == 2
+    assert min_size(tree("describe_topic_partitions_request", 0)) == 7
 
 
 def test_codes_of_lengths() -> None:

@@ -5,7 +5,9 @@ from construct import Bytes, Flag, Float64b, Int8sb, Int16ub, Int32sb, Int64sb
 from kafkalite.protocol.generator.source import Block, SourceModule, fixed_code, size_of
 from kafkalite.protocol.primitives import VARINT, MessageClass
 
-BEAT = MessageClass("kafkalite.protocol._generated.messages.heartbeat", "HeartbeatRequest")
+HEARTBEAT_REQUEST = MessageClass(
+    "kafkalite.protocol._generated.messages.heartbeat", "HeartbeatRequest"
+)
 
 
 def test_codes_of_fixed_fields() -> None:
@@ -27,8 +29,8 @@ def test_a_format_is_defined_once() -> None:
 
 def test_a_class_is_imported_by_its_module() -> None:
     module = SourceModule()
-    assert module.message_class(BEAT) == module.message_class(BEAT)
-    assert f"from {BEAT.module} import HeartbeatRequest\n" in module.render()
+    assert module.message_class(HEARTBEAT_REQUEST) == module.message_class(HEARTBEAT_REQUEST)
+    assert f"from {HEARTBEAT_REQUEST.module} import HeartbeatRequest\n" in module.render()
 
 
 def block(line: str) -> Block:
@@ -37,7 +39,7 @@ def block(line: str) -> Block:
     return found
 
 
-def test_equal_functions_are_one() -> None:
+def test_equal_functions_are_defined_once() -> None:
     module = SourceModule()
     module.function("first", "a", block("return a"))
     module.function("second", "a", block("return a"))

@@ -29,7 +29,7 @@ def add_1000_to_ports(addresses: Sequence[NodeAddress]) -> list[Address]:
 
 
 def parse_response_frame(frame: bytes, key: int, version: int) -> Any:  # noqa: ANN401 - any generated response
-    """Return the response in a whole frame."""
+    """Return the response in a complete frame."""
     assert int.from_bytes(frame[:4]) == len(frame) - 4
     start = 8 + codec.response_header_version(key, version)
     response, end = codec.response_parser(key, version)(frame, start, len(frame))

@@ -310,8 +310,8 @@ async def test_number_of_pending_requests_is_limited() -> None:
 
 async def test_half_closed_client_still_gets_responses() -> None:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked = await reader.read()  # to the end
-        writer.write(framed(asked[8:12] + b"late"))
+        request_bytes = await reader.read()  # to the end
+        writer.write(framed(request_bytes[8:12] + b"late"))
 
     async with (
         scripted_cluster(script) as upstream,

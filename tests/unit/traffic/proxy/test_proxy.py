@@ -1,4 +1,4 @@
-"""The whole proxy in front of a cluster of several nodes; no response leads past it."""
+"""A proxy in front of a cluster of several nodes; responses have only the proxy's addresses."""
 
 from __future__ import annotations
 

@@ -69,15 +69,15 @@ async def test_failures_are_logged_at_most_once_per_interval(
         return [(line["event"], line.get("attempts")) for line in found]
 
     for _ in range(4):
-        log.failed("refused")
+        log.report_failure("refused")
     down = "the upstream cannot be reached"
     assert lines() == [(down, 1)]
     async with asyncio.timeout(TIMEOUT_S):
         await stream.second.wait()
     assert lines() == [(down, 1), (down, 3)]
-    log.reached()
-    log.reached()
+    log.report_success()
+    log.report_success()
     assert lines()[2:] == [("the upstream can be reached again", None)]
-    log.failed("refused")
+    log.report_failure("refused")
     assert lines()[3:] == [(down, 1)]
     log.close()

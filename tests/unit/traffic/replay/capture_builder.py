@@ -44,20 +44,20 @@ class CaptureBuilder:
     def wait(self, ms: int) -> None:
         self.now_ns += ms * MS
 
-    def _tick(self) -> int:
+    def _advance(self) -> int:
         self.now_ns += MS
         return self.now_ns
 
-    def open(self, on: Connection) -> None:
-        self.events.append(Opened(self._tick(), on))
+    def open(self, connection: Connection) -> None:
+        self.events.append(Opened(self._advance(), connection))
 
-    def close(self, on: Connection) -> None:
-        self.events.append(Closed(self._tick(), on))
+    def close(self, connection: Connection) -> None:
+        self.events.append(Closed(self._advance(), connection))
 
-    def send(self, on: Connection, message: Any, version: int) -> int:  # noqa: ANN401 - any request
+    def send(self, connection: Connection, message: Any, version: int) -> int:  # noqa: ANN401 - any request
         self._correlation += 1
-        self.raw(
-            on,
+        self.add_frame(
+            connection,
             Direction.REQUEST,
             request_content(
                 message, version, correlation_id=self._correlation, client_id=CLIENT_ID
@@ -65,36 +65,42 @@ class CaptureBuilder:
         )
         return self._correlation
 
-    def answer(self, on: Connection, correlation_id: int, message: Any, version: int) -> None:  # noqa: ANN401 - any response
-        self.raw(
-            on,
+    def answer(
+        self,
+        connection: Connection,
+        correlation_id: int,
+        message: Any,  # noqa: ANN401 - any response
+        version: int,
+    ) -> None:
+        self.add_frame(
+            connection,
             Direction.RESPONSE,
             response_content(message, version, correlation_id=correlation_id),
         )
 
-    def call(self, on: Connection, request: Any, response: Any, version: int) -> None:  # noqa: ANN401 - any messages
-        self.answer(on, self.send(on, request, version), response, version)
+    def call(self, connection: Connection, request: Any, response: Any, version: int) -> None:  # noqa: ANN401 - any messages
+        self.answer(connection, self.send(connection, request, version), response, version)
 
-    def raw(self, on: Connection, direction: Direction, body: bytes) -> None:
-        self.events.append(Frame(self._tick(), on, direction, body, "made.pcapng", 0))
+    def add_frame(self, connection: Connection, direction: Direction, body: bytes) -> None:
+        self.events.append(Frame(self._advance(), connection, direction, body, "built.pcapng", 0))
 
 
-def exchange(request: Any, response: Any, version: int, waited_ms: int = 1) -> Exchange:  # noqa: ANN401 - any messages
+def exchange(request: Any, response: Any, version: int, duration_ms: int = 1) -> Exchange:  # noqa: ANN401 - any messages
     """Return one exchange; `response` may be None."""
-    key = request.API_KEY
+    api_key = request.API_KEY
     return Exchange(
         connection=connection(0),
         position=0,
-        api_key=key,
+        api_key=api_key,
         api_version=version,
         correlation_id=7,
         client_id=CLIENT_ID.decode(),
         sent_ns=0,
-        answered_ns=None if response is None else waited_ms * MS,
+        answered_ns=None if response is None else duration_ms * MS,
         request=request_content(request, version, correlation_id=7, client_id=CLIENT_ID),
-        request_start=10 + len(CLIENT_ID) + codec.is_flexible(key, version),
+        request_start=10 + len(CLIENT_ID) + codec.is_flexible(api_key, version),
         response=None
         if response is None
         else response_content(response, version, correlation_id=7),
-        response_start=4 + codec.response_header_version(key, version),
+        response_start=4 + codec.response_header_version(api_key, version),
     )

@@ -38,7 +38,7 @@ def run_workload(client: RawClient) -> None:
     client.call(MetadataRequest(topics=None), 12)
     produce(client, b"one")
     read_in_sessions(client)
-    ask_for_offsets(client)
+    list_and_delete_offsets(client)
     commit_and_describe(client)
 
 
@@ -91,7 +91,7 @@ def commit_and_describe(client: RawClient) -> None:
     assert len(client.call(DeleteGroupsRequest(groups_names=GROUPS), 2).results) == len(GROUPS)
 
 
-def ask_for_offsets(client: RawClient) -> None:
+def list_and_delete_offsets(client: RawClient) -> None:
     requested = [
         ListOffsetsRequest.ListOffsetsPartition(partition_index=index, timestamp=-1)
         for index in range(PARTITIONS)

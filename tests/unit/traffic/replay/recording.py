@@ -39,9 +39,9 @@ class Recording:
         response: Message | None,
         version: int,
         *,
-        on: int = 0,
+        connection_number: int = 0,
         client_id: str = "client",
-        took_ms: int = 0,
+        duration_ms: int = 0,
     ) -> Exchange:
         """Add a request and its response."""
         key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
@@ -54,14 +54,16 @@ class Recording:
         )
         sent_ns = START_NS + number * _MS
         exchange = Exchange(
-            connection=connection(on),
-            position=sum(earlier.connection.number == on for earlier in self.exchanges),
+            connection=connection(connection_number),
+            position=sum(
+                earlier.connection.number == connection_number for earlier in self.exchanges
+            ),
             api_key=key,
             api_version=version,
             correlation_id=number,
             client_id=client_id,
             sent_ns=sent_ns,
-            answered_ns=None if answer is None else sent_ns + took_ms * _MS,
+            answered_ns=None if answer is None else sent_ns + duration_ms * _MS,
             request=frame,
             request_start=request_header(frame).start,
             response=answer,

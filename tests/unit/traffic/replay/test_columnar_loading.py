@@ -1,4 +1,4 @@
-"""Survey of files and their exchanges by the columnar reader; see `test_loading` as well."""
+"""The connection index of files, and the columnar reader; see also `test_loading`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kafkalite.traffic.model import ProblemKind
-from kafkalite.traffic.replay.columnar_loading import exchanges_of, survey_files
+from kafkalite.traffic.replay.columnar_loading import index_connections, read_exchanges
 from tests.captures import damage, traffic
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkalite.traffic.model import Problem
-    from kafkalite.traffic.replay.columnar_loading import Survey
+    from kafkalite.traffic.replay.columnar_loading import ConnectionIndex
     from tests.captures.damage import TcpPacket
 
 
@@ -23,53 +23,53 @@ def packets(seed: int = 1) -> list[TcpPacket]:
     return list(traffic.packets(traffic.clean(Random(seed))))  # noqa: S311 - must be repeatable
 
 
-def written(directory: Path, *parts: Sequence[TcpPacket]) -> list[str]:
+def write_files(directory: Path, *parts: Sequence[TcpPacket]) -> list[str]:
     paths = [directory / f"part-{number}.pcapng" for number in range(len(parts))]
     for path, part in zip(paths, parts, strict=True):
         path.write_bytes(damage.capture_file(part))
     return list(map(str, paths))
 
 
-def surveyed(files: Sequence[str]) -> Survey:
-    survey = survey_files(files)
-    assert survey is not None
-    return survey
+def index_of(files: Sequence[str]) -> ConnectionIndex:
+    index = index_connections(files)
+    assert index is not None
+    return index
 
 
 def test_files_are_ordered_by_time_not_by_name(tmp_path: Path) -> None:
-    whole = packets()
-    half = len(whole) // 2
-    late, early = written(tmp_path, whole[half:], whole[:half])
+    all_packets = packets()
+    half = len(all_packets) // 2
+    late, early = write_files(tmp_path, all_packets[half:], all_packets[:half])
 
-    assert list(surveyed([late, early]).files) == [early, late]
+    assert list(index_of([late, early]).files) == [early, late]
 
 
 def test_connection_continued_in_another_file_is_one_connection(tmp_path: Path) -> None:
-    whole = packets()
-    half = len(whole) // 2
-    one = surveyed(written(tmp_path, whole))
-    two = surveyed(written(tmp_path, whole[:half], whole[half:]))
+    all_packets = packets()
+    half = len(all_packets) // 2
+    one = index_of(write_files(tmp_path, all_packets))
+    two = index_of(write_files(tmp_path, all_packets[:half], all_packets[half:]))
 
-    def endpoints(survey: Survey) -> set[str]:
-        return {str(connection) for connection in survey.connections.values()}
+    def endpoints(index: ConnectionIndex) -> set[str]:
+        return {str(connection) for connection in index.connections.values()}
 
     assert endpoints(one) == endpoints(two)
     assert not one.continued
     assert {file for file, _ in two.continued} == {two.files[1]}
     # It is not reported as a connection without its beginning either.
     problems: list[Problem] = []
-    list(exchanges_of(two, problems.append))
+    list(read_exchanges(two, problems.append))
     assert ProblemKind.MID_CONNECTION not in {problem.kind for problem in problems}
 
 
 def test_files_with_the_same_part_of_a_connection_are_not_surveyed(tmp_path: Path) -> None:
-    assert survey_files(written(tmp_path, packets(), packets())) is None
+    assert index_connections(write_files(tmp_path, packets(), packets())) is None
 
 
 def test_positions_count_the_exchanges_of_a_connection(tmp_path: Path) -> None:
-    survey = surveyed(written(tmp_path, packets()))
+    index = index_of(write_files(tmp_path, packets()))
     positions: defaultdict[int, list[int]] = defaultdict(list)
-    for exchange in exchanges_of(survey, lambda _: None):
+    for exchange in read_exchanges(index, lambda _: None):
         positions[exchange.connection.number].append(exchange.position)
 
     assert len(positions) > 1

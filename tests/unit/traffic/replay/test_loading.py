@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _US_NS = 1000
 
 
-def cut(packets: Sequence[TcpPacket], parts: int, directory: Path) -> list[Path]:
+def write_parts(packets: Sequence[TcpPacket], parts: int, directory: Path) -> list[Path]:
     """Split packets into several files."""
     size = len(packets) // parts + 1
     paths = [directory / f"part-{number}.pcapng" for number in range(parts)]
@@ -56,7 +56,7 @@ def contents(found: Sequence[Exchange]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("parts", [1, 3])
 def test_columnar_reader_equals_scalar_reader(tmp_path: Path, seed: int, parts: int) -> None:
     packets = damage.segment(traffic.packets(traffic.clean(Random(seed))), Random(seed), 300)
-    paths = cut(packets, parts, tmp_path)
+    paths = write_parts(packets, parts, tmp_path)
     problems: list[Problem] = []
     scalar = list(load(paths, problems.append))
     columnar = list(load([tmp_path], problems.append, large_bytes=0))
@@ -84,17 +84,17 @@ def test_unreadable_file_is_reported_once(tmp_path: Path) -> None:
     assert list(load([tmp_path], problems.append, large_bytes=0))
     assert [problem.file for problem in problems] == [str(tmp_path / "bad.pcapng")]
     problems.clear()
-    assert not list(load([tmp_path / "nowhere"], problems.append, large_bytes=0))
-    assert [problem.file for problem in problems] == [str(tmp_path / "nowhere")]
+    assert not list(load([tmp_path / "missing"], problems.append, large_bytes=0))
+    assert [problem.file for problem in problems] == [str(tmp_path / "missing")]
 
 
 def test_scalar_reader_is_used_without_columnar_libraries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (path,) = cut(traffic.packets(traffic.clean(Random(1))), 1, tmp_path)
+    (path,) = write_parts(traffic.packets(traffic.clean(Random(1))), 1, tmp_path)
     monkeypatch.setattr(loading, "find_spec", lambda _: None)
     monkeypatch.setattr(
-        columnar_loading, "survey_files", lambda _: pytest.fail("there is no numpy")
+        columnar_loading, "index_connections", lambda _: pytest.fail("there is no numpy")
     )
     problems: list[Problem] = []
     assert list(load([path], problems.append, large_bytes=0))

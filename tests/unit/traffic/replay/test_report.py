@@ -20,30 +20,30 @@ from kafkalite.traffic.replay.report import (
 )
 from kafkalite.traffic.replay.report_text import replay_text
 
-HERE = ExchangeSummary(1_700_000_000_123_456_789, "a > b", "app", "Produce", 9)
+EXCHANGE = ExchangeSummary(1_700_000_000_123_456_789, "a > b", "app", "Produce", 9)
 
 
-def filled() -> ReplayReport:
+def example_report() -> ReplayReport:
     report = ReplayReport(connections=1, requests=4, responses=3, equal=1, seconds=2.0)
     for _ in range(2):
-        report.add(Severity.DIFFERENCE, HERE, Difference("responses", "(absent)", "t"))
-    report.add(Severity.ERROR, HERE, Difference("error_code", 0, 3))
-    report.add(Severity.ERROR, HERE, Difference("error_code", 0, 6))
-    report.add(Severity.TIMING, HERE, Difference("x", 1, 2), "either may come first")
+        report.add_finding(Severity.DIFFERENCE, EXCHANGE, Difference("responses", "(absent)", "t"))
+    report.add_finding(Severity.ERROR, EXCHANGE, Difference("error_code", 0, 3))
+    report.add_finding(Severity.ERROR, EXCHANGE, Difference("error_code", 0, 6))
+    report.add_finding(Severity.TIMING, EXCHANGE, Difference("x", 1, 2), "either may come first")
     report.skipped["SaslHandshake", "secrets"] = 1
     report.notes.append("a note")
     return report
 
 
 def test_equal_findings_are_counted_and_errors_are_separate() -> None:
-    found = filled().findings
-    assert [(row.path, row.times) for row in found] == [
+    findings = example_report().findings
+    assert [(row.path, row.times) for row in findings] == [
         ("error_code", 1),
         ("error_code", 1),
         ("responses", 2),
         ("x", 1),
     ]
-    assert {row.target for row in found[:2]} == {
+    assert {row.target for row in findings[:2]} == {
         "UNKNOWN_TOPIC_OR_PARTITION",
         "NOT_LEADER_OR_FOLLOWER",
     }
@@ -51,12 +51,12 @@ def test_equal_findings_are_counted_and_errors_are_separate() -> None:
 
 def test_expected_value_at_the_target_is_shown() -> None:
     report = ReplayReport()
-    report.add(Severity.DIFFERENCE, HERE, Difference("offset", 0, 0, expected=5))
+    report.add_finding(Severity.DIFFERENCE, EXCHANGE, Difference("offset", 0, 0, expected=5))
     assert "recorded 0 (expected 5 at the target)\n" in replay_text(report)
 
 
 def test_report_fails_at_the_given_severity_or_above() -> None:
-    report = filled()
+    report = example_report()
     assert report.failed(FailOn.ERROR)
     assert report.failed(FailOn.TIMING)
     assert not report.failed(FailOn.UNANSWERED)
@@ -66,21 +66,21 @@ def test_report_fails_at_the_given_severity_or_above() -> None:
 
 
 def test_json_report_has_all_fields() -> None:
-    report = filled()
-    report.problem(
+    report = example_report()
+    report.add_problem(
         Problem(kind=ProblemKind.GAP, file="f", offset=7, connection=None, detail="12 bytes")
     )
-    shape = json.loads(json.dumps(report.to_json()))
-    assert [each["severity"] for each in shape["findings"]] == [
+    report_json = json.loads(json.dumps(report.to_json()))
+    assert [each["severity"] for each in report_json["findings"]] == [
         "error", "error", "difference", "timing",
     ]  # fmt: skip
-    assert shape["findings"][0]["at"] == "2023-11-14T22:13:20.123456789Z"
-    assert shape["skipped"] == [{"api": "SaslHandshake", "why": "secrets", "times": 1}]
-    assert shape["problems"][0]["kind"] == "gap"
+    assert report_json["findings"][0]["at"] == "2023-11-14T22:13:20.123456789Z"
+    assert report_json["skipped"] == [{"api": "SaslHandshake", "why": "secrets", "times": 1}]
+    assert report_json["problems"][0]["kind"] == "gap"
 
 
 def test_text_report_begins_with_the_most_severe_findings() -> None:
-    text = replay_text(filled())
+    text = replay_text(example_report())
     assert text.index("errors differ: 2 times") < text.index("fields differ: 2 times, 1 kind")
     assert "recorded NONE" in text
     assert "client app" in text
@@ -90,7 +90,7 @@ def test_text_report_begins_with_the_most_severe_findings() -> None:
 def test_number_of_kinds_of_findings_is_bounded() -> None:
     report = ReplayReport()
     for number in range(module.MAX_FINDINGS + 5):
-        report.add(Severity.DIFFERENCE, HERE, Difference(f"x{number}", 1, 2))
+        report.add_finding(Severity.DIFFERENCE, EXCHANGE, Difference(f"x{number}", 1, 2))
     assert len(report.findings) == module.MAX_FINDINGS + 1
     assert report.counts()[Severity.DIFFERENCE] == module.MAX_FINDINGS + 5
 

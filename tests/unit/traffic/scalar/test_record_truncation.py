@@ -109,7 +109,7 @@ def test_malformed_records_raise_as_in_storage(data: bytes, count: int, limit: i
     try:
         found = list(scan_records(data, count))
         for each in found:
-            decode_headers(data, each.headers, each.end)
+            decode_headers(data, each.headers_position, each.end_position)
     except MalformedRecordsError:
         with pytest.raises(MalformedRecordsError):
             truncate_records(data, count, limit)

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
-from kafkalite.protocol.codec_helpers import numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
 
 C0 = AlterReplicaLogDirsRequest
 C1 = AlterReplicaLogDirsRequest.AlterReplicaLogDir
@@ -59,7 +59,7 @@ def parse_request(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.partitions = numbers("i", buf, pos, n)
+                        o2.partitions = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -70,7 +70,7 @@ def parse_request(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = AlterShareGroupOffsetsRequest
 C1 = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
@@ -93,7 +93,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -107,13 +107,13 @@ def build_response(o, out):
         n2 = len(s1) + 1
     l3 = o.responses
     n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         s6 = o5.topic_name.encode()
         n7 = len(s6) + 1
         l8 = o5.partitions
         n9 = len(l8) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_u(o5.topic_id), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_u(o5.topic_id), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         for o10 in l8:
             if o10.error_message == '' and not o10.unknown_tags:
                 out.append(P_ihBB(o10.partition_index, o10.error_code, 1, 0))
@@ -125,6 +125,6 @@ def build_response(o, out):
                 else:
                     s11 = s11.encode()
                     n12 = len(s11) + 1
-                out += (P_ih(o10.partition_index, o10.error_code), (VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_ih(o10.partition_index, o10.error_code), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

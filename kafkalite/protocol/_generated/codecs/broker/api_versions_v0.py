@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
-from kafkalite.protocol.codec_helpers import refuse_end
+from kafkalite.protocol.codec_helpers import refuse_truncation
 
 C0 = ApiVersionsRequest
 P_hhh = Struct(">hhh").pack
@@ -17,7 +17,7 @@ def parse_request(buf, pos, end):
     o0.client_software_version = ''
     o0.unknown_tags = None
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

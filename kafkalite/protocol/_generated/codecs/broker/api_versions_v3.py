@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, read_unknown_tags, refuse_end, refuse_null, rest_of_string_length, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = ApiVersionsRequest
 P_BhhB = Struct(">BhhB").pack
@@ -45,7 +45,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -62,7 +62,7 @@ def tags_1(o):
             else:
                 s4 = o3.name.encode()
                 n5 = len(s4) + 1
-                b += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_hh(o3.min_version, o3.max_version), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+                b += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_hh(o3.min_version, o3.max_version), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
         t.append((0, b''.join(b)))
     if not (o.finalized_features_epoch == -1):
         b = []
@@ -79,13 +79,13 @@ def tags_1(o):
             else:
                 s9 = o8.name.encode()
                 n10 = len(s9) + 1
-                b += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, P_hh(o8.max_version_level, o8.min_version_level), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
+                b += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_hh(o8.max_version_level, o8.min_version_level), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
         t.append((2, b''.join(b)))
     if not (o.zk_migration_ready == False):
         b = []
         b.append(P_t(o.zk_migration_ready))
         t.append((3, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_response(o, out):
@@ -96,5 +96,5 @@ def build_response(o, out):
         if not o3.unknown_tags:
             out.append(P_hhhB(o3.api_key, o3.min_version, o3.max_version, 0))
         else:
-            out += (P_hhh(o3.api_key, o3.min_version, o3.max_version), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += (P_hhh(o3.api_key, o3.min_version, o3.max_version), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags and not o.supported_features and o.finalized_features_epoch == -1 and not o.finalized_features and o.zk_migration_ready == False else tags_1(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = ConsumerGroupDescribeRequest
 P_h = Struct(">h").pack
@@ -45,7 +45,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -69,7 +69,7 @@ def build_response(o, out):
         n11 = len(s10) + 1
         l12 = o3.members
         n13 = len(l12) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, P_ii(o3.group_epoch, o3.assignment_epoch), (VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
+        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_ii(o3.group_epoch, o3.assignment_epoch), (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
         for o14 in l12:
             s15 = o14.member_id.encode()
             n16 = len(s15) + 1
@@ -93,11 +93,11 @@ def build_response(o, out):
             n24 = len(s23) + 1
             l25 = o14.subscribed_topic_names
             n26 = len(l25) + 1
-            out += ((VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else string_length(n18)), s17, (VARINTS[n20] if n20 < SHORT else string_length(n20)), s19, P_i(o14.member_epoch), (VARINTS[n22] if n22 < SHORT else string_length(n22)), s21, (VARINTS[n24] if n24 < SHORT else string_length(n24)), s23, (VARINTS[n26] if n26 < SHORT else encode_varint(n26)))
+            out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, P_i(o14.member_epoch), (VARINTS[n22] if n22 < SHORT else encode_string_length(n22)), s21, (VARINTS[n24] if n24 < SHORT else encode_string_length(n24)), s23, (VARINTS[n26] if n26 < SHORT else encode_varint(n26)))
             for o27 in l25:
                 s28 = o27.encode()
                 n29 = len(s28) + 1
-                out += ((VARINTS[n29] if n29 < SHORT else string_length(n29)), s28)
+                out += ((VARINTS[n29] if n29 < SHORT else encode_string_length(n29)), s28)
             s30 = o14.subscribed_topic_regex
             if s30 is None:
                 s30 = b''
@@ -108,7 +108,7 @@ def build_response(o, out):
             o32 = o14.assignment
             l33 = o32.topic_partitions
             n34 = len(l33) + 1
-            out += ((VARINTS[n31] if n31 < SHORT else string_length(n31)), s30, (VARINTS[n34] if n34 < SHORT else encode_varint(n34)))
+            out += ((VARINTS[n31] if n31 < SHORT else encode_string_length(n31)), s30, (VARINTS[n34] if n34 < SHORT else encode_varint(n34)))
             for o35 in l33:
                 l36 = o35.partitions
                 n37 = len(l36)
@@ -119,11 +119,11 @@ def build_response(o, out):
                     n39 = len(s38) + 1
                     l40 = o35.partitions
                     n41 = len(l40) + 1
-                    out += (P_u(o35.topic_id), (VARINTS[n39] if n39 < SHORT else string_length(n39)), s38, (VARINTS[n41] if n41 < SHORT else encode_varint(n41)), pack_numbers("i", l40), (b'\0' if not o35.unknown_tags else unknown_tags(o35)))
+                    out += (P_u(o35.topic_id), (VARINTS[n39] if n39 < SHORT else encode_string_length(n39)), s38, (VARINTS[n41] if n41 < SHORT else encode_varint(n41)), pack_numbers("i", l40), (b'\0' if not o35.unknown_tags else encode_unknown_tags(o35)))
             o42 = o14.target_assignment
             l43 = o42.topic_partitions
             n44 = len(l43) + 1
-            out += ((b'\0' if not o32.unknown_tags else unknown_tags(o32)), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
+            out += ((b'\0' if not o32.unknown_tags else encode_unknown_tags(o32)), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
             for o45 in l43:
                 l46 = o45.partitions
                 n47 = len(l46)
@@ -134,7 +134,7 @@ def build_response(o, out):
                     n49 = len(s48) + 1
                     l50 = o45.partitions
                     n51 = len(l50) + 1
-                    out += (P_u(o45.topic_id), (VARINTS[n49] if n49 < SHORT else string_length(n49)), s48, (VARINTS[n51] if n51 < SHORT else encode_varint(n51)), pack_numbers("i", l50), (b'\0' if not o45.unknown_tags else unknown_tags(o45)))
-            out += ((b'\0' if not o42.unknown_tags else unknown_tags(o42)), (b'\0' if not o14.unknown_tags else unknown_tags(o14)))
-        out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                    out += (P_u(o45.topic_id), (VARINTS[n49] if n49 < SHORT else encode_string_length(n49)), s48, (VARINTS[n51] if n51 < SHORT else encode_varint(n51)), pack_numbers("i", l50), (b'\0' if not o45.unknown_tags else encode_unknown_tags(o45)))
+            out += ((b'\0' if not o42.unknown_tags else encode_unknown_tags(o42)), (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
+        out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_delegation_token import CreateDelegationTokenRequest
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
 
 C0 = CreateDelegationTokenRequest
 C1 = CreateDelegationTokenRequest.CreatableRenewers
@@ -53,7 +53,7 @@ def parse_request(buf, pos, end):
     o0.max_lifetime_ms, = U_q(buf, pos)
     pos += 8
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

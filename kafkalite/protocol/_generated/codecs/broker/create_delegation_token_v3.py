@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_delegation_token import CreateDelegationTokenRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = CreateDelegationTokenRequest
 C1 = CreateDelegationTokenRequest.CreatableRenewers
@@ -81,7 +81,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -98,4 +98,4 @@ def build_response(o, out):
     n10 = len(s9) + 1
     s11 = o.hmac
     n12 = len(s11) + 1
-    out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, P_qqq(o.issue_timestamp_ms, o.expiry_timestamp_ms, o.max_timestamp_ms), (VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), s11, P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, P_qqq(o.issue_timestamp_ms, o.expiry_timestamp_ms, o.max_timestamp_ms), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), s11, P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
-from kafkalite.protocol.codec_helpers import numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
 
 C0 = CreateTopicsRequest
 C1 = CreateTopicsRequest.CreatableTopic
@@ -55,7 +55,7 @@ def parse_request(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.broker_ids = numbers("i", buf, pos, n)
+                        o2.broker_ids = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -98,7 +98,7 @@ def parse_request(buf, pos, end):
     o0.timeout_ms, o0.validate_only = U_it(buf, pos)
     pos += 5
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

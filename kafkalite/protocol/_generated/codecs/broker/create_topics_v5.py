@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = CreateTopicsRequest
 C1 = CreateTopicsRequest.CreatableTopic
@@ -65,7 +65,7 @@ def parse_request(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.broker_ids = numbers("i", buf, pos, n)
+                        o2.broker_ids = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -127,7 +127,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -137,7 +137,7 @@ def tags_1(o):
         b = []
         b.append(P_h(o.topic_config_error_code))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_response(o, out):
@@ -156,7 +156,7 @@ def build_response(o, out):
             n7 = len(s6) + 1
         l8 = o3.configs
         n9 = 0 if l8 is None else len(l8) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_h(o3.error_code), (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_ih(o3.num_partitions, o3.replication_factor), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_h(o3.error_code), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_ih(o3.num_partitions, o3.replication_factor), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         if l8:
             for o10 in l8:
                 if o10.name == '' and o10.value == '' and not o10.unknown_tags:
@@ -171,6 +171,6 @@ def build_response(o, out):
                     else:
                         s13 = s13.encode()
                         n14 = len(s13) + 1
-                    out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, P_tbt(o10.read_only, o10.config_source, o10.is_sensitive), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
+                    out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tbt(o10.read_only, o10.config_source, o10.is_sensitive), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
         out.append((b'\0' if not o3.unknown_tags and o3.topic_config_error_code == 0 else tags_1(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DeleteAclsRequest
 C1 = DeleteAclsRequest.DeleteAclsFilter
@@ -90,7 +90,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -108,7 +108,7 @@ def build_response(o, out):
             n5 = len(s4) + 1
         l6 = o3.matching_acls
         n7 = len(l6) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             s9 = o8.error_message
             if s9 is None:
@@ -123,6 +123,6 @@ def build_response(o, out):
             n14 = len(s13) + 1
             s15 = o8.host.encode()
             n16 = len(s15) + 1
-            out += (P_h(o8.error_code), (VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, P_b(o8.resource_type), (VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, P_b(o8.pattern_type), (VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, P_bb(o8.operation, o8.permission_type), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_h(o8.error_code), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_b(o8.resource_type), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_b(o8.pattern_type), (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, P_bb(o8.operation, o8.permission_type), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsRequest
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
 
 C0 = DeleteRecordsRequest
 C1 = DeleteRecordsRequest.DeleteRecordsTopic
@@ -60,7 +60,7 @@ def parse_request(buf, pos, end):
     o0.timeout_ms, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

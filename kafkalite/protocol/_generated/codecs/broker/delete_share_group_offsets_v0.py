@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DeleteShareGroupOffsetsRequest
 C1 = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
@@ -60,7 +60,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -74,7 +74,7 @@ def build_response(o, out):
         n2 = len(s1) + 1
     l3 = o.responses
     n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         if o5.topic_name == '' and o5.error_message == '' and not o5.unknown_tags:
             out.append(P_BuhBB(1, o5.topic_id, o5.error_code, 1, 0))
@@ -88,5 +88,5 @@ def build_response(o, out):
             else:
                 s8 = s8.encode()
                 n9 = len(s8) + 1
-            out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_uh(o5.topic_id, o5.error_code), (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_uh(o5.topic_id, o5.error_code), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

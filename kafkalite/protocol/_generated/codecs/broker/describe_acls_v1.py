@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
 
 C0 = DescribeAclsRequest
 P_bb = Struct(">bb").pack
@@ -55,7 +55,7 @@ def parse_request(buf, pos, end):
     o0.operation, o0.permission_type = U_bb(buf, pos)
     pos += 2
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

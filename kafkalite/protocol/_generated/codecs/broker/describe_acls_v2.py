@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_null, rest_of_string_length, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = DescribeAclsRequest
 P_BBbbB = Struct(">BBbbB").pack
@@ -53,7 +53,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -67,13 +67,13 @@ def build_response(o, out):
         n2 = len(s1) + 1
     l3 = o.resources
     n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         s6 = o5.resource_name.encode()
         n7 = len(s6) + 1
         l8 = o5.acls
         n9 = len(l8) + 1
-        out += (P_b(o5.resource_type), (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_b(o5.pattern_type), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+        out += (P_b(o5.resource_type), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_b(o5.pattern_type), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         for o10 in l8:
             if o10.principal == '' and o10.host == '' and not o10.unknown_tags:
                 out.append(P_BBbbB(1, 1, o10.operation, o10.permission_type, 0))
@@ -82,6 +82,6 @@ def build_response(o, out):
                 n12 = len(s11) + 1
                 s13 = o10.host.encode()
                 n14 = len(s13) + 1
-                out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, P_bb(o10.operation, o10.permission_type), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_bb(o10.operation, o10.permission_type), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

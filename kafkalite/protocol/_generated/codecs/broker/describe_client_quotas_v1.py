@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_client_quotas import DescribeClientQuotasRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeClientQuotasRequest
 C1 = DescribeClientQuotasRequest.ComponentData
@@ -75,7 +75,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -89,7 +89,7 @@ def build_response(o, out):
         n2 = len(s1) + 1
     l3 = o.entries
     n4 = 0 if l3 is None else len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     if l3:
         for o5 in l3:
             l6 = o5.entity
@@ -105,7 +105,7 @@ def build_response(o, out):
                 else:
                     s11 = s11.encode()
                     n12 = len(s11) + 1
-                out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
+                out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
             l13 = o5.values
             n14 = len(l13) + 1
             out.append((VARINTS[n14] if n14 < SHORT else encode_varint(n14)))
@@ -115,6 +115,6 @@ def build_response(o, out):
                 else:
                     s16 = o15.key.encode()
                     n17 = len(s16) + 1
-                    out += ((VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, P_d(o15.value), (b'\0' if not o15.unknown_tags else unknown_tags(o15)))
-            out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                    out += ((VARINTS[n17] if n17 < SHORT else encode_string_length(n17)), s16, P_d(o15.value), (b'\0' if not o15.unknown_tags else encode_unknown_tags(o15)))
+            out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

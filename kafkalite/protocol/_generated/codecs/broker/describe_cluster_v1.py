@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_truncation
 
 C0 = DescribeClusterRequest
 P_b = Struct(">b").pack
@@ -23,7 +23,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -39,7 +39,7 @@ def build_response(o, out):
     n4 = len(s3) + 1
     l5 = o.brokers
     n6 = len(l5) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_b(o.endpoint_type), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_i(o.controller_id), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_b(o.endpoint_type), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_i(o.controller_id), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
     for o7 in l5:
         if o7.host == '' and o7.rack == '' and not o7.unknown_tags:
             out.append(P_iBiBB(o7.broker_id, 1, o7.port, 1, 0))
@@ -53,5 +53,5 @@ def build_response(o, out):
             else:
                 s10 = s10.encode()
                 n11 = len(s10) + 1
-            out += (P_i(o7.broker_id), (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, P_i(o7.port), (VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, (b'\0' if not o7.unknown_tags else unknown_tags(o7)))
-    out += (P_i(o.cluster_authorized_operations), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_i(o7.broker_id), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_i(o7.port), (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
+    out += (P_i(o.cluster_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
 
 C0 = DescribeConfigsRequest
 C1 = DescribeConfigsRequest.DescribeConfigsResource
@@ -68,7 +68,7 @@ def parse_request(buf, pos, end):
     o0.include_synonyms = buf[pos] != 0
     pos += 1
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

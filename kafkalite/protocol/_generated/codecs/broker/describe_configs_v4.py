@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeConfigsRequest
 C1 = DescribeConfigsRequest.DescribeConfigsResource
@@ -77,7 +77,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -97,7 +97,7 @@ def build_response(o, out):
         n7 = len(s6) + 1
         l8 = o3.configs
         n9 = len(l8) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_b(o3.resource_type), (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_b(o3.resource_type), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         for o10 in l8:
             s11 = o10.name.encode()
             n12 = len(s11) + 1
@@ -110,7 +110,7 @@ def build_response(o, out):
                 n14 = len(s13) + 1
             l15 = o10.synonyms
             n16 = len(l15) + 1
-            out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, P_tbt(o10.read_only, o10.config_source, o10.is_sensitive), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
+            out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tbt(o10.read_only, o10.config_source, o10.is_sensitive), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
             for o17 in l15:
                 if o17.name == '' and o17.value == '' and not o17.unknown_tags:
                     out.append(P_BBbB(1, 1, o17.source, 0))
@@ -124,7 +124,7 @@ def build_response(o, out):
                     else:
                         s20 = s20.encode()
                         n21 = len(s20) + 1
-                    out += ((VARINTS[n19] if n19 < SHORT else string_length(n19)), s18, (VARINTS[n21] if n21 < SHORT else string_length(n21)), s20, P_b(o17.source), (b'\0' if not o17.unknown_tags else unknown_tags(o17)))
+                    out += ((VARINTS[n19] if n19 < SHORT else encode_string_length(n19)), s18, (VARINTS[n21] if n21 < SHORT else encode_string_length(n21)), s20, P_b(o17.source), (b'\0' if not o17.unknown_tags else encode_unknown_tags(o17)))
             s22 = o10.documentation
             if s22 is None:
                 s22 = b''
@@ -132,6 +132,6 @@ def build_response(o, out):
             else:
                 s22 = s22.encode()
                 n23 = len(s22) + 1
-            out += (P_b(o10.config_type), (VARINTS[n23] if n23 < SHORT else string_length(n23)), s22, (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_b(o10.config_type), (VARINTS[n23] if n23 < SHORT else encode_string_length(n23)), s22, (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

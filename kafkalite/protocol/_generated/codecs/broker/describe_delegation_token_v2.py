@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_delegation_token import DescribeDelegationTokenRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeDelegationTokenRequest
 C1 = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
@@ -60,7 +60,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -79,12 +79,12 @@ def build_response(o, out):
         n11 = len(s10) + 1
         l12 = o3.renewers
         n13 = len(l12) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_qqq(o3.issue_timestamp, o3.expiry_timestamp, o3.max_timestamp), (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_qqq(o3.issue_timestamp, o3.expiry_timestamp, o3.max_timestamp), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
         for o14 in l12:
             s15 = o14.principal_type.encode()
             n16 = len(s15) + 1
             s17 = o14.principal_name.encode()
             n18 = len(s17) + 1
-            out += ((VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else string_length(n18)), s17, (b'\0' if not o14.unknown_tags else unknown_tags(o14)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_delegation_token import DescribeDelegationTokenRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeDelegationTokenRequest
 C1 = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
@@ -60,7 +60,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -83,12 +83,12 @@ def build_response(o, out):
         n15 = len(s14) + 1
         l16 = o3.renewers
         n17 = len(l16) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, P_qqq(o3.issue_timestamp, o3.expiry_timestamp, o3.max_timestamp), (VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, P_qqq(o3.issue_timestamp, o3.expiry_timestamp, o3.max_timestamp), (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
         for o18 in l16:
             s19 = o18.principal_type.encode()
             n20 = len(s19) + 1
             s21 = o18.principal_name.encode()
             n22 = len(s21) + 1
-            out += ((VARINTS[n20] if n20 < SHORT else string_length(n20)), s19, (VARINTS[n22] if n22 < SHORT else string_length(n22)), s21, (b'\0' if not o18.unknown_tags else unknown_tags(o18)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, (VARINTS[n22] if n22 < SHORT else encode_string_length(n22)), s21, (b'\0' if not o18.unknown_tags else encode_unknown_tags(o18)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

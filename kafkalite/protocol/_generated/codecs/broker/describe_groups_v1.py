@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
 
 C0 = DescribeGroupsRequest
 P_h = Struct(">h").pack
@@ -38,7 +38,7 @@ def parse_request(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

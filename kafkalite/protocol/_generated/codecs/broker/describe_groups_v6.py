@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeGroupsRequest
 P_h = Struct(">h").pack
@@ -43,7 +43,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -69,7 +69,7 @@ def build_response(o, out):
         n13 = len(s12) + 1
         l14 = o3.members
         n15 = len(l14) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)))
+        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)))
         for o16 in l14:
             s17 = o16.member_id.encode()
             n18 = len(s17) + 1
@@ -88,6 +88,6 @@ def build_response(o, out):
             n26 = len(s25) + 1
             s27 = o16.member_assignment
             n28 = len(s27) + 1
-            out += ((VARINTS[n18] if n18 < SHORT else string_length(n18)), s17, (VARINTS[n20] if n20 < SHORT else string_length(n20)), s19, (VARINTS[n22] if n22 < SHORT else string_length(n22)), s21, (VARINTS[n24] if n24 < SHORT else string_length(n24)), s23, (VARINTS[n26] if n26 < SHORT else encode_varint(n26)), s25, (VARINTS[n28] if n28 < SHORT else encode_varint(n28)), s27, (b'\0' if not o16.unknown_tags else unknown_tags(o16)))
-        out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, (VARINTS[n22] if n22 < SHORT else encode_string_length(n22)), s21, (VARINTS[n24] if n24 < SHORT else encode_string_length(n24)), s23, (VARINTS[n26] if n26 < SHORT else encode_varint(n26)), s25, (VARINTS[n28] if n28 < SHORT else encode_varint(n28)), s27, (b'\0' if not o16.unknown_tags else encode_unknown_tags(o16)))
+        out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

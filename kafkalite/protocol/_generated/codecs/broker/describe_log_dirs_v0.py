@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLogDirsRequest
-from kafkalite.protocol.codec_helpers import numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
 
 C0 = DescribeLogDirsRequest
 C1 = DescribeLogDirsRequest.DescribableLogDirTopic
@@ -42,7 +42,7 @@ def parse_request(buf, pos, end):
             if n >= 0:
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -52,7 +52,7 @@ def parse_request(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

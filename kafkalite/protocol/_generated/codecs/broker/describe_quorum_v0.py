@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeQuorumRequest
 C1 = DescribeQuorumRequest.TopicData
@@ -83,7 +83,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -96,7 +96,7 @@ def build_response(o, out):
         n5 = len(s4) + 1
         l6 = o3.partitions
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             l9 = o8.current_voters
             n10 = len(l9) + 1
@@ -105,7 +105,7 @@ def build_response(o, out):
                 if not o11.unknown_tags:
                     out.append(P_iqB(o11.replica_id, o11.log_end_offset, 0))
                 else:
-                    out += (P_iq(o11.replica_id, o11.log_end_offset), (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
+                    out += (P_iq(o11.replica_id, o11.log_end_offset), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
             l12 = o8.observers
             n13 = len(l12) + 1
             out.append((VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
@@ -113,7 +113,7 @@ def build_response(o, out):
                 if not o14.unknown_tags:
                     out.append(P_iqB(o14.replica_id, o14.log_end_offset, 0))
                 else:
-                    out += (P_iq(o14.replica_id, o14.log_end_offset), (b'\0' if not o14.unknown_tags else unknown_tags(o14)))
-            out.append((b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                    out += (P_iq(o14.replica_id, o14.log_end_offset), (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
+            out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

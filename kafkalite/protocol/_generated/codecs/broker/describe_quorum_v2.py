@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeQuorumRequest
 C1 = DescribeQuorumRequest.TopicData
@@ -87,7 +87,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -101,13 +101,13 @@ def build_response(o, out):
         n2 = len(s1) + 1
     l3 = o.topics
     n4 = len(l3) + 1
-    out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         s6 = o5.topic_name.encode()
         n7 = len(s6) + 1
         l8 = o5.partitions
         n9 = len(l8) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         for o10 in l8:
             s11 = o10.error_message
             if s11 is None:
@@ -118,12 +118,12 @@ def build_response(o, out):
                 n12 = len(s11) + 1
             l13 = o10.current_voters
             n14 = len(l13) + 1
-            out += (P_ih(o10.partition_index, o10.error_code), (VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, P_iiq(o10.leader_id, o10.leader_epoch, o10.high_watermark), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)))
+            out += (P_ih(o10.partition_index, o10.error_code), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_iiq(o10.leader_id, o10.leader_epoch, o10.high_watermark), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)))
             for o15 in l13:
                 if not o15.unknown_tags:
                     out.append(P_iuqqqB(o15.replica_id, o15.replica_directory_id, o15.log_end_offset, o15.last_fetch_timestamp, o15.last_caught_up_timestamp, 0))
                 else:
-                    out += (P_iuqqq(o15.replica_id, o15.replica_directory_id, o15.log_end_offset, o15.last_fetch_timestamp, o15.last_caught_up_timestamp), (b'\0' if not o15.unknown_tags else unknown_tags(o15)))
+                    out += (P_iuqqq(o15.replica_id, o15.replica_directory_id, o15.log_end_offset, o15.last_fetch_timestamp, o15.last_caught_up_timestamp), (b'\0' if not o15.unknown_tags else encode_unknown_tags(o15)))
             l16 = o10.observers
             n17 = len(l16) + 1
             out.append((VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
@@ -131,9 +131,9 @@ def build_response(o, out):
                 if not o18.unknown_tags:
                     out.append(P_iuqqqB(o18.replica_id, o18.replica_directory_id, o18.log_end_offset, o18.last_fetch_timestamp, o18.last_caught_up_timestamp, 0))
                 else:
-                    out += (P_iuqqq(o18.replica_id, o18.replica_directory_id, o18.log_end_offset, o18.last_fetch_timestamp, o18.last_caught_up_timestamp), (b'\0' if not o18.unknown_tags else unknown_tags(o18)))
-            out.append((b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
+                    out += (P_iuqqq(o18.replica_id, o18.replica_directory_id, o18.log_end_offset, o18.last_fetch_timestamp, o18.last_caught_up_timestamp), (b'\0' if not o18.unknown_tags else encode_unknown_tags(o18)))
+            out.append((b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
     l19 = o.nodes
     n20 = len(l19) + 1
     out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
@@ -149,6 +149,6 @@ def build_response(o, out):
                 n26 = len(s25) + 1
                 s27 = o24.host.encode()
                 n28 = len(s27) + 1
-                out += ((VARINTS[n26] if n26 < SHORT else string_length(n26)), s25, (VARINTS[n28] if n28 < SHORT else string_length(n28)), s27, P_H(o24.port), (b'\0' if not o24.unknown_tags else unknown_tags(o24)))
-        out.append((b'\0' if not o21.unknown_tags else unknown_tags(o21)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += ((VARINTS[n26] if n26 < SHORT else encode_string_length(n26)), s25, (VARINTS[n28] if n28 < SHORT else encode_string_length(n28)), s27, P_H(o24.port), (b'\0' if not o24.unknown_tags else encode_unknown_tags(o24)))
+        out.append((b'\0' if not o21.unknown_tags else encode_unknown_tags(o21)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

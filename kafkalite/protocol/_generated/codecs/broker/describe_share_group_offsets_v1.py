@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeShareGroupOffsetsRequest
 C1 = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
@@ -71,7 +71,7 @@ def parse_request(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.partitions = numbers("i", buf, pos, n)
+                        o2.partitions = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -94,7 +94,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -107,13 +107,13 @@ def build_response(o, out):
         n5 = len(s4) + 1
         l6 = o3.topics
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             s9 = o8.topic_name.encode()
             n10 = len(s9) + 1
             l11 = o8.partitions
             n12 = len(l11) + 1
-            out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, P_u(o8.topic_id), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
+            out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_u(o8.topic_id), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
             for o13 in l11:
                 if o13.error_message == '' and not o13.unknown_tags:
                     out.append(P_iqiqhBB(o13.partition_index, o13.start_offset, o13.leader_epoch, o13.lag, o13.error_code, 1, 0))
@@ -125,8 +125,8 @@ def build_response(o, out):
                     else:
                         s14 = s14.encode()
                         n15 = len(s14) + 1
-                    out += (P_iqiqh(o13.partition_index, o13.start_offset, o13.leader_epoch, o13.lag, o13.error_code), (VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
-            out.append((b'\0' if not o8.unknown_tags else unknown_tags(o8)))
+                    out += (P_iqiqh(o13.partition_index, o13.start_offset, o13.leader_epoch, o13.lag, o13.error_code), (VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+            out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
         s16 = o3.error_message
         if s16 is None:
             s16 = b''
@@ -134,5 +134,5 @@ def build_response(o, out):
         else:
             s16 = s16.encode()
             n17 = len(s16) + 1
-        out += (P_h(o3.error_code), (VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_h(o3.error_code), (VARINTS[n17] if n17 < SHORT else encode_string_length(n17)), s16, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeTopicPartitionsRequest
 C1 = DescribeTopicPartitionsRequest.TopicRequest
@@ -77,7 +77,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -95,7 +95,7 @@ def build_response(o, out):
             n5 = len(s4) + 1
         l6 = o3.partitions
         n7 = len(l6) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_ut(o3.topic_id, o3.is_internal), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_ut(o3.topic_id, o3.is_internal), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             l13 = o8.replica_nodes
             n14 = len(l13) + 1
@@ -107,13 +107,13 @@ def build_response(o, out):
             n20 = 0 if l19 is None else len(l19) + 1
             l21 = o8.offline_replicas
             n22 = len(l21) + 1
-            out += (P_hiii(o8.error_code, o8.partition_index, o8.leader_id, o8.leader_epoch), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17 or ()), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19 or ()), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out += (P_i(o3.topic_authorized_operations), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += (P_hiii(o8.error_code, o8.partition_index, o8.leader_id, o8.leader_epoch), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17 or ()), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19 or ()), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out += (P_i(o3.topic_authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     o23 = o.next_cursor
     if o23 is None:
         out.append(b'\xff')
     else:
         s24 = o23.topic_name.encode()
         n25 = len(s24) + 1
-        out += (P_b(1), (VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, P_i(o23.partition_index), (b'\0' if not o23.unknown_tags else unknown_tags(o23)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_b(1), (VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, P_i(o23.partition_index), (b'\0' if not o23.unknown_tags else encode_unknown_tags(o23)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_transactions import DescribeTransactionsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeTransactionsRequest
 P_h = Struct(">h").pack
@@ -43,7 +43,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -58,12 +58,12 @@ def build_response(o, out):
         n7 = len(s6) + 1
         l8 = o3.topics
         n9 = len(l8) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_iqqh(o3.transaction_timeout_ms, o3.transaction_start_time_ms, o3.producer_id, o3.producer_epoch), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_iqqh(o3.transaction_timeout_ms, o3.transaction_start_time_ms, o3.producer_id, o3.producer_epoch), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         for o10 in l8:
             s13 = o10.topic.encode()
             n14 = len(s13) + 1
             l15 = o10.partitions
             n16 = len(l15) + 1
-            out += ((VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

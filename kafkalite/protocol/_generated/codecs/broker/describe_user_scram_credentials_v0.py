@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeUserScramCredentialsRequest
 C1 = DescribeUserScramCredentialsRequest.UserName
@@ -51,7 +51,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -65,7 +65,7 @@ def build_response(o, out):
         n2 = len(s1) + 1
     l3 = o.results
     n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         s6 = o5.user.encode()
         n7 = len(s6) + 1
@@ -78,11 +78,11 @@ def build_response(o, out):
             n9 = len(s8) + 1
         l10 = o5.credential_infos
         n11 = len(l10) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_h(o5.error_code), (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
+        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_h(o5.error_code), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
         for o12 in l10:
             if not o12.unknown_tags:
                 out.append(P_biB(o12.mechanism, o12.iterations, 0))
             else:
-                out += (P_bi(o12.mechanism, o12.iterations), (b'\0' if not o12.unknown_tags else unknown_tags(o12)))
-        out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_bi(o12.mechanism, o12.iterations), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
+        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

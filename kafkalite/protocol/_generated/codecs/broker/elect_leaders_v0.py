@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
-from kafkalite.protocol.codec_helpers import numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
 
 C0 = ElectLeadersRequest
 C1 = ElectLeadersRequest.TopicPartitions
@@ -42,7 +42,7 @@ def parse_request(buf, pos, end):
             if n >= 0:
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -54,7 +54,7 @@ def parse_request(buf, pos, end):
     o0.timeout_ms, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
 
 C0 = EndTxnRequest
 P_ih = Struct(">ih").pack
@@ -26,7 +26,7 @@ def parse_request(buf, pos, end):
     o0.producer_id, o0.producer_epoch, o0.committed = U_qht(buf, pos)
     pos += 11
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
-from kafkalite.protocol.codec_helpers import numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
 
 C0 = FetchRequest
 C1 = FetchRequest.FetchTopic
@@ -93,7 +93,7 @@ def parse_request(buf, pos, end):
             if n >= 0:
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -109,7 +109,7 @@ def parse_request(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

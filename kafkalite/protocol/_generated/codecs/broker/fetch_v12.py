@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = FetchRequest
 C1 = FetchRequest.FetchTopic
@@ -50,7 +50,7 @@ def tags_1(buf, pos, end, count, o):
             else:
                 o.cluster_id = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -163,7 +163,7 @@ def parse_request(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -189,7 +189,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -198,19 +198,19 @@ def tags_2(o):
     if not (o.diverging_epoch is None):
         b = []
         o1 = o.diverging_epoch
-        b += (P_iq(o1.epoch, o1.end_offset), (b'\0' if not o1.unknown_tags else unknown_tags(o1)))
+        b += (P_iq(o1.epoch, o1.end_offset), (b'\0' if not o1.unknown_tags else encode_unknown_tags(o1)))
         t.append((0, b''.join(b)))
     if not (o.current_leader is None):
         b = []
         o2 = o.current_leader
-        b += (P_ii(o2.leader_id, o2.leader_epoch), (b'\0' if not o2.unknown_tags else unknown_tags(o2)))
+        b += (P_ii(o2.leader_id, o2.leader_epoch), (b'\0' if not o2.unknown_tags else encode_unknown_tags(o2)))
         t.append((1, b''.join(b)))
     if not (o.snapshot_id is None):
         b = []
         o3 = o.snapshot_id
-        b += (P_qi(o3.end_offset, o3.epoch), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+        b += (P_qi(o3.end_offset, o3.epoch), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
         t.append((2, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_response(o, out):
@@ -222,7 +222,7 @@ def build_response(o, out):
         n5 = len(s4) + 1
         l6 = o3.partitions
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             l9 = o8.aborted_transactions
             n10 = 0 if l9 is None else len(l9) + 1
@@ -232,7 +232,7 @@ def build_response(o, out):
                     if not o11.unknown_tags:
                         out.append(P_qqB(o11.producer_id, o11.first_offset, 0))
                     else:
-                        out += (P_qq(o11.producer_id, o11.first_offset), (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
+                        out += (P_qq(o11.producer_id, o11.first_offset), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
             s12 = o8.records
             if s12 is None:
                 s12 = b''
@@ -240,5 +240,5 @@ def build_response(o, out):
             else:
                 n13 = len(s12) + 1
             out += (P_i(o8.preferred_read_replica), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), s12, (b'\0' if not o8.unknown_tags and o8.diverging_epoch is None and o8.current_leader is None and o8.snapshot_id is None else tags_2(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = FetchRequest
 C1 = FetchRequest.FetchTopic
@@ -48,7 +48,7 @@ def tags_1(buf, pos, end, count, o):
             o.replica_directory_id, = U_u(buf, pos)
             pos += 16
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -84,7 +84,7 @@ def tags_2(buf, pos, end, count, o):
             else:
                 o.cluster_id = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o0 = new(C4)
             o0.unknown_tags = None
@@ -94,7 +94,7 @@ def tags_2(buf, pos, end, count, o):
                 pos = read_unknown_tags(buf, pos, stop, n, o0)
             o.replica_state = o0
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -188,7 +188,7 @@ def parse_request(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -214,7 +214,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -223,19 +223,19 @@ def tags_3(o):
     if not (o.diverging_epoch is None):
         b = []
         o1 = o.diverging_epoch
-        b += (P_iq(o1.epoch, o1.end_offset), (b'\0' if not o1.unknown_tags else unknown_tags(o1)))
+        b += (P_iq(o1.epoch, o1.end_offset), (b'\0' if not o1.unknown_tags else encode_unknown_tags(o1)))
         t.append((0, b''.join(b)))
     if not (o.current_leader is None):
         b = []
         o2 = o.current_leader
-        b += (P_ii(o2.leader_id, o2.leader_epoch), (b'\0' if not o2.unknown_tags else unknown_tags(o2)))
+        b += (P_ii(o2.leader_id, o2.leader_epoch), (b'\0' if not o2.unknown_tags else encode_unknown_tags(o2)))
         t.append((1, b''.join(b)))
     if not (o.snapshot_id is None):
         b = []
         o3 = o.snapshot_id
-        b += (P_qi(o3.end_offset, o3.epoch), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+        b += (P_qi(o3.end_offset, o3.epoch), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
         t.append((2, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def tags_4(o):
@@ -258,9 +258,9 @@ def tags_4(o):
                 else:
                     s6 = s6.encode()
                     n7 = len(s6) + 1
-                b += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+                b += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_response(o, out):
@@ -280,7 +280,7 @@ def build_response(o, out):
                     if not o9.unknown_tags:
                         out.append(P_qqB(o9.producer_id, o9.first_offset, 0))
                     else:
-                        out += (P_qq(o9.producer_id, o9.first_offset), (b'\0' if not o9.unknown_tags else unknown_tags(o9)))
+                        out += (P_qq(o9.producer_id, o9.first_offset), (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
             s10 = o6.records
             if s10 is None:
                 s10 = b''
@@ -288,5 +288,5 @@ def build_response(o, out):
             else:
                 n11 = len(s10) + 1
             out += (P_i(o6.preferred_read_replica), (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), s10, (b'\0' if not o6.unknown_tags and o6.diverging_epoch is None and o6.current_leader is None and o6.snapshot_id is None else tags_3(o6)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags and not o.node_endpoints else tags_4(o)))

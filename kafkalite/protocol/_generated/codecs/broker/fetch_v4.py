@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
 
 C0 = FetchRequest
 C1 = FetchRequest.FetchTopic
@@ -73,7 +73,7 @@ def parse_request(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

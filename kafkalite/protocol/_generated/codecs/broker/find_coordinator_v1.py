@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
 
 C0 = FindCoordinatorRequest
 P_i = Struct(">i").pack
@@ -29,7 +29,7 @@ def parse_request(buf, pos, end):
     o0.key_type, = U_b(buf, pos)
     pos += 1
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, read_unknown_tags, refuse_end, refuse_null, rest_of_string_length, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = FindCoordinatorRequest
 P_i = Struct(">i").pack
@@ -31,7 +31,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -45,4 +45,4 @@ def build_response(o, out):
         n2 = len(s1) + 1
     s3 = o.host.encode()
     n4 = len(s3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_i(o.node_id), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_i(o.port), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.node_id), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_i(o.port), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

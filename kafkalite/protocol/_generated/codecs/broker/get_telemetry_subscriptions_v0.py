@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_truncation
 
 C0 = GetTelemetrySubscriptionsRequest
 P_ihui = Struct(">ih16si").pack
@@ -20,7 +20,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -33,5 +33,5 @@ def build_response(o, out):
     for o7 in l5:
         s8 = o7.encode()
         n9 = len(s8) + 1
-        out += ((VARINTS[n9] if n9 < SHORT else string_length(n9)), s8)
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8)
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

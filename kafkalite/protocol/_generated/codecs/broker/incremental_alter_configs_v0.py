@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_length, refuse_null, refuse_truncation
 
 C0 = IncrementalAlterConfigsRequest
 C1 = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -87,7 +87,7 @@ def parse_request(buf, pos, end):
     o0.validate_only = buf[pos] != 0
     pos += 1
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

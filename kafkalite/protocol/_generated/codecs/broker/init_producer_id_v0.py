@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
 
 C0 = InitProducerIdRequest
 P_ihqh = Struct(">ihqh").pack
@@ -32,7 +32,7 @@ def parse_request(buf, pos, end):
     o0.transaction_timeout_ms, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

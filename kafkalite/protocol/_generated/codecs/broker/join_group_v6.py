@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = JoinGroupRequest
 C1 = JoinGroupRequest.JoinGroupRequestProtocol
@@ -100,7 +100,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -113,7 +113,7 @@ def build_response(o, out):
     n6 = len(s5) + 1
     l7 = o.members
     n8 = len(l7) + 1
-    out += (P_ihi(o.throttle_time_ms, o.error_code, o.generation_id), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
+    out += (P_ihi(o.throttle_time_ms, o.error_code, o.generation_id), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
     for o9 in l7:
         s10 = o9.member_id.encode()
         n11 = len(s10) + 1
@@ -126,5 +126,5 @@ def build_response(o, out):
             n13 = len(s12) + 1
         s14 = o9.metadata
         n15 = len(s14) + 1
-        out += ((VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (b'\0' if not o9.unknown_tags else unknown_tags(o9)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

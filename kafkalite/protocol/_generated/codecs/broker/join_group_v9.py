@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = JoinGroupRequest
 C1 = JoinGroupRequest.JoinGroupRequestProtocol
@@ -110,7 +110,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -135,7 +135,7 @@ def build_response(o, out):
     n8 = len(s7) + 1
     l9 = o.members
     n10 = len(l9) + 1
-    out += (P_ihi(o.throttle_time_ms, o.error_code, o.generation_id), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, P_t(o.skip_assignment), (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+    out += (P_ihi(o.throttle_time_ms, o.error_code, o.generation_id), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, P_t(o.skip_assignment), (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
     for o11 in l9:
         s12 = o11.member_id.encode()
         n13 = len(s12) + 1
@@ -148,5 +148,5 @@ def build_response(o, out):
             n15 = len(s14) + 1
         s16 = o11.metadata
         n17 = len(s16) + 1
-        out += ((VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), s16, (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), s16, (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_config_resources import ListConfigResourcesRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_varint
 
 C0 = ListConfigResourcesRequest
 P_BbB = Struct(">BbB").pack
@@ -23,7 +23,7 @@ def parse_request(buf, pos, end):
         n -= 1
         if n > end - pos:
             refuse_length()
-        o0.resource_types = numbers("b", buf, pos, n)
+        o0.resource_types = read_numbers("b", buf, pos, n)
         pos += n * 1
     else:
         refuse_null()
@@ -32,7 +32,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -46,5 +46,5 @@ def build_response(o, out):
         else:
             s4 = o3.resource_name.encode()
             n5 = len(s4) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_b(o3.resource_type), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_b(o3.resource_type), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
-from kafkalite.protocol.codec_helpers import refuse_end
+from kafkalite.protocol.codec_helpers import refuse_truncation
 
 C0 = ListGroupsRequest
 P_h = Struct(">h").pack
@@ -17,7 +17,7 @@ def parse_request(buf, pos, end):
     o0.types_filter = []
     o0.unknown_tags = None
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

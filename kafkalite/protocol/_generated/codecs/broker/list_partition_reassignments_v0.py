@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = ListPartitionReassignmentsRequest
 C1 = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
@@ -46,7 +46,7 @@ def parse_request(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partition_indexes = numbers("i", buf, pos, n)
+                o1.partition_indexes = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -62,7 +62,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -76,13 +76,13 @@ def build_response(o, out):
         n2 = len(s1) + 1
     l3 = o.topics
     n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         s6 = o5.name.encode()
         n7 = len(s6) + 1
         l8 = o5.partitions
         n9 = len(l8) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         for o10 in l8:
             l11 = o10.replicas
             n12 = len(l11)
@@ -99,6 +99,6 @@ def build_response(o, out):
                 n20 = len(l19) + 1
                 l21 = o10.removing_replicas
                 n22 = len(l21) + 1
-                out += (P_i(o10.partition_index), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_i(o10.partition_index), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (VARINTS[n20] if n20 < SHORT else encode_varint(n20)), pack_numbers("i", l19), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

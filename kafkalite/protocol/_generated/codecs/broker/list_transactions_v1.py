@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ListTransactionsRequest
 P_BqBB = Struct(">BqBB").pack
@@ -48,7 +48,7 @@ def parse_request(buf, pos, end):
         n -= 1
         if n * 8 > end - pos:
             refuse_length()
-        o0.producer_id_filters = numbers("q", buf, pos, n)
+        o0.producer_id_filters = read_numbers("q", buf, pos, n)
         pos += n * 8
     else:
         refuse_null()
@@ -57,7 +57,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -68,7 +68,7 @@ def build_response(o, out):
     for o3 in l1:
         s4 = o3.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4)
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
     l6 = o.transaction_states
     n7 = len(l6) + 1
     out.append((VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
@@ -80,5 +80,5 @@ def build_response(o, out):
             n10 = len(s9) + 1
             s11 = o8.transaction_state.encode()
             n12 = len(s11) + 1
-            out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, P_q(o8.producer_id), (VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_q(o8.producer_id), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
-from kafkalite.protocol.codec_helpers import pack_numbers, refuse_end, refuse_length, refuse_null, row_packer
+from kafkalite.protocol.codec_helpers import pack_numbers, refuse_length, refuse_null, refuse_truncation, row_packer
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -51,7 +51,7 @@ def parse_request(buf, pos, end):
     o0.allow_auto_topic_creation = buf[pos] != 0
     pos += 1
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

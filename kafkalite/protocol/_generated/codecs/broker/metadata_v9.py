@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -54,7 +54,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -75,7 +75,7 @@ def build_response(o, out):
             else:
                 s6 = s6.encode()
                 n7 = len(s6) + 1
-            out += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     s8 = o.cluster_id
     if s8 is None:
         s8 = b''
@@ -85,13 +85,13 @@ def build_response(o, out):
         n9 = len(s8) + 1
     l10 = o.topics
     n11 = len(l10) + 1
-    out += ((VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, P_i(o.controller_id), (VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
+    out += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_i(o.controller_id), (VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
     for o12 in l10:
         s13 = o12.name.encode()
         n14 = len(s13) + 1
         l15 = o12.partitions
         n16 = len(l15) + 1
-        out += (P_h(o12.error_code), (VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, P_t(o12.is_internal), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
+        out += (P_h(o12.error_code), (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_t(o12.is_internal), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
         for o17 in l15:
             l18 = o17.replica_nodes
             n19 = len(l18)
@@ -108,6 +108,6 @@ def build_response(o, out):
                 n27 = len(l26) + 1
                 l28 = o17.offline_replicas
                 n29 = len(l28) + 1
-                out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch), (VARINTS[n25] if n25 < SHORT else encode_varint(n25)), pack_numbers("i", l24), (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (VARINTS[n29] if n29 < SHORT else encode_varint(n29)), pack_numbers("i", l28), (b'\0' if not o17.unknown_tags else unknown_tags(o17)))
-        out += (P_i(o12.topic_authorized_operations), (b'\0' if not o12.unknown_tags else unknown_tags(o12)))
-    out += (P_i(o.cluster_authorized_operations), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch), (VARINTS[n25] if n25 < SHORT else encode_varint(n25)), pack_numbers("i", l24), (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (VARINTS[n29] if n29 < SHORT else encode_varint(n29)), pack_numbers("i", l28), (b'\0' if not o17.unknown_tags else encode_unknown_tags(o17)))
+        out += (P_i(o12.topic_authorized_operations), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
+    out += (P_i(o.cluster_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

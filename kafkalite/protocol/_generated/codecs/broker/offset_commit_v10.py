@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetCommitRequest
 C1 = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -122,7 +122,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -138,6 +138,6 @@ def build_response(o, out):
             if not o6.unknown_tags:
                 out.append(P_ihB(o6.partition_index, o6.error_code, 0))
             else:
-                out += (P_ih(o6.partition_index, o6.error_code), (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_ih(o6.partition_index, o6.error_code), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.codec_helpers import numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
 
 C0 = OffsetFetchRequest
 C1 = OffsetFetchRequest.OffsetFetchRequestTopic
@@ -51,7 +51,7 @@ def parse_request(buf, pos, end):
             if n >= 0:
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partition_indexes = numbers("i", buf, pos, n)
+                o1.partition_indexes = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -61,7 +61,7 @@ def parse_request(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

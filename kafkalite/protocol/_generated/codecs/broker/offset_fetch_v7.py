@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetFetchRequest
 C1 = OffsetFetchRequest.OffsetFetchRequestTopic
@@ -59,7 +59,7 @@ def parse_request(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partition_indexes = numbers("i", buf, pos, n)
+                o1.partition_indexes = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -75,7 +75,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -88,7 +88,7 @@ def build_response(o, out):
         n5 = len(s4) + 1
         l6 = o3.partitions
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             if o8.metadata == '' and not o8.unknown_tags:
                 out.append(P_iqiBhB(o8.partition_index, o8.committed_offset, o8.committed_leader_epoch, 1, o8.error_code, 0))
@@ -100,6 +100,6 @@ def build_response(o, out):
                 else:
                     s9 = s9.encode()
                     n10 = len(s9) + 1
-                out += (P_iqi(o8.partition_index, o8.committed_offset, o8.committed_leader_epoch), (VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, P_h(o8.error_code), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_h(o.error_code), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_iqi(o8.partition_index, o8.committed_offset, o8.committed_leader_epoch), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_h(o8.error_code), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_h(o.error_code), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetFetchRequest
 C1 = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -85,7 +85,7 @@ def parse_request(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.partition_indexes = numbers("i", buf, pos, n)
+                        o2.partition_indexes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -108,7 +108,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -121,13 +121,13 @@ def build_response(o, out):
         n5 = len(s4) + 1
         l6 = o3.topics
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             s9 = o8.name.encode()
             n10 = len(s9) + 1
             l11 = o8.partitions
             n12 = len(l11) + 1
-            out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
+            out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
             for o13 in l11:
                 if o13.metadata == '' and not o13.unknown_tags:
                     out.append(P_iqiBhB(o13.partition_index, o13.committed_offset, o13.committed_leader_epoch, 1, o13.error_code, 0))
@@ -139,7 +139,7 @@ def build_response(o, out):
                     else:
                         s14 = s14.encode()
                         n15 = len(s14) + 1
-                    out += (P_iqi(o13.partition_index, o13.committed_offset, o13.committed_leader_epoch), (VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, P_h(o13.error_code), (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
-            out.append((b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out += (P_h(o3.error_code), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                    out += (P_iqi(o13.partition_index, o13.committed_offset, o13.committed_leader_epoch), (VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, P_h(o13.error_code), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+            out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out += (P_h(o3.error_code), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetForLeaderEpochRequest
 C1 = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
@@ -85,7 +85,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -98,11 +98,11 @@ def build_response(o, out):
         n5 = len(s4) + 1
         l6 = o3.partitions
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             if not o8.unknown_tags:
                 out.append(P_hiiqB(o8.error_code, o8.partition, o8.leader_epoch, o8.end_offset, 0))
             else:
-                out += (P_hiiq(o8.error_code, o8.partition, o8.leader_epoch, o8.end_offset), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_hiiq(o8.error_code, o8.partition, o8.leader_epoch, o8.end_offset), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ProduceRequest
 C1 = ProduceRequest.TopicProduceData
@@ -87,7 +87,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -96,9 +96,9 @@ def tags_1(o):
     if not (o.current_leader is None):
         b = []
         o1 = o.current_leader
-        b += (P_ii(o1.leader_id, o1.leader_epoch), (b'\0' if not o1.unknown_tags else unknown_tags(o1)))
+        b += (P_ii(o1.leader_id, o1.leader_epoch), (b'\0' if not o1.unknown_tags else encode_unknown_tags(o1)))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def tags_2(o):
@@ -121,9 +121,9 @@ def tags_2(o):
                 else:
                     s6 = s6.encode()
                     n7 = len(s6) + 1
-                b += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+                b += (P_i(o3.node_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_i(o3.port), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_response(o, out):
@@ -149,7 +149,7 @@ def build_response(o, out):
                     else:
                         s10 = s10.encode()
                         n11 = len(s10) + 1
-                    out += (P_i(o9.batch_index), (VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, (b'\0' if not o9.unknown_tags else unknown_tags(o9)))
+                    out += (P_i(o9.batch_index), (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
             s12 = o6.error_message
             if s12 is None:
                 s12 = b''
@@ -157,6 +157,6 @@ def build_response(o, out):
             else:
                 s12 = s12.encode()
                 n13 = len(s12) + 1
-            out += ((VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (b'\0' if not o6.unknown_tags and o6.current_leader is None else tags_1(o6)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (b'\0' if not o6.unknown_tags and o6.current_leader is None else tags_1(o6)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags and not o.node_endpoints else tags_2(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ProduceRequest
 C1 = ProduceRequest.TopicProduceData
@@ -93,7 +93,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -106,7 +106,7 @@ def build_response(o, out):
         n5 = len(s4) + 1
         l6 = o3.partition_responses
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             l9 = o8.record_errors
             n10 = len(l9) + 1
@@ -122,7 +122,7 @@ def build_response(o, out):
                     else:
                         s12 = s12.encode()
                         n13 = len(s12) + 1
-                    out += (P_i(o11.batch_index), (VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
+                    out += (P_i(o11.batch_index), (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
             s14 = o8.error_message
             if s14 is None:
                 s14 = b''
@@ -130,6 +130,6 @@ def build_response(o, out):
             else:
                 s14 = s14.encode()
                 n15 = len(s14) + 1
-            out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_i(o.throttle_time_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

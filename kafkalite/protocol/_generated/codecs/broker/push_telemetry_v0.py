@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.push_telemetry import PushTelemetryRequest
-from kafkalite.protocol.codec_helpers import read_unknown_tags, refuse_end, refuse_null, rest_of_varint, unknown_tags
+from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_unknown_tags, refuse_null, refuse_truncation, rest_of_varint
 
 C0 = PushTelemetryRequest
 P_ih = Struct(">ih").pack
@@ -30,7 +30,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -38,4 +38,4 @@ def build_response(o, out):
     if not o.unknown_tags:
         out.append(P_ihB(o.throttle_time_ms, o.error_code, 0))
     else:
-        out += (P_ih(o.throttle_time_ms, o.error_code), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_ih(o.throttle_time_ms, o.error_code), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.read_share_group_state import ReadShareGroupStateRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ReadShareGroupStateRequest
 C1 = ReadShareGroupStateRequest.ReadStateData
@@ -86,7 +86,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -108,12 +108,12 @@ def build_response(o, out):
                 n8 = len(s7) + 1
             l9 = o6.state_batches
             n10 = len(l9) + 1
-            out += (P_ih(o6.partition, o6.error_code), (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, P_iq(o6.state_epoch, o6.start_offset), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+            out += (P_ih(o6.partition, o6.error_code), (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, P_iq(o6.state_epoch, o6.start_offset), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
             for o11 in l9:
                 if not o11.unknown_tags:
                     out.append(P_qqbhB(o11.first_offset, o11.last_offset, o11.delivery_state, o11.delivery_count, 0))
                 else:
-                    out += (P_qqbh(o11.first_offset, o11.last_offset, o11.delivery_state, o11.delivery_count), (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
-            out.append((b'\0' if not o6.unknown_tags else unknown_tags(o6)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                    out += (P_qqbh(o11.first_offset, o11.last_offset, o11.delivery_state, o11.delivery_count), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+            out.append((b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.renew_delegation_token import RenewDelegationTokenRequest
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
 
 C0 = RenewDelegationTokenRequest
 P_hqi = Struct(">hqi").pack
@@ -26,7 +26,7 @@ def parse_request(buf, pos, end):
     o0.renew_period_ms, = U_q(buf, pos)
     pos += 8
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_null, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_null, refuse_truncation, rest_of_varint
 
 C0 = SaslAuthenticateRequest
 P_h = Struct(">h").pack
@@ -29,7 +29,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -43,4 +43,4 @@ def build_response(o, out):
         n2 = len(s1) + 1
     s3 = o.auth_bytes
     n4 = len(s3) + 1
-    out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)), s3, P_q(o.session_lifetime_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += (P_h(o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)), s3, P_q(o.session_lifetime_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

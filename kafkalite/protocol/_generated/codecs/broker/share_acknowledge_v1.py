@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ShareAcknowledgeRequest
 C1 = ShareAcknowledgeRequest.AcknowledgeTopic
@@ -88,7 +88,7 @@ def parse_request(buf, pos, end):
                                 n -= 1
                                 if n > end - pos:
                                     refuse_length()
-                                o3.acknowledge_types = numbers("b", buf, pos, n)
+                                o3.acknowledge_types = read_numbers("b", buf, pos, n)
                                 pos += n * 1
                             else:
                                 refuse_null()
@@ -118,7 +118,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -132,7 +132,7 @@ def build_response(o, out):
         n2 = len(s1) + 1
     l3 = o.responses
     n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         l6 = o5.partitions
         n7 = len(l6) + 1
@@ -146,8 +146,8 @@ def build_response(o, out):
                 s9 = s9.encode()
                 n10 = len(s9) + 1
             o11 = o8.current_leader
-            out += (P_ih(o8.partition_index, o8.error_code), (VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, P_ii(o11.leader_id, o11.leader_epoch), (b'\0' if not o11.unknown_tags else unknown_tags(o11)), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
+            out += (P_ih(o8.partition_index, o8.error_code), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_ii(o11.leader_id, o11.leader_epoch), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
     l12 = o.node_endpoints
     n13 = len(l12) + 1
     out.append((VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
@@ -164,5 +164,5 @@ def build_response(o, out):
             else:
                 s17 = s17.encode()
                 n18 = len(s17) + 1
-            out += (P_i(o14.node_id), (VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, P_i(o14.port), (VARINTS[n18] if n18 < SHORT else string_length(n18)), s17, (b'\0' if not o14.unknown_tags else unknown_tags(o14)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_i(o14.node_id), (VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, P_i(o14.port), (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ShareFetchRequest
 C1 = ShareFetchRequest.FetchTopic
@@ -92,7 +92,7 @@ def parse_request(buf, pos, end):
                                 n -= 1
                                 if n > end - pos:
                                     refuse_length()
-                                o3.acknowledge_types = numbers("b", buf, pos, n)
+                                o3.acknowledge_types = read_numbers("b", buf, pos, n)
                                 pos += n * 1
                             else:
                                 refuse_null()
@@ -137,7 +137,7 @@ def parse_request(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -153,7 +153,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -167,7 +167,7 @@ def build_response(o, out):
         n2 = len(s1) + 1
     l3 = o.responses
     n4 = len(l3) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_i(o.acquisition_lock_timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.acquisition_lock_timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         l6 = o5.partitions
         n7 = len(l6) + 1
@@ -192,14 +192,14 @@ def build_response(o, out):
             n15 = len(s14) + 1
             l16 = o8.acquired_records
             n17 = len(l16) + 1
-            out += (P_ih(o8.partition_index, o8.error_code), (VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, P_h(o8.acknowledge_error_code), (VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, P_ii(o13.leader_id, o13.leader_epoch), (b'\0' if not o13.unknown_tags else unknown_tags(o13)), (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
+            out += (P_ih(o8.partition_index, o8.error_code), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_h(o8.acknowledge_error_code), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_ii(o13.leader_id, o13.leader_epoch), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)), (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
             for o18 in l16:
                 if not o18.unknown_tags:
                     out.append(P_qqhB(o18.first_offset, o18.last_offset, o18.delivery_count, 0))
                 else:
-                    out += (P_qqh(o18.first_offset, o18.last_offset, o18.delivery_count), (b'\0' if not o18.unknown_tags else unknown_tags(o18)))
-            out.append((b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
+                    out += (P_qqh(o18.first_offset, o18.last_offset, o18.delivery_count), (b'\0' if not o18.unknown_tags else encode_unknown_tags(o18)))
+            out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
     l19 = o.node_endpoints
     n20 = len(l19) + 1
     out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
@@ -216,5 +216,5 @@ def build_response(o, out):
             else:
                 s24 = s24.encode()
                 n25 = len(s24) + 1
-            out += (P_i(o21.node_id), (VARINTS[n23] if n23 < SHORT else string_length(n23)), s22, P_i(o21.port), (VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, (b'\0' if not o21.unknown_tags else unknown_tags(o21)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_i(o21.node_id), (VARINTS[n23] if n23 < SHORT else encode_string_length(n23)), s22, P_i(o21.port), (VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, (b'\0' if not o21.unknown_tags else encode_unknown_tags(o21)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

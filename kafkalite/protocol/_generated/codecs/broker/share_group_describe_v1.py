@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = ShareGroupDescribeRequest
 P_h = Struct(">h").pack
@@ -45,7 +45,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -69,7 +69,7 @@ def build_response(o, out):
         n11 = len(s10) + 1
         l12 = o3.members
         n13 = len(l12) + 1
-        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, P_ii(o3.group_epoch, o3.assignment_epoch), (VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
+        out += (P_h(o3.error_code), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_ii(o3.group_epoch, o3.assignment_epoch), (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
         for o14 in l12:
             s15 = o14.member_id.encode()
             n16 = len(s15) + 1
@@ -86,11 +86,11 @@ def build_response(o, out):
             n22 = len(s21) + 1
             l23 = o14.subscribed_topic_names
             n24 = len(l23) + 1
-            out += ((VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else string_length(n18)), s17, P_i(o14.member_epoch), (VARINTS[n20] if n20 < SHORT else string_length(n20)), s19, (VARINTS[n22] if n22 < SHORT else string_length(n22)), s21, (VARINTS[n24] if n24 < SHORT else encode_varint(n24)))
+            out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, P_i(o14.member_epoch), (VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, (VARINTS[n22] if n22 < SHORT else encode_string_length(n22)), s21, (VARINTS[n24] if n24 < SHORT else encode_varint(n24)))
             for o25 in l23:
                 s26 = o25.encode()
                 n27 = len(s26) + 1
-                out += ((VARINTS[n27] if n27 < SHORT else string_length(n27)), s26)
+                out += ((VARINTS[n27] if n27 < SHORT else encode_string_length(n27)), s26)
             o28 = o14.assignment
             l29 = o28.topic_partitions
             n30 = len(l29) + 1
@@ -105,7 +105,7 @@ def build_response(o, out):
                     n35 = len(s34) + 1
                     l36 = o31.partitions
                     n37 = len(l36) + 1
-                    out += (P_u(o31.topic_id), (VARINTS[n35] if n35 < SHORT else string_length(n35)), s34, (VARINTS[n37] if n37 < SHORT else encode_varint(n37)), pack_numbers("i", l36), (b'\0' if not o31.unknown_tags else unknown_tags(o31)))
-            out += ((b'\0' if not o28.unknown_tags else unknown_tags(o28)), (b'\0' if not o14.unknown_tags else unknown_tags(o14)))
-        out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                    out += (P_u(o31.topic_id), (VARINTS[n35] if n35 < SHORT else encode_string_length(n35)), s34, (VARINTS[n37] if n37 < SHORT else encode_varint(n37)), pack_numbers("i", l36), (b'\0' if not o31.unknown_tags else encode_unknown_tags(o31)))
+            out += ((b'\0' if not o28.unknown_tags else encode_unknown_tags(o28)), (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
+        out += (P_i(o3.authorized_operations), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = StreamsGroupHeartbeatRequest
 C1 = StreamsGroupHeartbeatRequest.Topology
@@ -329,7 +329,7 @@ def parse_request(buf, pos, end):
                             n -= 1
                             if n * 2 > end - pos:
                                 refuse_length()
-                            o3.source_topics = numbers("h", buf, pos, n)
+                            o3.source_topics = read_numbers("h", buf, pos, n)
                             pos += n * 2
                         else:
                             refuse_null()
@@ -341,7 +341,7 @@ def parse_request(buf, pos, end):
                             n -= 1
                             if n * 2 > end - pos:
                                 refuse_length()
-                            o3.source_topic_regex = numbers("h", buf, pos, n)
+                            o3.source_topic_regex = read_numbers("h", buf, pos, n)
                             pos += n * 2
                         else:
                             refuse_null()
@@ -353,7 +353,7 @@ def parse_request(buf, pos, end):
                             n -= 1
                             if n * 2 > end - pos:
                                 refuse_length()
-                            o3.repartition_source_topics = numbers("h", buf, pos, n)
+                            o3.repartition_source_topics = read_numbers("h", buf, pos, n)
                             pos += n * 2
                         else:
                             refuse_null()
@@ -406,7 +406,7 @@ def parse_request(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -447,7 +447,7 @@ def parse_request(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -488,7 +488,7 @@ def parse_request(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -657,7 +657,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -673,7 +673,7 @@ def build_response(o, out):
     n4 = len(s3) + 1
     l5 = o.status
     n6 = 0 if l5 is None else len(l5) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_iiii(o.member_epoch, o.heartbeat_interval_ms, o.acceptable_recovery_lag, o.task_offset_interval_ms), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_iiii(o.member_epoch, o.heartbeat_interval_ms, o.acceptable_recovery_lag, o.task_offset_interval_ms), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
     if l5:
         for o7 in l5:
             if o7.status_detail == '' and not o7.unknown_tags:
@@ -681,7 +681,7 @@ def build_response(o, out):
             else:
                 s8 = o7.status_detail.encode()
                 n9 = len(s8) + 1
-                out += (P_b(o7.status_code), (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (b'\0' if not o7.unknown_tags else unknown_tags(o7)))
+                out += (P_b(o7.status_code), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
     l10 = o.active_tasks
     n11 = 0 if l10 is None else len(l10) + 1
     out.append((VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
@@ -691,7 +691,7 @@ def build_response(o, out):
             n16 = len(s15) + 1
             l17 = o12.partitions
             n18 = len(l17) + 1
-            out += ((VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags else unknown_tags(o12)))
+            out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
     l19 = o.standby_tasks
     n20 = 0 if l19 is None else len(l19) + 1
     out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
@@ -701,7 +701,7 @@ def build_response(o, out):
             n25 = len(s24) + 1
             l26 = o21.partitions
             n27 = len(l26) + 1
-            out += ((VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags else unknown_tags(o21)))
+            out += ((VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags else encode_unknown_tags(o21)))
     l28 = o.warmup_tasks
     n29 = 0 if l28 is None else len(l28) + 1
     out.append((VARINTS[n29] if n29 < SHORT else encode_varint(n29)))
@@ -711,7 +711,7 @@ def build_response(o, out):
             n34 = len(s33) + 1
             l35 = o30.partitions
             n36 = len(l35) + 1
-            out += ((VARINTS[n34] if n34 < SHORT else string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else encode_varint(n36)), pack_numbers("i", l35), (b'\0' if not o30.unknown_tags else unknown_tags(o30)))
+            out += ((VARINTS[n34] if n34 < SHORT else encode_string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else encode_varint(n36)), pack_numbers("i", l35), (b'\0' if not o30.unknown_tags else encode_unknown_tags(o30)))
     l37 = o.partitions_by_user_endpoint
     n38 = 0 if l37 is None else len(l37) + 1
     out += (P_i(o.endpoint_information_epoch), (VARINTS[n38] if n38 < SHORT else encode_varint(n38)))
@@ -722,13 +722,13 @@ def build_response(o, out):
             n42 = len(s41) + 1
             l43 = o39.active_partitions
             n44 = len(l43) + 1
-            out += ((VARINTS[n42] if n42 < SHORT else string_length(n42)), s41, P_H(o40.port), (b'\0' if not o40.unknown_tags else unknown_tags(o40)), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
+            out += ((VARINTS[n42] if n42 < SHORT else encode_string_length(n42)), s41, P_H(o40.port), (b'\0' if not o40.unknown_tags else encode_unknown_tags(o40)), (VARINTS[n44] if n44 < SHORT else encode_varint(n44)))
             for o45 in l43:
                 s48 = o45.topic.encode()
                 n49 = len(s48) + 1
                 l50 = o45.partitions
                 n51 = len(l50) + 1
-                out += ((VARINTS[n49] if n49 < SHORT else string_length(n49)), s48, (VARINTS[n51] if n51 < SHORT else encode_varint(n51)), pack_numbers("i", l50), (b'\0' if not o45.unknown_tags else unknown_tags(o45)))
+                out += ((VARINTS[n49] if n49 < SHORT else encode_string_length(n49)), s48, (VARINTS[n51] if n51 < SHORT else encode_varint(n51)), pack_numbers("i", l50), (b'\0' if not o45.unknown_tags else encode_unknown_tags(o45)))
             l52 = o39.standby_partitions
             n53 = len(l52) + 1
             out.append((VARINTS[n53] if n53 < SHORT else encode_varint(n53)))
@@ -737,6 +737,6 @@ def build_response(o, out):
                 n58 = len(s57) + 1
                 l59 = o54.partitions
                 n60 = len(l59) + 1
-                out += ((VARINTS[n58] if n58 < SHORT else string_length(n58)), s57, (VARINTS[n60] if n60 < SHORT else encode_varint(n60)), pack_numbers("i", l59), (b'\0' if not o54.unknown_tags else unknown_tags(o54)))
-            out.append((b'\0' if not o39.unknown_tags else unknown_tags(o39)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += ((VARINTS[n58] if n58 < SHORT else encode_string_length(n58)), s57, (VARINTS[n60] if n60 < SHORT else encode_varint(n60)), pack_numbers("i", l59), (b'\0' if not o54.unknown_tags else encode_unknown_tags(o54)))
+            out.append((b'\0' if not o39.unknown_tags else encode_unknown_tags(o39)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

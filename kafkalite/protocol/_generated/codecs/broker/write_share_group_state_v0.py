@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.write_share_group_state import WriteShareGroupStateRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = WriteShareGroupStateRequest
 C1 = WriteShareGroupStateRequest.WriteStateData
@@ -108,7 +108,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -131,6 +131,6 @@ def build_response(o, out):
                 else:
                     s7 = s7.encode()
                     n8 = len(s7) + 1
-                out += (P_ih(o6.partition, o6.error_code), (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_ih(o6.partition, o6.error_code), (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

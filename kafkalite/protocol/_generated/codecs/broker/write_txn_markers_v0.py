@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
-from kafkalite.protocol.codec_helpers import numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import read_numbers, refuse_length, refuse_null, refuse_truncation
 
 C0 = WriteTxnMarkersRequest
 C1 = WriteTxnMarkersRequest.WritableTxnMarker
@@ -53,7 +53,7 @@ def parse_request(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.partition_indexes = numbers("i", buf, pos, n)
+                        o2.partition_indexes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -66,7 +66,7 @@ def parse_request(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

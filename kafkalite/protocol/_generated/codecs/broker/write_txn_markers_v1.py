@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = WriteTxnMarkersRequest
 C1 = WriteTxnMarkersRequest.WritableTxnMarker
@@ -62,7 +62,7 @@ def parse_request(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.partition_indexes = numbers("i", buf, pos, n)
+                        o2.partition_indexes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -85,7 +85,7 @@ def parse_request(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -102,12 +102,12 @@ def build_response(o, out):
             n8 = len(s7) + 1
             l9 = o6.partitions
             n10 = len(l9) + 1
-            out += ((VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+            out += ((VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
             for o11 in l9:
                 if not o11.unknown_tags:
                     out.append(P_ihB(o11.partition_index, o11.error_code, 0))
                 else:
-                    out += (P_ih(o11.partition_index, o11.error_code), (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
-            out.append((b'\0' if not o6.unknown_tags else unknown_tags(o6)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                    out += (P_ih(o11.partition_index, o11.error_code), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+            out.append((b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

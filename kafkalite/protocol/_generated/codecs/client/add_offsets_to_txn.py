@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, read_unknown_tags, refuse_end, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_truncation
 
 C0 = AddOffsetsToTxnResponse
 P_h = Struct(">h").pack
@@ -20,7 +20,7 @@ def parse_response_v0(buf, pos, end):
     o0.throttle_time_ms, o0.error_code = U_ih(buf, pos)
     pos += 6
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -38,7 +38,7 @@ def parse_response_v3(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -64,7 +64,7 @@ def build_request_v3(o, out):
     n2 = len(s1) + 1
     s3 = o.group_id.encode()
     n4 = len(s3) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_qh(o.producer_id, o.producer_epoch), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_qh(o.producer_id, o.producer_epoch), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v4 = build_request_v3

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = AddPartitionsToTxnResponse
 C1 = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
@@ -66,7 +66,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -145,7 +145,7 @@ def parse_response_v3(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -246,7 +246,7 @@ def parse_response_v4(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -278,14 +278,14 @@ def build_request_v3(o, out):
     n2 = len(s1) + 1
     l3 = o.v3_and_below_topics
     n4 = len(l3) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_qh(o.v3_and_below_producer_id, o.v3_and_below_producer_epoch), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_qh(o.v3_and_below_producer_id, o.v3_and_below_producer_epoch), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         s8 = o5.name.encode()
         n9 = len(s8) + 1
         l10 = o5.partitions
         n11 = len(l10) + 1
-        out += ((VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), pack_numbers("i", l10), (b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), pack_numbers("i", l10), (b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v4(o, out):
@@ -297,15 +297,15 @@ def build_request_v4(o, out):
         n5 = len(s4) + 1
         l6 = o3.topics
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_qht(o3.producer_id, o3.producer_epoch, o3.verify_only), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_qht(o3.producer_id, o3.producer_epoch, o3.verify_only), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             s11 = o8.name.encode()
             n12 = len(s11) + 1
             l13 = o8.partitions
             n14 = len(l13) + 1
-            out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v5 = build_request_v4

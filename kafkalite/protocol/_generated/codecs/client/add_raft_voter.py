@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.add_raft_voter import AddRaftVoterResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_null, rest_of_string_length, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = AddRaftVoterResponse
 P_BBHB = Struct(">BBHB").pack
@@ -32,7 +32,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -49,7 +49,7 @@ def build_request_v0(o, out):
         n2 = len(s1) + 1
     l3 = o.listeners
     n4 = len(l3) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_iiu(o.timeout_ms, o.voter_id, o.voter_directory_id), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_iiu(o.timeout_ms, o.voter_id, o.voter_directory_id), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         if o5.name == '' and o5.host == '' and not o5.unknown_tags:
             out.append(P_BBHB(1, 1, o5.port, 0))
@@ -58,8 +58,8 @@ def build_request_v0(o, out):
             n7 = len(s6) + 1
             s8 = o5.host.encode()
             n9 = len(s8) + 1
-            out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, P_H(o5.port), (b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_H(o5.port), (b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v1(o, out):
@@ -72,7 +72,7 @@ def build_request_v1(o, out):
         n2 = len(s1) + 1
     l3 = o.listeners
     n4 = len(l3) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_iiu(o.timeout_ms, o.voter_id, o.voter_directory_id), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_iiu(o.timeout_ms, o.voter_id, o.voter_directory_id), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         if o5.name == '' and o5.host == '' and not o5.unknown_tags:
             out.append(P_BBHB(1, 1, o5.port, 0))
@@ -81,5 +81,5 @@ def build_request_v1(o, out):
             n7 = len(s6) + 1
             s8 = o5.host.encode()
             n9 = len(s8) + 1
-            out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, P_H(o5.port), (b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out += (P_t(o.ack_when_committed), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_H(o5.port), (b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out += (P_t(o.ack_when_committed), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = AlterClientQuotasResponse
 C1 = AlterClientQuotasResponse.EntryData
@@ -79,7 +79,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -159,7 +159,7 @@ def parse_response_v1(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -213,7 +213,7 @@ def build_request_v1(o, out):
             else:
                 s9 = s9.encode()
                 n10 = len(s9) + 1
-            out += ((VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
+            out += ((VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
         l11 = o3.ops
         n12 = len(l11) + 1
         out.append((VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
@@ -223,6 +223,6 @@ def build_request_v1(o, out):
             else:
                 s14 = o13.key.encode()
                 n15 = len(s14) + 1
-                out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, P_dt(o13.value, o13.remove), (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_t(o.validate_only), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, P_dt(o13.value, o13.remove), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_t(o.validate_only), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = AlterShareGroupOffsetsResponse
 C1 = AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic
@@ -104,7 +104,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -113,17 +113,17 @@ def build_request_v0(o, out):
     n2 = len(s1) + 1
     l3 = o.topics
     n4 = len(l3) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         s6 = o5.topic_name.encode()
         n7 = len(s6) + 1
         l8 = o5.partitions
         n9 = len(l8) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         for o10 in l8:
             if not o10.unknown_tags:
                 out.append(P_iqB(o10.partition_index, o10.start_offset, 0))
             else:
-                out += (P_iq(o10.partition_index, o10.start_offset), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_iq(o10.partition_index, o10.start_offset), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.alter_user_scram_credentials import AlterUserScramCredentialsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = AlterUserScramCredentialsResponse
 C1 = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
@@ -75,7 +75,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -89,7 +89,7 @@ def build_request_v0(o, out):
         else:
             s4 = o3.name.encode()
             n5 = len(s4) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_b(o3.mechanism), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_b(o3.mechanism), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l6 = o.upsertions
     n7 = len(l6) + 1
     out.append((VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
@@ -100,5 +100,5 @@ def build_request_v0(o, out):
         n12 = len(s11) + 1
         s13 = o8.salted_password
         n14 = len(s13) + 1
-        out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, P_bi(o8.mechanism, o8.iterations), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), s13, (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_bi(o8.mechanism, o8.iterations), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), s13, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ApiVersionsResponse
 C1 = ApiVersionsResponse.ApiVersion
@@ -48,7 +48,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -79,7 +79,7 @@ def parse_response_v1(buf, pos, end):
     o0.throttle_time_ms, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -144,12 +144,12 @@ def tags_1(buf, pos, end, count, o):
             else:
                 refuse_null()
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o.finalized_features_epoch, = U_q(buf, pos)
             pos += 8
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             n = buf[pos]
             pos += 1
@@ -193,12 +193,12 @@ def tags_1(buf, pos, end, count, o):
             else:
                 refuse_null()
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 3:
             o.zk_migration_ready = buf[pos] != 0
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -250,7 +250,7 @@ def parse_response_v3(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -272,7 +272,7 @@ def build_request_v3(o, out):
     n2 = len(s1) + 1
     s3 = o.client_software_version.encode()
     n4 = len(s3) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v4 = build_request_v3

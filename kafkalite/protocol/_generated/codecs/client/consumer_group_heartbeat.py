@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = ConsumerGroupHeartbeatResponse
 C1 = ConsumerGroupHeartbeatResponse.Assignment
@@ -66,7 +66,7 @@ def parse_response_v0(buf, pos, end):
                     n -= 1
                     if n * 4 > end - pos:
                         refuse_length()
-                    o2.partitions = numbers("i", buf, pos, n)
+                    o2.partitions = read_numbers("i", buf, pos, n)
                     pos += n * 4
                 else:
                     refuse_null()
@@ -87,7 +87,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -115,12 +115,12 @@ def build_request_v0(o, out):
         n8 = len(s7) + 1
     l9 = o.subscribed_topic_names
     n10 = 0 if l9 is None else len(l9) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_i(o.member_epoch), (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, P_i(o.rebalance_timeout_ms), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_i(o.member_epoch), (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, P_i(o.rebalance_timeout_ms), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
     if l9:
         for o11 in l9:
             s12 = o11.encode()
             n13 = len(s12) + 1
-            out += ((VARINTS[n13] if n13 < SHORT else string_length(n13)), s12)
+            out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12)
     s14 = o.server_assignor
     if s14 is None:
         s14 = b''
@@ -130,7 +130,7 @@ def build_request_v0(o, out):
         n15 = len(s14) + 1
     l16 = o.topic_partitions
     n17 = 0 if l16 is None else len(l16) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
+    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
     if l16:
         for o18 in l16:
             l19 = o18.partitions
@@ -140,8 +140,8 @@ def build_request_v0(o, out):
             else:
                 l21 = o18.partitions
                 n22 = len(l21) + 1
-                out += (P_u(o18.topic_id), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o18.unknown_tags else unknown_tags(o18)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_u(o18.topic_id), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)), pack_numbers("i", l21), (b'\0' if not o18.unknown_tags else encode_unknown_tags(o18)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v1(o, out):
@@ -165,12 +165,12 @@ def build_request_v1(o, out):
         n8 = len(s7) + 1
     l9 = o.subscribed_topic_names
     n10 = 0 if l9 is None else len(l9) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_i(o.member_epoch), (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, P_i(o.rebalance_timeout_ms), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_i(o.member_epoch), (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, P_i(o.rebalance_timeout_ms), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
     if l9:
         for o11 in l9:
             s12 = o11.encode()
             n13 = len(s12) + 1
-            out += ((VARINTS[n13] if n13 < SHORT else string_length(n13)), s12)
+            out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12)
     s14 = o.subscribed_topic_regex
     if s14 is None:
         s14 = b''
@@ -187,7 +187,7 @@ def build_request_v1(o, out):
         n17 = len(s16) + 1
     l18 = o.topic_partitions
     n19 = 0 if l18 is None else len(l18) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, (VARINTS[n19] if n19 < SHORT else encode_varint(n19)))
+    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_string_length(n17)), s16, (VARINTS[n19] if n19 < SHORT else encode_varint(n19)))
     if l18:
         for o20 in l18:
             l21 = o20.partitions
@@ -197,5 +197,5 @@ def build_request_v1(o, out):
             else:
                 l23 = o20.partitions
                 n24 = len(l23) + 1
-                out += (P_u(o20.topic_id), (VARINTS[n24] if n24 < SHORT else encode_varint(n24)), pack_numbers("i", l23), (b'\0' if not o20.unknown_tags else unknown_tags(o20)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_u(o20.topic_id), (VARINTS[n24] if n24 < SHORT else encode_varint(n24)), pack_numbers("i", l23), (b'\0' if not o20.unknown_tags else encode_unknown_tags(o20)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = CreateAclsResponse
 C1 = CreateAclsResponse.AclCreationResult
@@ -57,7 +57,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -112,7 +112,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -158,8 +158,8 @@ def build_request_v2(o, out):
         n7 = len(s6) + 1
         s8 = o3.host.encode()
         n9 = len(s8) + 1
-        out += (P_b(o3.resource_type), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_b(o3.resource_pattern_type), (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, P_bb(o3.operation, o3.permission_type), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_b(o3.resource_type), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_b(o3.resource_pattern_type), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_bb(o3.operation, o3.permission_type), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v3 = build_request_v2

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_delegation_token import CreateDelegationTokenResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = CreateDelegationTokenResponse
 P_h = Struct(">h").pack
@@ -59,7 +59,7 @@ def parse_response_v0(buf, pos, end):
     o0.throttle_time_ms, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -116,7 +116,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -188,7 +188,7 @@ def parse_response_v3(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -217,8 +217,8 @@ def build_request_v2(o, out):
         n5 = len(s4) + 1
         s6 = o3.principal_name.encode()
         n7 = len(s6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_q(o.max_lifetime_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_q(o.max_lifetime_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v3(o, out):
@@ -238,11 +238,11 @@ def build_request_v3(o, out):
         n4 = len(s3) + 1
     l5 = o.renewers
     n6 = len(l5) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
     for o7 in l5:
         s8 = o7.principal_type.encode()
         n9 = len(s8) + 1
         s10 = o7.principal_name.encode()
         n11 = len(s10) + 1
-        out += ((VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, (b'\0' if not o7.unknown_tags else unknown_tags(o7)))
-    out += (P_q(o.max_lifetime_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
+    out += (P_q(o.max_lifetime_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

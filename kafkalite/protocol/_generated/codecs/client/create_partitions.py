@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = CreatePartitionsResponse
 C1 = CreatePartitionsResponse.CreatePartitionsTopicResult
@@ -67,7 +67,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -133,7 +133,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -170,14 +170,14 @@ def build_request_v2(o, out):
         n5 = len(s4) + 1
         l6 = o3.assignments
         n7 = 0 if l6 is None else len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_i(o3.count), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_i(o3.count), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         if l6:
             for o8 in l6:
                 l11 = o8.broker_ids
                 n12 = len(l11) + 1
-                out += ((VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_it(o.timeout_ms, o.validate_only), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += ((VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_it(o.timeout_ms, o.validate_only), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v3 = build_request_v2

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = CreateTopicsResponse
 C1 = CreateTopicsResponse.CreatableTopicResult
@@ -79,7 +79,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -140,7 +140,7 @@ def parse_response_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -200,7 +200,7 @@ def parse_response_v2(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -229,7 +229,7 @@ def tags_1(buf, pos, end, count, o):
             o.topic_config_error_code, = U_h(buf, pos)
             pos += 2
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -340,7 +340,7 @@ def parse_response_v5(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -448,7 +448,7 @@ def parse_response_v7(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -542,7 +542,7 @@ def build_request_v5(o, out):
         n5 = len(s4) + 1
         l6 = o3.assignments
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_ih(o3.num_partitions, o3.replication_factor), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_ih(o3.num_partitions, o3.replication_factor), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             l9 = o8.broker_ids
             n10 = len(l9)
@@ -551,7 +551,7 @@ def build_request_v5(o, out):
             else:
                 l11 = o8.broker_ids
                 n12 = len(l11) + 1
-                out += (P_i(o8.partition_index), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
+                out += (P_i(o8.partition_index), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
         l13 = o3.configs
         n14 = len(l13) + 1
         out.append((VARINTS[n14] if n14 < SHORT else encode_varint(n14)))
@@ -565,9 +565,9 @@ def build_request_v5(o, out):
             else:
                 s18 = s18.encode()
                 n19 = len(s18) + 1
-            out += ((VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, (VARINTS[n19] if n19 < SHORT else string_length(n19)), s18, (b'\0' if not o15.unknown_tags else unknown_tags(o15)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_it(o.timeout_ms, o.validate_only), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n17] if n17 < SHORT else encode_string_length(n17)), s16, (VARINTS[n19] if n19 < SHORT else encode_string_length(n19)), s18, (b'\0' if not o15.unknown_tags else encode_unknown_tags(o15)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_it(o.timeout_ms, o.validate_only), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v6 = build_request_v5

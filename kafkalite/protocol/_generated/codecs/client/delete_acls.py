@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DeleteAclsResponse
 C1 = DeleteAclsResponse.DeleteAclsFilterResult
@@ -101,7 +101,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -179,7 +179,7 @@ def parse_response_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -279,7 +279,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -370,8 +370,8 @@ def build_request_v2(o, out):
         else:
             s8 = s8.encode()
             n9 = len(s8) + 1
-        out += (P_b(o3.resource_type_filter), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_b(o3.pattern_type_filter), (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, P_bb(o3.operation, o3.permission_type), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_b(o3.resource_type_filter), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_b(o3.pattern_type_filter), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, P_bb(o3.operation, o3.permission_type), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v3 = build_request_v2

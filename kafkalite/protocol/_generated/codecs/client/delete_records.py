@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DeleteRecordsResponse
 C1 = DeleteRecordsResponse.DeleteRecordsTopicResult
@@ -63,7 +63,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -138,7 +138,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -168,11 +168,11 @@ def build_request_v2(o, out):
         n5 = len(s4) + 1
         l6 = o3.partitions
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             if not o8.unknown_tags:
                 out.append(P_iqB(o8.partition_index, o8.offset, 0))
             else:
-                out += (P_iq(o8.partition_index, o8.offset), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_i(o.timeout_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_iq(o8.partition_index, o8.offset), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_i(o.timeout_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

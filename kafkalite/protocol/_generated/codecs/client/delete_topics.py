@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DeleteTopicsResponse
 C1 = DeleteTopicsResponse.DeletableTopicResult
@@ -66,7 +66,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -111,7 +111,7 @@ def parse_response_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -173,7 +173,7 @@ def parse_response_v4(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -238,7 +238,7 @@ def parse_response_v5(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -302,7 +302,7 @@ def parse_response_v6(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -333,8 +333,8 @@ def build_request_v4(o, out):
     for o3 in l1:
         s4 = o3.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4)
-    out += (P_i(o.timeout_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
+    out += (P_i(o.timeout_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v5 = build_request_v4
@@ -355,5 +355,5 @@ def build_request_v6(o, out):
             else:
                 s4 = s4.encode()
                 n5 = len(s4) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_u(o3.topic_id), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_i(o.timeout_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_u(o3.topic_id), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_i(o.timeout_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeAclsResponse
 C1 = DescribeAclsResponse.DescribeAclsResource
@@ -104,7 +104,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -185,7 +185,7 @@ def parse_response_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -288,7 +288,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -367,7 +367,7 @@ def build_request_v2(o, out):
     else:
         s5 = s5.encode()
         n6 = len(s5) + 1
-    out += (P_b(o.resource_type_filter), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_b(o.pattern_type_filter), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, P_bb(o.operation, o.permission_type), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += (P_b(o.resource_type_filter), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_b(o.pattern_type_filter), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, P_bb(o.operation, o.permission_type), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v3 = build_request_v2

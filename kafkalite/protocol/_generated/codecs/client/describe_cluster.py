@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterResponse
-from kafkalite.protocol.codec_helpers import read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, unknown_tags
+from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeClusterResponse
 C1 = DescribeClusterResponse.DescribeClusterBroker
@@ -105,7 +105,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -191,7 +191,7 @@ def parse_response_v1(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -276,7 +276,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -284,18 +284,18 @@ def build_request_v0(o, out):
     if not o.unknown_tags:
         out.append(P_tB(o.include_cluster_authorized_operations, 0))
     else:
-        out += (P_t(o.include_cluster_authorized_operations), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_t(o.include_cluster_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v1(o, out):
     if not o.unknown_tags:
         out.append(P_tbB(o.include_cluster_authorized_operations, o.endpoint_type, 0))
     else:
-        out += (P_tb(o.include_cluster_authorized_operations, o.endpoint_type), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_tb(o.include_cluster_authorized_operations, o.endpoint_type), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v2(o, out):
     if not o.unknown_tags:
         out.append(P_tbtB(o.include_cluster_authorized_operations, o.endpoint_type, o.include_fenced_brokers, 0))
     else:
-        out += (P_tbt(o.include_cluster_authorized_operations, o.endpoint_type, o.include_fenced_brokers), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_tbt(o.include_cluster_authorized_operations, o.endpoint_type, o.include_fenced_brokers), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeConfigsResponse
 C1 = DescribeConfigsResponse.DescribeConfigsResult
@@ -121,7 +121,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -236,7 +236,7 @@ def parse_response_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -362,7 +362,7 @@ def parse_response_v3(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -514,7 +514,7 @@ def parse_response_v4(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -583,11 +583,11 @@ def build_request_v4(o, out):
         n5 = len(s4) + 1
         l6 = o3.configuration_keys
         n7 = 0 if l6 is None else len(l6) + 1
-        out += (P_b(o3.resource_type), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += (P_b(o3.resource_type), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         if l6:
             for o8 in l6:
                 s9 = o8.encode()
                 n10 = len(s9) + 1
-                out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9)
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_tt(o.include_synonyms, o.include_documentation), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9)
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_tt(o.include_synonyms, o.include_documentation), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

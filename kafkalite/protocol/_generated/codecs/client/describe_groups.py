@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeGroupsResponse
 C1 = DescribeGroupsResponse.DescribedGroup
@@ -124,7 +124,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -231,7 +231,7 @@ def parse_response_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -342,7 +342,7 @@ def parse_response_v3(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -459,7 +459,7 @@ def parse_response_v4(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -610,7 +610,7 @@ def parse_response_v5(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -770,7 +770,7 @@ def parse_response_v6(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -811,8 +811,8 @@ def build_request_v5(o, out):
     for o3 in l1:
         s4 = o3.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4)
-    out += (P_t(o.include_authorized_operations), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
+    out += (P_t(o.include_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v6 = build_request_v5

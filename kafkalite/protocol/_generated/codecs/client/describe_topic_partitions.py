@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeTopicPartitionsResponse
 C1 = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
@@ -64,7 +64,7 @@ def parse_response_v0(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -76,7 +76,7 @@ def parse_response_v0(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -88,7 +88,7 @@ def parse_response_v0(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.eligible_leader_replicas = numbers("i", buf, pos, n)
+                        o2.eligible_leader_replicas = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         o2.eligible_leader_replicas = None
@@ -100,7 +100,7 @@ def parse_response_v0(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.last_known_elr = numbers("i", buf, pos, n)
+                        o2.last_known_elr = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         o2.last_known_elr = None
@@ -112,7 +112,7 @@ def parse_response_v0(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.offline_replicas = numbers("i", buf, pos, n)
+                        o2.offline_replicas = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -157,7 +157,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -168,7 +168,7 @@ def build_request_v0(o, out):
     for o3 in l1:
         s4 = o3.name.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     o6 = o.cursor
     out.append(P_i(o.response_partition_limit))
     if o6 is None:
@@ -176,5 +176,5 @@ def build_request_v0(o, out):
     else:
         s7 = o6.topic_name.encode()
         n8 = len(s7) + 1
-        out += (P_b(1), (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, P_i(o6.partition_index), (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_b(1), (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, P_i(o6.partition_index), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

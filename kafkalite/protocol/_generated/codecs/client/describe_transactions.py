@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.describe_transactions import DescribeTransactionsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DescribeTransactionsResponse
 C1 = DescribeTransactionsResponse.TransactionState
@@ -79,7 +79,7 @@ def parse_response_v0(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.partitions = numbers("i", buf, pos, n)
+                        o2.partitions = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -102,7 +102,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -113,5 +113,5 @@ def build_request_v0(o, out):
     for o3 in l1:
         s4 = o3.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4)
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.end_txn import EndTxnResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, read_unknown_tags, refuse_end, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_truncation
 
 C0 = EndTxnResponse
 P_h = Struct(">h").pack
@@ -22,7 +22,7 @@ def parse_response_v0(buf, pos, end):
     o0.throttle_time_ms, o0.error_code = U_ih(buf, pos)
     pos += 6
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -42,7 +42,7 @@ def parse_response_v3(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -57,7 +57,7 @@ def parse_response_v5(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -76,7 +76,7 @@ build_request_v2 = build_request_v0
 def build_request_v3(o, out):
     s1 = o.transactional_id.encode()
     n2 = len(s1) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_qht(o.producer_id, o.producer_epoch, o.committed), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_qht(o.producer_id, o.producer_epoch, o.committed), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v4 = build_request_v3

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.expire_delegation_token import ExpireDelegationTokenResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_truncation
 
 C0 = ExpireDelegationTokenResponse
 P_i = Struct(">i").pack
@@ -19,7 +19,7 @@ def parse_response_v0(buf, pos, end):
     o0.error_code, o0.expiry_timestamp_ms, o0.throttle_time_ms = U_hqi(buf, pos)
     pos += 14
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -34,7 +34,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -50,4 +50,4 @@ build_request_v1 = build_request_v0
 def build_request_v2(o, out):
     s1 = o.hmac
     n2 = len(s1) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), s1, P_q(o.expiry_time_period_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), s1, P_q(o.expiry_time_period_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

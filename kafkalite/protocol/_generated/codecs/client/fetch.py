@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.fetch import FetchResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = FetchResponse
 C1 = FetchResponse.FetchableTopicResponse
@@ -120,7 +120,7 @@ def parse_response_v4(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -196,7 +196,7 @@ def parse_response_v5(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -273,7 +273,7 @@ def parse_response_v7(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -355,7 +355,7 @@ def parse_response_v11(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -383,7 +383,7 @@ def tags_1(buf, pos, end, count, o):
                 pos = read_unknown_tags(buf, pos, stop, n, o0)
             o.diverging_epoch = o0
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o0 = new(C5)
             o0.unknown_tags = None
@@ -393,7 +393,7 @@ def tags_1(buf, pos, end, count, o):
                 pos = read_unknown_tags(buf, pos, stop, n, o0)
             o.current_leader = o0
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             o0 = new(C6)
             o0.unknown_tags = None
@@ -403,7 +403,7 @@ def tags_1(buf, pos, end, count, o):
                 pos = read_unknown_tags(buf, pos, stop, n, o0)
             o.snapshot_id = o0
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -513,7 +513,7 @@ def parse_response_v12(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -608,7 +608,7 @@ def parse_response_v13(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -687,7 +687,7 @@ def tags_2(buf, pos, end, count, o):
             else:
                 refuse_null()
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -787,7 +787,7 @@ def parse_response_v16(buf, pos, end):
     if n:
         pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -912,9 +912,9 @@ def tags_3(o):
         else:
             s1 = s1.encode()
             n2 = len(s1) + 1
-        b += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1)
+        b += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1)
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_request_v12(o, out):
@@ -926,13 +926,13 @@ def build_request_v12(o, out):
         n5 = len(s4) + 1
         l6 = o3.partitions
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             if not o8.unknown_tags:
                 out.append(P_iiqiqiB(o8.partition, o8.current_leader_epoch, o8.fetch_offset, o8.last_fetched_epoch, o8.log_start_offset, o8.partition_max_bytes, 0))
             else:
-                out += (P_iiqiqi(o8.partition, o8.current_leader_epoch, o8.fetch_offset, o8.last_fetched_epoch, o8.log_start_offset, o8.partition_max_bytes), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+                out += (P_iiqiqi(o8.partition, o8.current_leader_epoch, o8.fetch_offset, o8.last_fetched_epoch, o8.log_start_offset, o8.partition_max_bytes), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l9 = o.forgotten_topics_data
     n10 = len(l9) + 1
     out.append((VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
@@ -941,10 +941,10 @@ def build_request_v12(o, out):
         n15 = len(s14) + 1
         l16 = o11.partitions
         n17 = len(l16) + 1
-        out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("i", l16), (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
+        out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("i", l16), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
     s18 = o.rack_id.encode()
     n19 = len(s18) + 1
-    out += ((VARINTS[n19] if n19 < SHORT else string_length(n19)), s18, (b'\0' if not o.unknown_tags and o.cluster_id is None else tags_3(o)))
+    out += ((VARINTS[n19] if n19 < SHORT else encode_string_length(n19)), s18, (b'\0' if not o.unknown_tags and o.cluster_id is None else tags_3(o)))
 
 
 def build_request_v13(o, out):
@@ -959,8 +959,8 @@ def build_request_v13(o, out):
             if not o6.unknown_tags:
                 out.append(P_iiqiqiB(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes, 0))
             else:
-                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l7 = o.forgotten_topics_data
     n8 = len(l7) + 1
     out.append((VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
@@ -972,10 +972,10 @@ def build_request_v13(o, out):
         else:
             l12 = o9.partitions
             n13 = len(l12) + 1
-            out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else unknown_tags(o9)))
+            out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
     s14 = o.rack_id.encode()
     n15 = len(s14) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None else tags_3(o)))
+    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None else tags_3(o)))
 
 
 build_request_v14 = build_request_v13
@@ -992,14 +992,14 @@ def tags_4(o):
         else:
             s1 = s1.encode()
             n2 = len(s1) + 1
-        b += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1)
+        b += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1)
         t.append((0, b''.join(b)))
     if not (o.replica_state is None):
         b = []
         o3 = o.replica_state
-        b += (P_iq(o3.replica_id, o3.replica_epoch), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+        b += (P_iq(o3.replica_id, o3.replica_epoch), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
         t.append((1, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_request_v15(o, out):
@@ -1014,8 +1014,8 @@ def build_request_v15(o, out):
             if not o6.unknown_tags:
                 out.append(P_iiqiqiB(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes, 0))
             else:
-                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l7 = o.forgotten_topics_data
     n8 = len(l7) + 1
     out.append((VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
@@ -1027,10 +1027,10 @@ def build_request_v15(o, out):
         else:
             l12 = o9.partitions
             n13 = len(l12) + 1
-            out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else unknown_tags(o9)))
+            out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
     s14 = o.rack_id.encode()
     n15 = len(s14) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_4(o)))
+    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_4(o)))
 
 
 build_request_v16 = build_request_v15
@@ -1042,7 +1042,7 @@ def tags_5(o):
         b = []
         b.append(P_u(o.replica_directory_id))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_request_v17(o, out):
@@ -1058,7 +1058,7 @@ def build_request_v17(o, out):
                 out.append(P_iiqiqiB(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes, 0))
             else:
                 out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags and o6.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' else tags_5(o6)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l7 = o.forgotten_topics_data
     n8 = len(l7) + 1
     out.append((VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
@@ -1070,10 +1070,10 @@ def build_request_v17(o, out):
         else:
             l12 = o9.partitions
             n13 = len(l12) + 1
-            out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else unknown_tags(o9)))
+            out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
     s14 = o.rack_id.encode()
     n15 = len(s14) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_4(o)))
+    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_4(o)))
 
 
 def tags_6(o):
@@ -1086,7 +1086,7 @@ def tags_6(o):
         b = []
         b.append(P_q(o.high_watermark))
         t.append((1, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_request_v18(o, out):
@@ -1102,7 +1102,7 @@ def build_request_v18(o, out):
                 out.append(P_iiqiqiB(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes, 0))
             else:
                 out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags and o6.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' and o6.high_watermark == 9223372036854775807 else tags_6(o6)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l7 = o.forgotten_topics_data
     n8 = len(l7) + 1
     out.append((VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
@@ -1114,7 +1114,7 @@ def build_request_v18(o, out):
         else:
             l12 = o9.partitions
             n13 = len(l12) + 1
-            out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else unknown_tags(o9)))
+            out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
     s14 = o.rack_id.encode()
     n15 = len(s14) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_4(o)))
+    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_4(o)))

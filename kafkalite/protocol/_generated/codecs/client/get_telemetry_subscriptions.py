@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
-from kafkalite.protocol.codec_helpers import numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, unknown_tags
+from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = GetTelemetrySubscriptionsResponse
 P_u = Struct(">16s").pack
@@ -24,7 +24,7 @@ def parse_response_v0(buf, pos, end):
         n -= 1
         if n > end - pos:
             refuse_length()
-        o0.accepted_compression_types = numbers("b", buf, pos, n)
+        o0.accepted_compression_types = read_numbers("b", buf, pos, n)
         pos += n * 1
     else:
         refuse_null()
@@ -56,7 +56,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -64,4 +64,4 @@ def build_request_v0(o, out):
     if not o.unknown_tags:
         out.append(P_uB(o.client_instance_id, 0))
     else:
-        out += (P_u(o.client_instance_id), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_u(o.client_instance_id), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, read_unknown_tags, refuse_end, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_truncation
 
 C0 = HeartbeatResponse
 P_h = Struct(">h").pack
@@ -22,7 +22,7 @@ def parse_response_v0(buf, pos, end):
     o0.error_code, = U_h(buf, pos)
     pos += 2
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -32,7 +32,7 @@ def parse_response_v1(buf, pos, end):
     o0.throttle_time_ms, o0.error_code = U_ih(buf, pos)
     pos += 6
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -50,7 +50,7 @@ def parse_response_v4(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -95,4 +95,4 @@ def build_request_v4(o, out):
     else:
         s5 = s5.encode()
         n6 = len(s5) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_i(o.generation_id), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.generation_id), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = IncrementalAlterConfigsResponse
 C1 = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
@@ -72,7 +72,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -136,7 +136,7 @@ def parse_response_v1(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -176,7 +176,7 @@ def build_request_v1(o, out):
         n5 = len(s4) + 1
         l6 = o3.configs
         n7 = len(l6) + 1
-        out += (P_b(o3.resource_type), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += (P_b(o3.resource_type), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             if o8.name == '' and o8.value == '' and not o8.unknown_tags:
                 out.append(P_BbBB(1, o8.config_operation, 1, 0))
@@ -190,6 +190,6 @@ def build_request_v1(o, out):
                 else:
                     s11 = s11.encode()
                     n12 = len(s11) + 1
-                out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, P_b(o8.config_operation), (VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_t(o.validate_only), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_b(o8.config_operation), (VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_t(o.validate_only), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

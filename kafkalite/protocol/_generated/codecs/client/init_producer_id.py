@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, read_unknown_tags, refuse_end, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_truncation
 
 C0 = InitProducerIdResponse
 P_h = Struct(">h").pack
@@ -24,7 +24,7 @@ def parse_response_v0(buf, pos, end):
     o0.throttle_time_ms, o0.error_code, o0.producer_id, o0.producer_epoch = U_ihqh(buf, pos)
     pos += 16
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -41,7 +41,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -62,7 +62,7 @@ def parse_response_v6(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -88,7 +88,7 @@ def build_request_v2(o, out):
     else:
         s1 = s1.encode()
         n2 = len(s1) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_i(o.transaction_timeout_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.transaction_timeout_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v3(o, out):
@@ -99,7 +99,7 @@ def build_request_v3(o, out):
     else:
         s1 = s1.encode()
         n2 = len(s1) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_iqh(o.transaction_timeout_ms, o.producer_id, o.producer_epoch), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_iqh(o.transaction_timeout_ms, o.producer_id, o.producer_epoch), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v4 = build_request_v3
@@ -116,4 +116,4 @@ def build_request_v6(o, out):
     else:
         s1 = s1.encode()
         n2 = len(s1) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_iqhtt(o.transaction_timeout_ms, o.producer_id, o.producer_epoch, o.enable2_pc, o.keep_prepared_txn), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_iqhtt(o.transaction_timeout_ms, o.producer_id, o.producer_epoch, o.enable2_pc, o.keep_prepared_txn), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = JoinGroupResponse
 C1 = JoinGroupResponse.JoinGroupResponseMember
@@ -81,7 +81,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -147,7 +147,7 @@ def parse_response_v2(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -225,7 +225,7 @@ def parse_response_v5(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -318,7 +318,7 @@ def parse_response_v6(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -420,7 +420,7 @@ def parse_response_v7(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -524,7 +524,7 @@ def parse_response_v9(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -614,14 +614,14 @@ def build_request_v6(o, out):
     n8 = len(s7) + 1
     l9 = o.protocols
     n10 = len(l9) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_ii(o.session_timeout_ms, o.rebalance_timeout_ms), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_ii(o.session_timeout_ms, o.rebalance_timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
     for o11 in l9:
         s12 = o11.name.encode()
         n13 = len(s12) + 1
         s14 = o11.metadata
         n15 = len(s14) + 1
-        out += ((VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v7 = build_request_v6
@@ -643,13 +643,13 @@ def build_request_v8(o, out):
     n8 = len(s7) + 1
     l9 = o.protocols
     n10 = len(l9) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_ii(o.session_timeout_ms, o.rebalance_timeout_ms), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_ii(o.session_timeout_ms, o.rebalance_timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
     for o11 in l9:
         s12 = o11.name.encode()
         n13 = len(s12) + 1
         s14 = o11.metadata
         n15 = len(s14) + 1
-        out += ((VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
+        out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)), s14, (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
     s16 = o.reason
     if s16 is None:
         s16 = b''
@@ -657,7 +657,7 @@ def build_request_v8(o, out):
     else:
         s16 = s16.encode()
         n17 = len(s16) + 1
-    out += ((VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n17] if n17 < SHORT else encode_string_length(n17)), s16, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v9 = build_request_v8

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_config_resources import ListConfigResourcesResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ListConfigResourcesResponse
 C1 = ListConfigResourcesResponse.ConfigResource
@@ -51,7 +51,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -103,15 +103,15 @@ def parse_response_v1(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
 def build_request_v0(o, out):
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v1(o, out):
     l3 = o.resource_types
     n4 = len(l3) + 1
-    out += ((VARINTS[n4] if n4 < SHORT else encode_varint(n4)), pack_numbers("b", l3), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n4] if n4 < SHORT else encode_varint(n4)), pack_numbers("b", l3), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_groups import ListGroupsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ListGroupsResponse
 C1 = ListGroupsResponse.ListedGroup
@@ -49,7 +49,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -87,7 +87,7 @@ def parse_response_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -143,7 +143,7 @@ def parse_response_v3(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -205,7 +205,7 @@ def parse_response_v4(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -276,7 +276,7 @@ def parse_response_v5(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -291,7 +291,7 @@ build_request_v2 = build_request_v0
 
 
 def build_request_v3(o, out):
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v4(o, out):
@@ -301,8 +301,8 @@ def build_request_v4(o, out):
     for o3 in l1:
         s4 = o3.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4)
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v5(o, out):
@@ -312,12 +312,12 @@ def build_request_v5(o, out):
     for o3 in l1:
         s4 = o3.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4)
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
     l6 = o.types_filter
     n7 = len(l6) + 1
     out.append((VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
     for o8 in l6:
         s9 = o8.encode()
         n10 = len(s9) + 1
-        out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9)
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9)
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ListOffsetsResponse
 C1 = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -67,7 +67,7 @@ def parse_response_v0(buf, pos, end):
                     if n >= 0:
                         if n * 8 > end - pos:
                             refuse_length()
-                        o2.old_style_offsets = numbers("q", buf, pos, n)
+                        o2.old_style_offsets = read_numbers("q", buf, pos, n)
                         pos += n * 8
                     else:
                         refuse_null()
@@ -78,7 +78,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -127,7 +127,7 @@ def parse_response_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -175,7 +175,7 @@ def parse_response_v2(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -226,7 +226,7 @@ def parse_response_v4(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -305,7 +305,7 @@ def parse_response_v6(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -391,14 +391,14 @@ def build_request_v6(o, out):
         n5 = len(s4) + 1
         l6 = o3.partitions
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             if not o8.unknown_tags:
                 out.append(P_iiqB(o8.partition_index, o8.current_leader_epoch, o8.timestamp, 0))
             else:
-                out += (P_iiq(o8.partition_index, o8.current_leader_epoch, o8.timestamp), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_iiq(o8.partition_index, o8.current_leader_epoch, o8.timestamp), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v7 = build_request_v6
@@ -419,14 +419,14 @@ def build_request_v10(o, out):
         n5 = len(s4) + 1
         l6 = o3.partitions
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             if not o8.unknown_tags:
                 out.append(P_iiqB(o8.partition_index, o8.current_leader_epoch, o8.timestamp, 0))
             else:
-                out += (P_iiq(o8.partition_index, o8.current_leader_epoch, o8.timestamp), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_i(o.timeout_ms), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_iiq(o8.partition_index, o8.current_leader_epoch, o8.timestamp), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_i(o.timeout_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v11 = build_request_v10

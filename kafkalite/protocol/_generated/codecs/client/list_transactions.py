@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_transactions import ListTransactionsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ListTransactionsResponse
 C1 = ListTransactionsResponse.TransactionState
@@ -96,7 +96,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -113,10 +113,10 @@ def build_request_v0(o, out):
     for o3 in l1:
         s4 = o3.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4)
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
     l6 = o.producer_id_filters
     n7 = len(l6) + 1
-    out += ((VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("q", l6), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("q", l6), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v1(o, out):
@@ -126,10 +126,10 @@ def build_request_v1(o, out):
     for o3 in l1:
         s4 = o3.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4)
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
     l6 = o.producer_id_filters
     n7 = len(l6) + 1
-    out += ((VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("q", l6), P_q(o.duration_filter), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("q", l6), P_q(o.duration_filter), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v2(o, out):
@@ -139,7 +139,7 @@ def build_request_v2(o, out):
     for o3 in l1:
         s4 = o3.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4)
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
     l6 = o.producer_id_filters
     n7 = len(l6) + 1
     s8 = o.transactional_id_pattern
@@ -149,4 +149,4 @@ def build_request_v2(o, out):
     else:
         s8 = s8.encode()
         n9 = len(s8) + 1
-    out += ((VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("q", l6), P_q(o.duration_filter), (VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n7] if n7 < SHORT else encode_varint(n7)), pack_numbers("q", l6), P_q(o.duration_filter), (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.metadata import MetadataResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = MetadataResponse
 C1 = MetadataResponse.MetadataResponseBroker
@@ -115,7 +115,7 @@ def parse_response_v0(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -124,7 +124,7 @@ def parse_response_v0(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -135,7 +135,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -224,7 +224,7 @@ def parse_response_v1(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -233,7 +233,7 @@ def parse_response_v1(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -244,7 +244,7 @@ def parse_response_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -342,7 +342,7 @@ def parse_response_v2(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -351,7 +351,7 @@ def parse_response_v2(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -362,7 +362,7 @@ def parse_response_v2(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -459,7 +459,7 @@ def parse_response_v3(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -468,7 +468,7 @@ def parse_response_v3(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -479,7 +479,7 @@ def parse_response_v3(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -578,7 +578,7 @@ def parse_response_v5(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -587,7 +587,7 @@ def parse_response_v5(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -596,7 +596,7 @@ def parse_response_v5(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.offline_replicas = numbers("i", buf, pos, n)
+                        o2.offline_replicas = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -607,7 +607,7 @@ def parse_response_v5(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -705,7 +705,7 @@ def parse_response_v7(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -714,7 +714,7 @@ def parse_response_v7(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -723,7 +723,7 @@ def parse_response_v7(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.offline_replicas = numbers("i", buf, pos, n)
+                        o2.offline_replicas = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -734,7 +734,7 @@ def parse_response_v7(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -827,7 +827,7 @@ def parse_response_v8(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -836,7 +836,7 @@ def parse_response_v8(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -845,7 +845,7 @@ def parse_response_v8(buf, pos, end):
                     if n >= 0:
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.offline_replicas = numbers("i", buf, pos, n)
+                        o2.offline_replicas = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -860,7 +860,7 @@ def parse_response_v8(buf, pos, end):
     o0.cluster_authorized_operations, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -973,7 +973,7 @@ def parse_response_v9(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -985,7 +985,7 @@ def parse_response_v9(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -997,7 +997,7 @@ def parse_response_v9(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.offline_replicas = numbers("i", buf, pos, n)
+                        o2.offline_replicas = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1020,7 +1020,7 @@ def parse_response_v9(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -1132,7 +1132,7 @@ def parse_response_v10(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1144,7 +1144,7 @@ def parse_response_v10(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1156,7 +1156,7 @@ def parse_response_v10(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.offline_replicas = numbers("i", buf, pos, n)
+                        o2.offline_replicas = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1179,7 +1179,7 @@ def parse_response_v10(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -1292,7 +1292,7 @@ def parse_response_v11(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1304,7 +1304,7 @@ def parse_response_v11(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1316,7 +1316,7 @@ def parse_response_v11(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.offline_replicas = numbers("i", buf, pos, n)
+                        o2.offline_replicas = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1339,7 +1339,7 @@ def parse_response_v11(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -1452,7 +1452,7 @@ def parse_response_v12(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1464,7 +1464,7 @@ def parse_response_v12(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1476,7 +1476,7 @@ def parse_response_v12(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.offline_replicas = numbers("i", buf, pos, n)
+                        o2.offline_replicas = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1499,7 +1499,7 @@ def parse_response_v12(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -1611,7 +1611,7 @@ def parse_response_v13(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.replica_nodes = numbers("i", buf, pos, n)
+                        o2.replica_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1623,7 +1623,7 @@ def parse_response_v13(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.isr_nodes = numbers("i", buf, pos, n)
+                        o2.isr_nodes = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1635,7 +1635,7 @@ def parse_response_v13(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.offline_replicas = numbers("i", buf, pos, n)
+                        o2.offline_replicas = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -1658,7 +1658,7 @@ def parse_response_v13(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -1730,8 +1730,8 @@ def build_request_v9(o, out):
         for o3 in l1:
             s4 = o3.name.encode()
             n5 = len(s4) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_ttt(o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_ttt(o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v10(o, out):
@@ -1750,8 +1750,8 @@ def build_request_v10(o, out):
                 else:
                     s4 = s4.encode()
                     n5 = len(s4) + 1
-                out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_ttt(o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_ttt(o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v11(o, out):
@@ -1770,8 +1770,8 @@ def build_request_v11(o, out):
                 else:
                     s4 = s4.encode()
                     n5 = len(s4) + 1
-                out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_tt(o.allow_auto_topic_creation, o.include_topic_authorized_operations), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_tt(o.allow_auto_topic_creation, o.include_topic_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v12 = build_request_v11

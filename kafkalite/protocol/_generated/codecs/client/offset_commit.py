@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetCommitResponse
 C1 = OffsetCommitResponse.OffsetCommitResponseTopic
@@ -71,7 +71,7 @@ def parse_response_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -119,7 +119,7 @@ def parse_response_v3(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -203,7 +203,7 @@ def parse_response_v8(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -268,7 +268,7 @@ def parse_response_v10(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -439,13 +439,13 @@ def build_request_v8(o, out):
         n6 = len(s5) + 1
     l7 = o.topics
     n8 = len(l7) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_i(o.generation_id_or_member_epoch), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.generation_id_or_member_epoch), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
     for o9 in l7:
         s10 = o9.name.encode()
         n11 = len(s10) + 1
         l12 = o9.partitions
         n13 = len(l12) + 1
-        out += ((VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
+        out += ((VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
         for o14 in l12:
             if o14.committed_metadata == '' and not o14.unknown_tags:
                 out.append(P_iqiBB(o14.partition_index, o14.committed_offset, o14.committed_leader_epoch, 1, 0))
@@ -457,9 +457,9 @@ def build_request_v8(o, out):
                 else:
                     s15 = s15.encode()
                     n16 = len(s15) + 1
-                out += (P_iqi(o14.partition_index, o14.committed_offset, o14.committed_leader_epoch), (VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (b'\0' if not o14.unknown_tags else unknown_tags(o14)))
-        out.append((b'\0' if not o9.unknown_tags else unknown_tags(o9)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_iqi(o14.partition_index, o14.committed_offset, o14.committed_leader_epoch), (VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
+        out.append((b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v9 = build_request_v8
@@ -479,7 +479,7 @@ def build_request_v10(o, out):
         n6 = len(s5) + 1
     l7 = o.topics
     n8 = len(l7) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_i(o.generation_id_or_member_epoch), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.generation_id_or_member_epoch), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
     for o9 in l7:
         l10 = o9.partitions
         n11 = len(l10) + 1
@@ -495,6 +495,6 @@ def build_request_v10(o, out):
                 else:
                     s13 = s13.encode()
                     n14 = len(s13) + 1
-                out += (P_iqi(o12.partition_index, o12.committed_offset, o12.committed_leader_epoch), (VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, (b'\0' if not o12.unknown_tags else unknown_tags(o12)))
-        out.append((b'\0' if not o9.unknown_tags else unknown_tags(o9)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_iqi(o12.partition_index, o12.committed_offset, o12.committed_leader_epoch), (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
+        out.append((b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

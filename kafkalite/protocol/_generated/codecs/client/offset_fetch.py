@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = OffsetFetchResponse
 C1 = OffsetFetchResponse.OffsetFetchResponseTopic
@@ -96,7 +96,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -170,7 +170,7 @@ def parse_response_v2(buf, pos, end):
     o0.error_code, = U_h(buf, pos)
     pos += 2
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -240,7 +240,7 @@ def parse_response_v3(buf, pos, end):
     o0.error_code, = U_h(buf, pos)
     pos += 2
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -312,7 +312,7 @@ def parse_response_v5(buf, pos, end):
     o0.error_code, = U_h(buf, pos)
     pos += 2
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -397,7 +397,7 @@ def parse_response_v6(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -516,7 +516,7 @@ def parse_response_v8(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -625,7 +625,7 @@ def parse_response_v10(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -675,15 +675,15 @@ def build_request_v6(o, out):
     n2 = len(s1) + 1
     l3 = o.topics
     n4 = 0 if l3 is None else len(l3) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     if l3:
         for o5 in l3:
             s8 = o5.name.encode()
             n9 = len(s8) + 1
             l10 = o5.partition_indexes
             n11 = len(l10) + 1
-            out += ((VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), pack_numbers("i", l10), (b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), pack_numbers("i", l10), (b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v7(o, out):
@@ -691,15 +691,15 @@ def build_request_v7(o, out):
     n2 = len(s1) + 1
     l3 = o.topics
     n4 = 0 if l3 is None else len(l3) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     if l3:
         for o5 in l3:
             s8 = o5.name.encode()
             n9 = len(s8) + 1
             l10 = o5.partition_indexes
             n11 = len(l10) + 1
-            out += ((VARINTS[n9] if n9 < SHORT else string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), pack_numbers("i", l10), (b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out += (P_t(o.require_stable), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), pack_numbers("i", l10), (b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out += (P_t(o.require_stable), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v8(o, out):
@@ -711,16 +711,16 @@ def build_request_v8(o, out):
         n5 = len(s4) + 1
         l6 = o3.topics
         n7 = 0 if l6 is None else len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         if l6:
             for o8 in l6:
                 s11 = o8.name.encode()
                 n12 = len(s11) + 1
                 l13 = o8.partition_indexes
                 n14 = len(l13) + 1
-                out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_t(o.require_stable), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_t(o.require_stable), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v9(o, out):
@@ -739,16 +739,16 @@ def build_request_v9(o, out):
             n7 = len(s6) + 1
         l8 = o3.topics
         n9 = 0 if l8 is None else len(l8) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_i(o3.member_epoch), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_i(o3.member_epoch), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         if l8:
             for o10 in l8:
                 s13 = o10.name.encode()
                 n14 = len(s13) + 1
                 l15 = o10.partition_indexes
                 n16 = len(l15) + 1
-                out += ((VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_t(o.require_stable), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_t(o.require_stable), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v10(o, out):
@@ -767,7 +767,7 @@ def build_request_v10(o, out):
             n7 = len(s6) + 1
         l8 = o3.topics
         n9 = 0 if l8 is None else len(l8) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_i(o3.member_epoch), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_i(o3.member_epoch), (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         if l8:
             for o10 in l8:
                 l11 = o10.partition_indexes
@@ -777,6 +777,6 @@ def build_request_v10(o, out):
                 else:
                     l13 = o10.partition_indexes
                     n14 = len(l13) + 1
-                    out += (P_u(o10.topic_id), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_t(o.require_stable), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                    out += (P_u(o10.topic_id), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_t(o.require_stable), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

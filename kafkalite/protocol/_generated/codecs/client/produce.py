@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.produce import ProduceResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ProduceResponse
 C1 = ProduceResponse.TopicProduceResponse
@@ -82,7 +82,7 @@ def parse_response_v3(buf, pos, end):
     o0.throttle_time_ms, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -139,7 +139,7 @@ def parse_response_v5(buf, pos, end):
     o0.throttle_time_ms, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -233,7 +233,7 @@ def parse_response_v8(buf, pos, end):
     o0.throttle_time_ms, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -346,7 +346,7 @@ def parse_response_v9(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -374,7 +374,7 @@ def tags_1(buf, pos, end, count, o):
                 pos = read_unknown_tags(buf, pos, stop, n, o0)
             o.current_leader = o0
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -452,7 +452,7 @@ def tags_2(buf, pos, end, count, o):
             else:
                 refuse_null()
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -570,7 +570,7 @@ def parse_response_v10(buf, pos, end):
     if n:
         pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -679,7 +679,7 @@ def parse_response_v13(buf, pos, end):
     if n:
         pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -735,13 +735,13 @@ def build_request_v9(o, out):
         n2 = len(s1) + 1
     l3 = o.topic_data
     n4 = len(l3) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_hi(o.acks, o.timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_hi(o.acks, o.timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         s6 = o5.name.encode()
         n7 = len(s6) + 1
         l8 = o5.partition_data
         n9 = len(l8) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
+        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
         for o10 in l8:
             s11 = o10.records
             if s11 is None:
@@ -749,9 +749,9 @@ def build_request_v9(o, out):
                 n12 = 0
             else:
                 n12 = len(s11) + 1
-            out += (P_i(o10.index), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), s11, (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_i(o10.index), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), s11, (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v10 = build_request_v9
@@ -773,7 +773,7 @@ def build_request_v13(o, out):
         n2 = len(s1) + 1
     l3 = o.topic_data
     n4 = len(l3) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_hi(o.acks, o.timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_hi(o.acks, o.timeout_ms), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         l6 = o5.partition_data
         n7 = len(l6) + 1
@@ -785,6 +785,6 @@ def build_request_v13(o, out):
                 n10 = 0
             else:
                 n10 = len(s9) + 1
-            out += (P_i(o8.index), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), s9, (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_i(o8.index), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), s9, (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.push_telemetry import PushTelemetryResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_truncation
 
 C0 = PushTelemetryResponse
 P_uitb = Struct(">16si?b").pack
@@ -19,11 +19,11 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
 def build_request_v0(o, out):
     s1 = o.metrics
     n2 = len(s1) + 1
-    out += (P_uitb(o.client_instance_id, o.subscription_id, o.terminating, o.compression_type), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)), s1, (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += (P_uitb(o.client_instance_id, o.subscription_id, o.terminating, o.compression_type), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)), s1, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

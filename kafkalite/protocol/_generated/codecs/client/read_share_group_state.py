@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.read_share_group_state import ReadShareGroupStateResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ReadShareGroupStateResponse
 C1 = ReadShareGroupStateResponse.ReadStateResult
@@ -108,7 +108,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -117,7 +117,7 @@ def build_request_v0(o, out):
     n2 = len(s1) + 1
     l3 = o.topics
     n4 = len(l3) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
     for o5 in l3:
         l6 = o5.partitions
         n7 = len(l6) + 1
@@ -126,6 +126,6 @@ def build_request_v0(o, out):
             if not o8.unknown_tags:
                 out.append(P_iiB(o8.partition, o8.leader_epoch, 0))
             else:
-                out += (P_ii(o8.partition, o8.leader_epoch), (b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o5.unknown_tags else unknown_tags(o5)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_ii(o8.partition, o8.leader_epoch), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.remove_raft_voter import RemoveRaftVoterResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, read_unknown_tags, refuse_end, refuse_null, rest_of_string_length, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = RemoveRaftVoterResponse
 P_iu = Struct(">i16s").pack
@@ -29,7 +29,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -41,4 +41,4 @@ def build_request_v0(o, out):
     else:
         s1 = s1.encode()
         n2 = len(s1) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_iu(o.voter_id, o.voter_directory_id), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_iu(o.voter_id, o.voter_directory_id), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

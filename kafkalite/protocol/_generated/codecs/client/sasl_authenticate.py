@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_null, rest_of_string_length, rest_of_varint, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = SaslAuthenticateResponse
 P_i = Struct(">i").pack
@@ -38,7 +38,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -66,7 +66,7 @@ def parse_response_v1(buf, pos, end):
     o0.session_lifetime_ms, = U_q(buf, pos)
     pos += 8
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -98,7 +98,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -114,4 +114,4 @@ build_request_v1 = build_request_v0
 def build_request_v2(o, out):
     s1 = o.auth_bytes
     n2 = len(s1) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), s1, (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), s1, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = ShareAcknowledgeResponse
 C1 = ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse
@@ -148,7 +148,7 @@ def parse_response_v1(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -277,7 +277,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -298,7 +298,7 @@ def build_request_v1(o, out):
         n4 = len(s3) + 1
     l5 = o.topics
     n6 = len(l5) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_i(o.share_session_epoch), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_i(o.share_session_epoch), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
     for o7 in l5:
         l8 = o7.partitions
         n9 = len(l8) + 1
@@ -315,10 +315,10 @@ def build_request_v1(o, out):
                 else:
                     l16 = o13.acknowledge_types
                     n17 = len(l16) + 1
-                    out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("b", l16), (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
-            out.append((b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o7.unknown_tags else unknown_tags(o7)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                    out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("b", l16), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+            out.append((b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v2(o, out):
@@ -338,7 +338,7 @@ def build_request_v2(o, out):
         n4 = len(s3) + 1
     l5 = o.topics
     n6 = len(l5) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_it(o.share_session_epoch, o.is_renew_ack), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_it(o.share_session_epoch, o.is_renew_ack), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
     for o7 in l5:
         l8 = o7.partitions
         n9 = len(l8) + 1
@@ -355,7 +355,7 @@ def build_request_v2(o, out):
                 else:
                     l16 = o13.acknowledge_types
                     n17 = len(l16) + 1
-                    out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("b", l16), (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
-            out.append((b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o7.unknown_tags else unknown_tags(o7)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                    out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("b", l16), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+            out.append((b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = ShareFetchResponse
 C1 = ShareFetchResponse.ShareFetchableTopicResponse
@@ -203,7 +203,7 @@ def parse_response_v1(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -227,7 +227,7 @@ def build_request_v1(o, out):
         n4 = len(s3) + 1
     l5 = o.topics
     n6 = len(l5) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_iiiiii(o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_iiiiii(o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
     for o7 in l5:
         l8 = o7.partitions
         n9 = len(l8) + 1
@@ -244,9 +244,9 @@ def build_request_v1(o, out):
                 else:
                     l16 = o13.acknowledge_types
                     n17 = len(l16) + 1
-                    out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("b", l16), (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
-            out.append((b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o7.unknown_tags else unknown_tags(o7)))
+                    out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("b", l16), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+            out.append((b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
     l18 = o.forgotten_topics_data
     n19 = len(l18) + 1
     out.append((VARINTS[n19] if n19 < SHORT else encode_varint(n19)))
@@ -258,8 +258,8 @@ def build_request_v1(o, out):
         else:
             l23 = o20.partitions
             n24 = len(l23) + 1
-            out += (P_u(o20.topic_id), (VARINTS[n24] if n24 < SHORT else encode_varint(n24)), pack_numbers("i", l23), (b'\0' if not o20.unknown_tags else unknown_tags(o20)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_u(o20.topic_id), (VARINTS[n24] if n24 < SHORT else encode_varint(n24)), pack_numbers("i", l23), (b'\0' if not o20.unknown_tags else encode_unknown_tags(o20)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v2(o, out):
@@ -279,7 +279,7 @@ def build_request_v2(o, out):
         n4 = len(s3) + 1
     l5 = o.topics
     n6 = len(l5) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_iiiiiibt(o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size, o.share_acquire_mode, o.is_renew_ack), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_iiiiiibt(o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size, o.share_acquire_mode, o.is_renew_ack), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
     for o7 in l5:
         l8 = o7.partitions
         n9 = len(l8) + 1
@@ -296,9 +296,9 @@ def build_request_v2(o, out):
                 else:
                     l16 = o13.acknowledge_types
                     n17 = len(l16) + 1
-                    out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("b", l16), (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
-            out.append((b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-        out.append((b'\0' if not o7.unknown_tags else unknown_tags(o7)))
+                    out += (P_qq(o13.first_offset, o13.last_offset), (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("b", l16), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+            out.append((b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+        out.append((b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
     l18 = o.forgotten_topics_data
     n19 = len(l18) + 1
     out.append((VARINTS[n19] if n19 < SHORT else encode_varint(n19)))
@@ -310,5 +310,5 @@ def build_request_v2(o, out):
         else:
             l23 = o20.partitions
             n24 = len(l23) + 1
-            out += (P_u(o20.topic_id), (VARINTS[n24] if n24 < SHORT else encode_varint(n24)), pack_numbers("i", l23), (b'\0' if not o20.unknown_tags else unknown_tags(o20)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_u(o20.topic_id), (VARINTS[n24] if n24 < SHORT else encode_varint(n24)), pack_numbers("i", l23), (b'\0' if not o20.unknown_tags else encode_unknown_tags(o20)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ShareGroupHeartbeatResponse
 C1 = ShareGroupHeartbeatResponse.Assignment
@@ -65,7 +65,7 @@ def parse_response_v1(buf, pos, end):
                     n -= 1
                     if n * 4 > end - pos:
                         refuse_length()
-                    o2.partitions = numbers("i", buf, pos, n)
+                    o2.partitions = read_numbers("i", buf, pos, n)
                     pos += n * 4
                 else:
                     refuse_null()
@@ -86,7 +86,7 @@ def parse_response_v1(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -104,10 +104,10 @@ def build_request_v1(o, out):
         n6 = len(s5) + 1
     l7 = o.subscribed_topic_names
     n8 = 0 if l7 is None else len(l7) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_i(o.member_epoch), (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_i(o.member_epoch), (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
     if l7:
         for o9 in l7:
             s10 = o9.encode()
             n11 = len(s10) + 1
-            out += ((VARINTS[n11] if n11 < SHORT else string_length(n11)), s10)
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10)
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

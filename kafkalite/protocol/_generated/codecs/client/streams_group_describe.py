@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.streams_group_describe import StreamsGroupDescribeResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = StreamsGroupDescribeResponse
 C1 = StreamsGroupDescribeResponse.DescribedGroup
@@ -544,7 +544,7 @@ def parse_response_v0(buf, pos, end):
                                 n -= 1
                                 if n * 4 > end - pos:
                                     refuse_length()
-                                o4.partitions = numbers("i", buf, pos, n)
+                                o4.partitions = read_numbers("i", buf, pos, n)
                                 pos += n * 4
                             else:
                                 refuse_null()
@@ -585,7 +585,7 @@ def parse_response_v0(buf, pos, end):
                                 n -= 1
                                 if n * 4 > end - pos:
                                     refuse_length()
-                                o4.partitions = numbers("i", buf, pos, n)
+                                o4.partitions = read_numbers("i", buf, pos, n)
                                 pos += n * 4
                             else:
                                 refuse_null()
@@ -626,7 +626,7 @@ def parse_response_v0(buf, pos, end):
                                 n -= 1
                                 if n * 4 > end - pos:
                                     refuse_length()
-                                o4.partitions = numbers("i", buf, pos, n)
+                                o4.partitions = read_numbers("i", buf, pos, n)
                                 pos += n * 4
                             else:
                                 refuse_null()
@@ -674,7 +674,7 @@ def parse_response_v0(buf, pos, end):
                                 n -= 1
                                 if n * 4 > end - pos:
                                     refuse_length()
-                                o4.partitions = numbers("i", buf, pos, n)
+                                o4.partitions = read_numbers("i", buf, pos, n)
                                 pos += n * 4
                             else:
                                 refuse_null()
@@ -715,7 +715,7 @@ def parse_response_v0(buf, pos, end):
                                 n -= 1
                                 if n * 4 > end - pos:
                                     refuse_length()
-                                o4.partitions = numbers("i", buf, pos, n)
+                                o4.partitions = read_numbers("i", buf, pos, n)
                                 pos += n * 4
                             else:
                                 refuse_null()
@@ -756,7 +756,7 @@ def parse_response_v0(buf, pos, end):
                                 n -= 1
                                 if n * 4 > end - pos:
                                     refuse_length()
-                                o4.partitions = numbers("i", buf, pos, n)
+                                o4.partitions = read_numbers("i", buf, pos, n)
                                 pos += n * 4
                             else:
                                 refuse_null()
@@ -791,7 +791,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -802,5 +802,5 @@ def build_request_v0(o, out):
     for o3 in l1:
         s4 = o3.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4)
-    out += (P_t(o.include_authorized_operations), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
+    out += (P_t(o.include_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

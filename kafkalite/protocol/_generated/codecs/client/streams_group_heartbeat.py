@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = StreamsGroupHeartbeatResponse
 C1 = StreamsGroupHeartbeatResponse.Status
@@ -122,7 +122,7 @@ def parse_response_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -163,7 +163,7 @@ def parse_response_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -204,7 +204,7 @@ def parse_response_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -274,7 +274,7 @@ def parse_response_v0(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.partitions = numbers("i", buf, pos, n)
+                        o2.partitions = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -315,7 +315,7 @@ def parse_response_v0(buf, pos, end):
                         n -= 1
                         if n * 4 > end - pos:
                             refuse_length()
-                        o2.partitions = numbers("i", buf, pos, n)
+                        o2.partitions = read_numbers("i", buf, pos, n)
                         pos += n * 4
                     else:
                         refuse_null()
@@ -338,7 +338,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -362,7 +362,7 @@ def build_request_v0(o, out):
         s7 = s7.encode()
         n8 = len(s7) + 1
     o9 = o.topology
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_ii(o.member_epoch, o.endpoint_information_epoch), (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, P_i(o.rebalance_timeout_ms))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_ii(o.member_epoch, o.endpoint_information_epoch), (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, P_i(o.rebalance_timeout_ms))
     if o9 is None:
         out.append(b'\xff')
     else:
@@ -374,18 +374,18 @@ def build_request_v0(o, out):
             n14 = len(s13) + 1
             l15 = o12.source_topics
             n16 = len(l15) + 1
-            out += ((VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
+            out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, (VARINTS[n16] if n16 < SHORT else encode_varint(n16)))
             for o17 in l15:
                 s18 = o17.encode()
                 n19 = len(s18) + 1
-                out += ((VARINTS[n19] if n19 < SHORT else string_length(n19)), s18)
+                out += ((VARINTS[n19] if n19 < SHORT else encode_string_length(n19)), s18)
             l20 = o12.source_topic_regex
             n21 = len(l20) + 1
             out.append((VARINTS[n21] if n21 < SHORT else encode_varint(n21)))
             for o22 in l20:
                 s23 = o22.encode()
                 n24 = len(s23) + 1
-                out += ((VARINTS[n24] if n24 < SHORT else string_length(n24)), s23)
+                out += ((VARINTS[n24] if n24 < SHORT else encode_string_length(n24)), s23)
             l25 = o12.state_changelog_topics
             n26 = len(l25) + 1
             out.append((VARINTS[n26] if n26 < SHORT else encode_varint(n26)))
@@ -394,21 +394,21 @@ def build_request_v0(o, out):
                 n29 = len(s28) + 1
                 l30 = o27.topic_configs
                 n31 = len(l30) + 1
-                out += ((VARINTS[n29] if n29 < SHORT else string_length(n29)), s28, P_ih(o27.partitions, o27.replication_factor), (VARINTS[n31] if n31 < SHORT else encode_varint(n31)))
+                out += ((VARINTS[n29] if n29 < SHORT else encode_string_length(n29)), s28, P_ih(o27.partitions, o27.replication_factor), (VARINTS[n31] if n31 < SHORT else encode_varint(n31)))
                 for o32 in l30:
                     s33 = o32.key.encode()
                     n34 = len(s33) + 1
                     s35 = o32.value.encode()
                     n36 = len(s35) + 1
-                    out += ((VARINTS[n34] if n34 < SHORT else string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else string_length(n36)), s35, (b'\0' if not o32.unknown_tags else unknown_tags(o32)))
-                out.append((b'\0' if not o27.unknown_tags else unknown_tags(o27)))
+                    out += ((VARINTS[n34] if n34 < SHORT else encode_string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else encode_string_length(n36)), s35, (b'\0' if not o32.unknown_tags else encode_unknown_tags(o32)))
+                out.append((b'\0' if not o27.unknown_tags else encode_unknown_tags(o27)))
             l37 = o12.repartition_sink_topics
             n38 = len(l37) + 1
             out.append((VARINTS[n38] if n38 < SHORT else encode_varint(n38)))
             for o39 in l37:
                 s40 = o39.encode()
                 n41 = len(s40) + 1
-                out += ((VARINTS[n41] if n41 < SHORT else string_length(n41)), s40)
+                out += ((VARINTS[n41] if n41 < SHORT else encode_string_length(n41)), s40)
             l42 = o12.repartition_source_topics
             n43 = len(l42) + 1
             out.append((VARINTS[n43] if n43 < SHORT else encode_varint(n43)))
@@ -417,14 +417,14 @@ def build_request_v0(o, out):
                 n46 = len(s45) + 1
                 l47 = o44.topic_configs
                 n48 = len(l47) + 1
-                out += ((VARINTS[n46] if n46 < SHORT else string_length(n46)), s45, P_ih(o44.partitions, o44.replication_factor), (VARINTS[n48] if n48 < SHORT else encode_varint(n48)))
+                out += ((VARINTS[n46] if n46 < SHORT else encode_string_length(n46)), s45, P_ih(o44.partitions, o44.replication_factor), (VARINTS[n48] if n48 < SHORT else encode_varint(n48)))
                 for o49 in l47:
                     s50 = o49.key.encode()
                     n51 = len(s50) + 1
                     s52 = o49.value.encode()
                     n53 = len(s52) + 1
-                    out += ((VARINTS[n51] if n51 < SHORT else string_length(n51)), s50, (VARINTS[n53] if n53 < SHORT else string_length(n53)), s52, (b'\0' if not o49.unknown_tags else unknown_tags(o49)))
-                out.append((b'\0' if not o44.unknown_tags else unknown_tags(o44)))
+                    out += ((VARINTS[n51] if n51 < SHORT else encode_string_length(n51)), s50, (VARINTS[n53] if n53 < SHORT else encode_string_length(n53)), s52, (b'\0' if not o49.unknown_tags else encode_unknown_tags(o49)))
+                out.append((b'\0' if not o44.unknown_tags else encode_unknown_tags(o44)))
             l54 = o12.copartition_groups
             n55 = len(l54) + 1
             out.append((VARINTS[n55] if n55 < SHORT else encode_varint(n55)))
@@ -435,9 +435,9 @@ def build_request_v0(o, out):
                 n66 = len(l65) + 1
                 l67 = o56.repartition_source_topics
                 n68 = len(l67) + 1
-                out += ((VARINTS[n64] if n64 < SHORT else encode_varint(n64)), pack_numbers("h", l63), (VARINTS[n66] if n66 < SHORT else encode_varint(n66)), pack_numbers("h", l65), (VARINTS[n68] if n68 < SHORT else encode_varint(n68)), pack_numbers("h", l67), (b'\0' if not o56.unknown_tags else unknown_tags(o56)))
-            out.append((b'\0' if not o12.unknown_tags else unknown_tags(o12)))
-        out.append((b'\0' if not o9.unknown_tags else unknown_tags(o9)))
+                out += ((VARINTS[n64] if n64 < SHORT else encode_varint(n64)), pack_numbers("h", l63), (VARINTS[n66] if n66 < SHORT else encode_varint(n66)), pack_numbers("h", l65), (VARINTS[n68] if n68 < SHORT else encode_varint(n68)), pack_numbers("h", l67), (b'\0' if not o56.unknown_tags else encode_unknown_tags(o56)))
+            out.append((b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
+        out.append((b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
     l69 = o.active_tasks
     n70 = 0 if l69 is None else len(l69) + 1
     out.append((VARINTS[n70] if n70 < SHORT else encode_varint(n70)))
@@ -447,7 +447,7 @@ def build_request_v0(o, out):
             n75 = len(s74) + 1
             l76 = o71.partitions
             n77 = len(l76) + 1
-            out += ((VARINTS[n75] if n75 < SHORT else string_length(n75)), s74, (VARINTS[n77] if n77 < SHORT else encode_varint(n77)), pack_numbers("i", l76), (b'\0' if not o71.unknown_tags else unknown_tags(o71)))
+            out += ((VARINTS[n75] if n75 < SHORT else encode_string_length(n75)), s74, (VARINTS[n77] if n77 < SHORT else encode_varint(n77)), pack_numbers("i", l76), (b'\0' if not o71.unknown_tags else encode_unknown_tags(o71)))
     l78 = o.standby_tasks
     n79 = 0 if l78 is None else len(l78) + 1
     out.append((VARINTS[n79] if n79 < SHORT else encode_varint(n79)))
@@ -457,7 +457,7 @@ def build_request_v0(o, out):
             n84 = len(s83) + 1
             l85 = o80.partitions
             n86 = len(l85) + 1
-            out += ((VARINTS[n84] if n84 < SHORT else string_length(n84)), s83, (VARINTS[n86] if n86 < SHORT else encode_varint(n86)), pack_numbers("i", l85), (b'\0' if not o80.unknown_tags else unknown_tags(o80)))
+            out += ((VARINTS[n84] if n84 < SHORT else encode_string_length(n84)), s83, (VARINTS[n86] if n86 < SHORT else encode_varint(n86)), pack_numbers("i", l85), (b'\0' if not o80.unknown_tags else encode_unknown_tags(o80)))
     l87 = o.warmup_tasks
     n88 = 0 if l87 is None else len(l87) + 1
     out.append((VARINTS[n88] if n88 < SHORT else encode_varint(n88)))
@@ -467,7 +467,7 @@ def build_request_v0(o, out):
             n93 = len(s92) + 1
             l94 = o89.partitions
             n95 = len(l94) + 1
-            out += ((VARINTS[n93] if n93 < SHORT else string_length(n93)), s92, (VARINTS[n95] if n95 < SHORT else encode_varint(n95)), pack_numbers("i", l94), (b'\0' if not o89.unknown_tags else unknown_tags(o89)))
+            out += ((VARINTS[n93] if n93 < SHORT else encode_string_length(n93)), s92, (VARINTS[n95] if n95 < SHORT else encode_varint(n95)), pack_numbers("i", l94), (b'\0' if not o89.unknown_tags else encode_unknown_tags(o89)))
     s96 = o.process_id
     if s96 is None:
         s96 = b''
@@ -476,13 +476,13 @@ def build_request_v0(o, out):
         s96 = s96.encode()
         n97 = len(s96) + 1
     o98 = o.user_endpoint
-    out += ((VARINTS[n97] if n97 < SHORT else string_length(n97)), s96)
+    out += ((VARINTS[n97] if n97 < SHORT else encode_string_length(n97)), s96)
     if o98 is None:
         out.append(b'\xff')
     else:
         s99 = o98.host.encode()
         n100 = len(s99) + 1
-        out += (P_b(1), (VARINTS[n100] if n100 < SHORT else string_length(n100)), s99, P_H(o98.port), (b'\0' if not o98.unknown_tags else unknown_tags(o98)))
+        out += (P_b(1), (VARINTS[n100] if n100 < SHORT else encode_string_length(n100)), s99, P_H(o98.port), (b'\0' if not o98.unknown_tags else encode_unknown_tags(o98)))
     l101 = o.client_tags
     n102 = 0 if l101 is None else len(l101) + 1
     out.append((VARINTS[n102] if n102 < SHORT else encode_varint(n102)))
@@ -492,7 +492,7 @@ def build_request_v0(o, out):
             n105 = len(s104) + 1
             s106 = o103.value.encode()
             n107 = len(s106) + 1
-            out += ((VARINTS[n105] if n105 < SHORT else string_length(n105)), s104, (VARINTS[n107] if n107 < SHORT else string_length(n107)), s106, (b'\0' if not o103.unknown_tags else unknown_tags(o103)))
+            out += ((VARINTS[n105] if n105 < SHORT else encode_string_length(n105)), s104, (VARINTS[n107] if n107 < SHORT else encode_string_length(n107)), s106, (b'\0' if not o103.unknown_tags else encode_unknown_tags(o103)))
     l108 = o.task_offsets
     n109 = 0 if l108 is None else len(l108) + 1
     out.append((VARINTS[n109] if n109 < SHORT else encode_varint(n109)))
@@ -503,7 +503,7 @@ def build_request_v0(o, out):
             else:
                 s111 = o110.subtopology_id.encode()
                 n112 = len(s111) + 1
-                out += ((VARINTS[n112] if n112 < SHORT else string_length(n112)), s111, P_iq(o110.partition, o110.offset), (b'\0' if not o110.unknown_tags else unknown_tags(o110)))
+                out += ((VARINTS[n112] if n112 < SHORT else encode_string_length(n112)), s111, P_iq(o110.partition, o110.offset), (b'\0' if not o110.unknown_tags else encode_unknown_tags(o110)))
     l113 = o.task_end_offsets
     n114 = 0 if l113 is None else len(l113) + 1
     out.append((VARINTS[n114] if n114 < SHORT else encode_varint(n114)))
@@ -514,5 +514,5 @@ def build_request_v0(o, out):
             else:
                 s116 = o115.subtopology_id.encode()
                 n117 = len(s116) + 1
-                out += ((VARINTS[n117] if n117 < SHORT else string_length(n117)), s116, P_iq(o115.partition, o115.offset), (b'\0' if not o115.unknown_tags else unknown_tags(o115)))
-    out += (P_t(o.shutdown_application), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += ((VARINTS[n117] if n117 < SHORT else encode_string_length(n117)), s116, P_iq(o115.partition, o115.offset), (b'\0' if not o115.unknown_tags else encode_unknown_tags(o115)))
+    out += (P_t(o.shutdown_application), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

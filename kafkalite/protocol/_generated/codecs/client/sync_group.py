@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = SyncGroupResponse
 P_h = Struct(">h").pack
@@ -30,7 +30,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -48,7 +48,7 @@ def parse_response_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -78,7 +78,7 @@ def parse_response_v4(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -120,7 +120,7 @@ def parse_response_v5(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -183,14 +183,14 @@ def build_request_v4(o, out):
         n6 = len(s5) + 1
     l7 = o.assignments
     n8 = len(l7) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_i(o.generation_id), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.generation_id), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
     for o9 in l7:
         s10 = o9.member_id.encode()
         n11 = len(s10) + 1
         s12 = o9.assignment
         n13 = len(s12) + 1
-        out += ((VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), s12, (b'\0' if not o9.unknown_tags else unknown_tags(o9)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), s12, (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v5(o, out):
@@ -221,11 +221,11 @@ def build_request_v5(o, out):
         n10 = len(s9) + 1
     l11 = o.assignments
     n12 = len(l11) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_i(o.generation_id), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.generation_id), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
     for o13 in l11:
         s14 = o13.member_id.encode()
         n15 = len(s14) + 1
         s16 = o13.assignment
         n17 = len(s16) + 1
-        out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), s16, (b'\0' if not o13.unknown_tags else unknown_tags(o13)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), s16, (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = TxnOffsetCommitResponse
 C1 = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
@@ -65,7 +65,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -142,7 +142,7 @@ def parse_response_v3(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -227,13 +227,13 @@ def build_request_v3(o, out):
         n8 = len(s7) + 1
     l9 = o.topics
     n10 = len(l9) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, P_qhi(o.producer_id, o.producer_epoch, o.generation_id), (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_qhi(o.producer_id, o.producer_epoch, o.generation_id), (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
     for o11 in l9:
         s12 = o11.name.encode()
         n13 = len(s12) + 1
         l14 = o11.partitions
         n15 = len(l14) + 1
-        out += ((VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)))
+        out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)))
         for o16 in l14:
             if o16.committed_metadata == '' and not o16.unknown_tags:
                 out.append(P_iqiBB(o16.partition_index, o16.committed_offset, o16.committed_leader_epoch, 1, 0))
@@ -245,9 +245,9 @@ def build_request_v3(o, out):
                 else:
                     s17 = s17.encode()
                     n18 = len(s17) + 1
-                out += (P_iqi(o16.partition_index, o16.committed_offset, o16.committed_leader_epoch), (VARINTS[n18] if n18 < SHORT else string_length(n18)), s17, (b'\0' if not o16.unknown_tags else unknown_tags(o16)))
-        out.append((b'\0' if not o11.unknown_tags else unknown_tags(o11)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += (P_iqi(o16.partition_index, o16.committed_offset, o16.committed_leader_epoch), (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (b'\0' if not o16.unknown_tags else encode_unknown_tags(o16)))
+        out.append((b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v4 = build_request_v3

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = UpdateFeaturesResponse
 C1 = UpdateFeaturesResponse.UpdatableFeatureResult
@@ -88,7 +88,7 @@ def parse_response_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -114,7 +114,7 @@ def parse_response_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -128,8 +128,8 @@ def build_request_v0(o, out):
         else:
             s4 = o3.feature.encode()
             n5 = len(s4) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_ht(o3.max_version_level, o3.allow_downgrade), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_ht(o3.max_version_level, o3.allow_downgrade), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v1(o, out):
@@ -142,8 +142,8 @@ def build_request_v1(o, out):
         else:
             s4 = o3.feature.encode()
             n5 = len(s4) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_hb(o3.max_version_level, o3.upgrade_type), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out += (P_t(o.validate_only), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_hb(o3.max_version_level, o3.upgrade_type), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out += (P_t(o.validate_only), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 build_request_v2 = build_request_v1

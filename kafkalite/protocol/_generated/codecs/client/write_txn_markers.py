@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = WriteTxnMarkersResponse
 C1 = WriteTxnMarkersResponse.WritableTxnMarkerResult
@@ -76,7 +76,7 @@ def parse_response_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -166,7 +166,7 @@ def parse_response_v1(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -203,9 +203,9 @@ def build_request_v1(o, out):
             n10 = len(s9) + 1
             l11 = o6.partition_indexes
             n12 = len(l11) + 1
-            out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
-        out += (P_i(o3.coordinator_epoch), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+        out += (P_i(o3.coordinator_epoch), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_request_v2(o, out):
@@ -221,6 +221,6 @@ def build_request_v2(o, out):
             n10 = len(s9) + 1
             l11 = o6.partition_indexes
             n12 = len(l11) + 1
-            out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
-        out += (P_ib(o3.coordinator_epoch, o3.transaction_version), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+        out += (P_ib(o3.coordinator_epoch, o3.transaction_version), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

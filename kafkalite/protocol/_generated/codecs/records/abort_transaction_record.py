@@ -2,7 +2,7 @@
 """AbortTransactionRecord: parse and build each version."""
 
 from kafkalite.protocol._generated.records.abort_transaction import AbortTransactionRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, join_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = AbortTransactionRecord
 new = object.__new__
@@ -35,7 +35,7 @@ def tags_1(buf, pos, end, count, o):
             else:
                 o.reason = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -53,7 +53,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -68,9 +68,9 @@ def tags_2(o):
         else:
             s1 = s1.encode()
             n2 = len(s1) + 1
-        b += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1)
+        b += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1)
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):

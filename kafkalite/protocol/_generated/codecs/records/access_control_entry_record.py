@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.access_control_entry import AccessControlEntryRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, read_unknown_tags, refuse_end, refuse_null, rest_of_string_length, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = AccessControlEntryRecord
 P_b = Struct(">b").pack
@@ -53,7 +53,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -64,4 +64,4 @@ def build_v0(o, out):
     n4 = len(s3) + 1
     s5 = o.host.encode()
     n6 = len(s5) + 1
-    out += (P_ub(o.id, o.resource_type), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_b(o.pattern_type), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, P_bb(o.operation, o.permission_type), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += (P_ub(o.id, o.resource_type), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_b(o.pattern_type), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, P_bb(o.operation, o.permission_type), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

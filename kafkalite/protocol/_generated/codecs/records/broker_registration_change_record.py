@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.broker_registration_change import BrokerRegistrationChangeRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, uuids
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_varint
 
 C0 = BrokerRegistrationChangeRecord
 P_b = Struct(">b").pack
@@ -33,7 +33,7 @@ def tags_1(buf, pos, end, count, o):
             o.fenced, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -54,7 +54,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -77,12 +77,12 @@ def tags_2(buf, pos, end, count, o):
             o.fenced, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o.in_controlled_shutdown, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -103,7 +103,7 @@ def parse_v1(buf, pos, end):
     if n:
         pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -126,12 +126,12 @@ def tags_3(buf, pos, end, count, o):
             o.fenced, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o.in_controlled_shutdown, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             n = buf[pos]
             pos += 1
@@ -141,12 +141,12 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 16 > stop - pos:
                     refuse_length()
-                o.log_dirs = uuids(buf, pos, n)
+                o.log_dirs = read_uuids(buf, pos, n)
                 pos += n * 16
             else:
                 refuse_null()
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -167,7 +167,7 @@ def parse_v2(buf, pos, end):
     if n:
         pos = tags_3(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -190,12 +190,12 @@ def tags_4(buf, pos, end, count, o):
             o.fenced, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o.in_controlled_shutdown, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             n = buf[pos]
             pos += 1
@@ -205,12 +205,12 @@ def tags_4(buf, pos, end, count, o):
                 n -= 1
                 if n * 16 > stop - pos:
                     refuse_length()
-                o.log_dirs = uuids(buf, pos, n)
+                o.log_dirs = read_uuids(buf, pos, n)
                 pos += n * 16
             else:
                 refuse_null()
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 3:
             n = buf[pos]
             pos += 1
@@ -220,12 +220,12 @@ def tags_4(buf, pos, end, count, o):
                 n -= 1
                 if n * 16 > stop - pos:
                     refuse_length()
-                o.cordoned_log_dirs = uuids(buf, pos, n)
+                o.cordoned_log_dirs = read_uuids(buf, pos, n)
                 pos += n * 16
             else:
                 o.cordoned_log_dirs = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -246,7 +246,7 @@ def parse_v3(buf, pos, end):
     if n:
         pos = tags_4(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -256,7 +256,7 @@ def tags_5(o):
         b = []
         b.append(P_b(o.fenced))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):
@@ -276,7 +276,7 @@ def tags_6(o):
         b = []
         b.append(P_b(o.in_controlled_shutdown))
         t.append((1, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v1(o, out):
@@ -302,7 +302,7 @@ def tags_7(o):
         n2 = len(l1) + 1
         b += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), b''.join(l1))
         t.append((2, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v2(o, out):
@@ -334,7 +334,7 @@ def tags_8(o):
         n4 = 0 if l3 is None else len(l3) + 1
         b += ((VARINTS[n4] if n4 < SHORT else encode_varint(n4)), b''.join(l3 or ()))
         t.append((3, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v3(o, out):

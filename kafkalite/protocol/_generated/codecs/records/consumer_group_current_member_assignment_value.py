@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, pack_numbers, read_numbers, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_varint, row_packer
 
 C0 = ConsumerGroupCurrentMemberAssignmentValue
 C1 = ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
@@ -41,12 +41,12 @@ def tags_1(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.assignment_epochs = numbers("i", buf, pos, n)
+                o.assignment_epochs = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.assignment_epochs = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -74,17 +74,17 @@ def tags_2(buf, pos, end, count, o):
             o.revocation_epoch, = U_i(buf, pos)
             pos += 4
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 10001:
             o.is_revocation_under_way = buf[pos] != 0
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 10002:
             o.is_join_confirmed = buf[pos] != 0
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -120,7 +120,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -152,7 +152,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -168,7 +168,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -180,7 +180,7 @@ def tags_3(o):
         n2 = 0 if l1 is None else len(l1) + 1
         b += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), pack_numbers("i", l1 or ()))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def tags_4(o):
@@ -197,7 +197,7 @@ def tags_4(o):
         b = []
         b.append(P_t(o.is_join_confirmed))
         t.append((10002, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):

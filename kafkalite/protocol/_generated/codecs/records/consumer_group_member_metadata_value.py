@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.consumer_group_member_metadata import ConsumerGroupMemberMetadataValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ConsumerGroupMemberMetadataValue
 C1 = ConsumerGroupMemberMetadataValue.ClassicMemberMetadata
@@ -84,7 +84,7 @@ def tags_1(buf, pos, end, count, o):
                     pos = read_unknown_tags(buf, pos, stop, n, o0)
                 o.classic_member_metadata = o0
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -185,7 +185,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -205,10 +205,10 @@ def tags_2(o):
                 n6 = len(s5) + 1
                 s7 = o4.metadata
                 n8 = len(s7) + 1
-                b += ((VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)), s7, (b'\0' if not o4.unknown_tags else unknown_tags(o4)))
-            b.append((b'\0' if not o1.unknown_tags else unknown_tags(o1)))
+                b += ((VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)), s7, (b'\0' if not o4.unknown_tags else encode_unknown_tags(o4)))
+            b.append((b'\0' if not o1.unknown_tags else encode_unknown_tags(o1)))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):
@@ -232,11 +232,11 @@ def build_v0(o, out):
     n8 = len(s7) + 1
     l9 = o.subscribed_topic_names
     n10 = len(l9) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
     for o11 in l9:
         s12 = o11.encode()
         n13 = len(s12) + 1
-        out += ((VARINTS[n13] if n13 < SHORT else string_length(n13)), s12)
+        out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12)
     s14 = o.subscribed_topic_regex
     if s14 is None:
         s14 = b''
@@ -251,4 +251,4 @@ def build_v0(o, out):
     else:
         s16 = s16.encode()
         n17 = len(s16) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, P_i(o.rebalance_timeout_ms), (VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, (b'\0' if not o.unknown_tags and o.classic_member_metadata == C1() else tags_2(o)))
+    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, P_i(o.rebalance_timeout_ms), (VARINTS[n17] if n17 < SHORT else encode_string_length(n17)), s16, (b'\0' if not o.unknown_tags and o.classic_member_metadata == C1() else tags_2(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.consumer_group_partition_metadata import ConsumerGroupPartitionMetadataValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ConsumerGroupPartitionMetadataValue
 C1 = ConsumerGroupPartitionMetadataValue.TopicMetadata
@@ -94,7 +94,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -107,7 +107,7 @@ def build_v0(o, out):
         n5 = len(s4) + 1
         l6 = o3.partition_metadata
         n7 = len(l6) + 1
-        out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, P_i(o3.num_partitions), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, P_i(o3.num_partitions), (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             l9 = o8.racks
             n10 = len(l9) + 1
@@ -115,7 +115,7 @@ def build_v0(o, out):
             for o11 in l9:
                 s12 = o11.encode()
                 n13 = len(s12) + 1
-                out += ((VARINTS[n13] if n13 < SHORT else string_length(n13)), s12)
-            out.append((b'\0' if not o8.unknown_tags else unknown_tags(o8)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+                out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12)
+            out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

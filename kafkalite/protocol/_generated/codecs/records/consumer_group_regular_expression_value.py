@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.consumer_group_regular_expression import ConsumerGroupRegularExpressionValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ConsumerGroupRegularExpressionValue
 P_qq = Struct(">qq").pack
@@ -42,7 +42,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -53,5 +53,5 @@ def build_v0(o, out):
     for o3 in l1:
         s4 = o3.encode()
         n5 = len(s4) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4)
-    out += (P_qq(o.version, o.timestamp), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
+    out += (P_qq(o.version, o.timestamp), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.consumer_protocol_assignment import ConsumerProtocolAssignment
-from kafkalite.protocol.codec_helpers import numbers, pack_numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import pack_numbers, read_numbers, refuse_length, refuse_null, refuse_truncation
 
 C0 = ConsumerProtocolAssignment
 C1 = ConsumerProtocolAssignment.TopicPartition
@@ -39,7 +39,7 @@ def parse_v0(buf, pos, end):
             if n >= 0:
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -57,7 +57,7 @@ def parse_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.consumer_protocol_subscription import ConsumerProtocolSubscription
-from kafkalite.protocol.codec_helpers import numbers, pack_numbers, refuse_end, refuse_length, refuse_null
+from kafkalite.protocol.codec_helpers import pack_numbers, read_numbers, refuse_length, refuse_null, refuse_truncation
 
 C0 = ConsumerProtocolSubscription
 C1 = ConsumerProtocolSubscription.TopicPartition
@@ -51,7 +51,7 @@ def parse_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -110,7 +110,7 @@ def parse_v1(buf, pos, end):
             if n >= 0:
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -118,7 +118,7 @@ def parse_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -176,7 +176,7 @@ def parse_v2(buf, pos, end):
             if n >= 0:
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -186,7 +186,7 @@ def parse_v2(buf, pos, end):
     o0.generation_id, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -243,7 +243,7 @@ def parse_v3(buf, pos, end):
             if n >= 0:
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -261,7 +261,7 @@ def parse_v3(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.control_record_type_schema import ControlRecordTypeSchema
-from kafkalite.protocol.codec_helpers import refuse_end
+from kafkalite.protocol.codec_helpers import refuse_truncation
 
 C0 = ControlRecordTypeSchema
 P_h = Struct(">h").pack
@@ -17,7 +17,7 @@ def parse_v0(buf, pos, end):
     o0.type, = U_h(buf, pos)
     pos += 2
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

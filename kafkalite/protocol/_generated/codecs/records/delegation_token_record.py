@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.delegation_token import DelegationTokenRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = DelegationTokenRecord
 P_qqq = Struct(">qqq").pack
@@ -72,7 +72,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -83,11 +83,11 @@ def build_v0(o, out):
     n4 = len(s3) + 1
     l5 = o.renewers
     n6 = len(l5) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
     for o7 in l5:
         s8 = o7.encode()
         n9 = len(s8) + 1
-        out += ((VARINTS[n9] if n9 < SHORT else string_length(n9)), s8)
+        out += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8)
     s10 = o.token_id.encode()
     n11 = len(s10) + 1
-    out += (P_qqq(o.issue_timestamp, o.max_timestamp, o.expiration_timestamp), (VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += (P_qqq(o.issue_timestamp, o.max_timestamp, o.expiration_timestamp), (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -2,7 +2,7 @@
 """EndTransactionRecord: parse and build each version."""
 
 from kafkalite.protocol._generated.records.end_transaction import EndTransactionRecord
-from kafkalite.protocol.codec_helpers import read_unknown_tags, refuse_end, unknown_tags
+from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_unknown_tags, refuse_truncation
 
 C0 = EndTransactionRecord
 new = object.__new__
@@ -16,9 +16,9 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
 def build_v0(o, out):
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.end_txn_marker import EndTxnMarker
-from kafkalite.protocol.codec_helpers import refuse_end
+from kafkalite.protocol.codec_helpers import refuse_truncation
 
 C0 = EndTxnMarker
 P_i = Struct(">i").pack
@@ -17,7 +17,7 @@ def parse_v0(buf, pos, end):
     o0.coordinator_epoch, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

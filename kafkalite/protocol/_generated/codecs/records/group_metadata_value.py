@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.group_metadata import GroupMetadataValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = GroupMetadataValue
 C1 = GroupMetadataValue.MemberMetadata
@@ -113,7 +113,7 @@ def parse_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -203,7 +203,7 @@ def parse_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -292,7 +292,7 @@ def parse_v2(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -390,7 +390,7 @@ def parse_v3(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -511,7 +511,7 @@ def parse_v4(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -677,7 +677,7 @@ def build_v4(o, out):
         n6 = len(s5) + 1
     l7 = o.members
     n8 = len(l7) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_i(o.generation), (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, P_q(o.current_state_timestamp), (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_i(o.generation), (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, P_q(o.current_state_timestamp), (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
     for o9 in l7:
         s10 = o9.member_id.encode()
         n11 = len(s10) + 1
@@ -696,5 +696,5 @@ def build_v4(o, out):
         n19 = len(s18) + 1
         s20 = o9.assignment
         n21 = len(s20) + 1
-        out += ((VARINTS[n11] if n11 < SHORT else string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else string_length(n17)), s16, P_ii(o9.rebalance_timeout, o9.session_timeout), (VARINTS[n19] if n19 < SHORT else encode_varint(n19)), s18, (VARINTS[n21] if n21 < SHORT else encode_varint(n21)), s20, (b'\0' if not o9.unknown_tags else unknown_tags(o9)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_string_length(n17)), s16, P_ii(o9.rebalance_timeout, o9.session_timeout), (VARINTS[n19] if n19 < SHORT else encode_varint(n19)), s18, (VARINTS[n21] if n21 < SHORT else encode_varint(n21)), s20, (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.leader_change import LeaderChangeMessage
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_varint, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_varint
 
 C0 = LeaderChangeMessage
 C1 = LeaderChangeMessage.Voter
@@ -90,7 +90,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -162,7 +162,7 @@ def parse_v1(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -174,7 +174,7 @@ def build_v0(o, out):
         if not o3.unknown_tags:
             out.append(P_iB(o3.voter_id, 0))
         else:
-            out += (P_i(o3.voter_id), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += (P_i(o3.voter_id), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l4 = o.granting_voters
     n5 = len(l4) + 1
     out.append((VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
@@ -182,8 +182,8 @@ def build_v0(o, out):
         if not o6.unknown_tags:
             out.append(P_iB(o6.voter_id, 0))
         else:
-            out += (P_i(o6.voter_id), (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_i(o6.voter_id), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_v1(o, out):
@@ -194,7 +194,7 @@ def build_v1(o, out):
         if not o3.unknown_tags:
             out.append(P_iuB(o3.voter_id, o3.voter_directory_id, 0))
         else:
-            out += (P_iu(o3.voter_id, o3.voter_directory_id), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += (P_iu(o3.voter_id, o3.voter_directory_id), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l4 = o.granting_voters
     n5 = len(l4) + 1
     out.append((VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
@@ -202,5 +202,5 @@ def build_v1(o, out):
         if not o6.unknown_tags:
             out.append(P_iuB(o6.voter_id, o6.voter_directory_id, 0))
         else:
-            out += (P_iu(o6.voter_id, o6.voter_directory_id), (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_iu(o6.voter_id, o6.voter_directory_id), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.legacy_offset_commit import LegacyOffsetCommitKey
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
 
 C0 = LegacyOffsetCommitKey
 P_h = Struct(">h").pack
@@ -35,7 +35,7 @@ def parse_v0(buf, pos, end):
     o0.partition, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.legacy_offset_commit import LegacyOffsetCommitValue
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
 
 C0 = LegacyOffsetCommitValue
 P_q = Struct(">q").pack
@@ -27,7 +27,7 @@ def parse_v0(buf, pos, end):
     o0.commit_timestamp, = U_q(buf, pos)
     pos += 8
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, join_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetCommitValue
 P_q = Struct(">q").pack
@@ -39,7 +39,7 @@ def parse_v0(buf, pos, end):
     o0.commit_timestamp, = U_q(buf, pos)
     pos += 8
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -59,7 +59,7 @@ def parse_v1(buf, pos, end):
     o0.commit_timestamp, o0.expire_timestamp = U_qq(buf, pos)
     pos += 16
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -82,7 +82,7 @@ def parse_v3(buf, pos, end):
     o0.commit_timestamp, = U_q(buf, pos)
     pos += 8
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -105,7 +105,7 @@ def tags_1(buf, pos, end, count, o):
             o.topic_id, = U_u(buf, pos)
             pos += 16
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -134,7 +134,7 @@ def parse_v4(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -165,10 +165,10 @@ def tags_2(o):
         b = []
         b.append(P_u(o.topic_id))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v4(o, out):
     s1 = o.metadata.encode()
     n2 = len(s1) + 1
-    out += (P_qi(o.offset, o.leader_epoch), (VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_q(o.commit_timestamp), (b'\0' if not o.unknown_tags and o.topic_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' else tags_2(o)))
+    out += (P_qi(o.offset, o.leader_epoch), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_q(o.commit_timestamp), (b'\0' if not o.unknown_tags and o.topic_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' else tags_2(o)))

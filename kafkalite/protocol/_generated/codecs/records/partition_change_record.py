@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, uuids
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, pack_numbers, read_numbers, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_varint
 
 C0 = PartitionChangeRecord
 P_b = Struct(">b").pack
@@ -42,17 +42,17 @@ def tags_1(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.isr = numbers("i", buf, pos, n)
+                o.isr = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.isr = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o.leader, = U_i(buf, pos)
             pos += 4
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             n = buf[pos]
             pos += 1
@@ -62,12 +62,12 @@ def tags_1(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.replicas = numbers("i", buf, pos, n)
+                o.replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 3:
             n = buf[pos]
             pos += 1
@@ -77,12 +77,12 @@ def tags_1(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.removing_replicas = numbers("i", buf, pos, n)
+                o.removing_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.removing_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 4:
             n = buf[pos]
             pos += 1
@@ -92,22 +92,22 @@ def tags_1(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.adding_replicas = numbers("i", buf, pos, n)
+                o.adding_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.adding_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 5:
             o.leader_recovery_state, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 10000:
             o.epoch_start_offset, = U_q(buf, pos)
             pos += 8
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -134,7 +134,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -162,17 +162,17 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.isr = numbers("i", buf, pos, n)
+                o.isr = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.isr = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o.leader, = U_i(buf, pos)
             pos += 4
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             n = buf[pos]
             pos += 1
@@ -182,12 +182,12 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.replicas = numbers("i", buf, pos, n)
+                o.replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 3:
             n = buf[pos]
             pos += 1
@@ -197,12 +197,12 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.removing_replicas = numbers("i", buf, pos, n)
+                o.removing_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.removing_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 4:
             n = buf[pos]
             pos += 1
@@ -212,17 +212,17 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.adding_replicas = numbers("i", buf, pos, n)
+                o.adding_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.adding_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 5:
             o.leader_recovery_state, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 8:
             n = buf[pos]
             pos += 1
@@ -232,17 +232,17 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 16 > stop - pos:
                     refuse_length()
-                o.directories = uuids(buf, pos, n)
+                o.directories = read_uuids(buf, pos, n)
                 pos += n * 16
             else:
                 o.directories = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 10000:
             o.epoch_start_offset, = U_q(buf, pos)
             pos += 8
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -269,7 +269,7 @@ def parse_v1(buf, pos, end):
     if n:
         pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -297,17 +297,17 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.isr = numbers("i", buf, pos, n)
+                o.isr = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.isr = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o.leader, = U_i(buf, pos)
             pos += 4
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             n = buf[pos]
             pos += 1
@@ -317,12 +317,12 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.replicas = numbers("i", buf, pos, n)
+                o.replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 3:
             n = buf[pos]
             pos += 1
@@ -332,12 +332,12 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.removing_replicas = numbers("i", buf, pos, n)
+                o.removing_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.removing_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 4:
             n = buf[pos]
             pos += 1
@@ -347,17 +347,17 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.adding_replicas = numbers("i", buf, pos, n)
+                o.adding_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.adding_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 5:
             o.leader_recovery_state, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 8:
             n = buf[pos]
             pos += 1
@@ -367,12 +367,12 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 16 > stop - pos:
                     refuse_length()
-                o.directories = uuids(buf, pos, n)
+                o.directories = read_uuids(buf, pos, n)
                 pos += n * 16
             else:
                 o.directories = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 6:
             n = buf[pos]
             pos += 1
@@ -382,12 +382,12 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.eligible_leader_replicas = numbers("i", buf, pos, n)
+                o.eligible_leader_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.eligible_leader_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 7:
             n = buf[pos]
             pos += 1
@@ -397,17 +397,17 @@ def tags_3(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.last_known_elr = numbers("i", buf, pos, n)
+                o.last_known_elr = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.last_known_elr = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 10000:
             o.epoch_start_offset, = U_q(buf, pos)
             pos += 8
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -434,7 +434,7 @@ def parse_v2(buf, pos, end):
     if n:
         pos = tags_3(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -476,7 +476,7 @@ def tags_4(o):
         b = []
         b.append(P_q(o.epoch_start_offset))
         t.append((10000, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):
@@ -530,7 +530,7 @@ def tags_5(o):
         b = []
         b.append(P_q(o.epoch_start_offset))
         t.append((10000, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v1(o, out):
@@ -596,7 +596,7 @@ def tags_6(o):
         b = []
         b.append(P_q(o.epoch_start_offset))
         t.append((10000, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v2(o, out):

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.partition import PartitionRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, row_packer, uuids
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_varint, pack_numbers, read_numbers, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_varint, row_packer
 
 C0 = PartitionRecord
 P_b = Struct(">b").pack
@@ -34,7 +34,7 @@ def tags_1(buf, pos, end, count, o):
             o.leader_recovery_state, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -58,7 +58,7 @@ def parse_v0(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.replicas = numbers("i", buf, pos, n)
+        o0.replicas = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -70,7 +70,7 @@ def parse_v0(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.isr = numbers("i", buf, pos, n)
+        o0.isr = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -82,7 +82,7 @@ def parse_v0(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.removing_replicas = numbers("i", buf, pos, n)
+        o0.removing_replicas = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -94,7 +94,7 @@ def parse_v0(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.adding_replicas = numbers("i", buf, pos, n)
+        o0.adding_replicas = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -103,7 +103,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -121,7 +121,7 @@ def parse_v1(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.replicas = numbers("i", buf, pos, n)
+        o0.replicas = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -133,7 +133,7 @@ def parse_v1(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.isr = numbers("i", buf, pos, n)
+        o0.isr = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -145,7 +145,7 @@ def parse_v1(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.removing_replicas = numbers("i", buf, pos, n)
+        o0.removing_replicas = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -157,7 +157,7 @@ def parse_v1(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.adding_replicas = numbers("i", buf, pos, n)
+        o0.adding_replicas = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -169,7 +169,7 @@ def parse_v1(buf, pos, end):
         n -= 1
         if n * 16 > end - pos:
             refuse_length()
-        o0.directories = uuids(buf, pos, n)
+        o0.directories = read_uuids(buf, pos, n)
         pos += n * 16
     else:
         refuse_null()
@@ -178,7 +178,7 @@ def parse_v1(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -201,7 +201,7 @@ def tags_2(buf, pos, end, count, o):
             o.leader_recovery_state, = U_b(buf, pos)
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             n = buf[pos]
             pos += 1
@@ -211,12 +211,12 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.eligible_leader_replicas = numbers("i", buf, pos, n)
+                o.eligible_leader_replicas = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.eligible_leader_replicas = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             n = buf[pos]
             pos += 1
@@ -226,12 +226,12 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.last_known_elr = numbers("i", buf, pos, n)
+                o.last_known_elr = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.last_known_elr = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -254,7 +254,7 @@ def parse_v2(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.replicas = numbers("i", buf, pos, n)
+        o0.replicas = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -266,7 +266,7 @@ def parse_v2(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.isr = numbers("i", buf, pos, n)
+        o0.isr = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -278,7 +278,7 @@ def parse_v2(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.removing_replicas = numbers("i", buf, pos, n)
+        o0.removing_replicas = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -290,7 +290,7 @@ def parse_v2(buf, pos, end):
         n -= 1
         if n * 4 > end - pos:
             refuse_length()
-        o0.adding_replicas = numbers("i", buf, pos, n)
+        o0.adding_replicas = read_numbers("i", buf, pos, n)
         pos += n * 4
     else:
         refuse_null()
@@ -302,7 +302,7 @@ def parse_v2(buf, pos, end):
         n -= 1
         if n * 16 > end - pos:
             refuse_length()
-        o0.directories = uuids(buf, pos, n)
+        o0.directories = read_uuids(buf, pos, n)
         pos += n * 16
     else:
         refuse_null()
@@ -311,7 +311,7 @@ def parse_v2(buf, pos, end):
     if n:
         pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -321,7 +321,7 @@ def tags_3(o):
         b = []
         b.append(P_b(o.leader_recovery_state))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):
@@ -379,7 +379,7 @@ def tags_4(o):
         n4 = 0 if l3 is None else len(l3) + 1
         b += ((VARINTS[n4] if n4 < SHORT else encode_varint(n4)), pack_numbers("i", l3 or ()))
         t.append((2, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v2(o, out):

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length, unknown_tags, uuids
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, read_uuids, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = RegisterBrokerRecord
 C1 = RegisterBrokerRecord.BrokerEndpoint
@@ -142,7 +142,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -260,7 +260,7 @@ def parse_v1(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -377,7 +377,7 @@ def parse_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -405,12 +405,12 @@ def tags_1(buf, pos, end, count, o):
                 n -= 1
                 if n * 16 > stop - pos:
                     refuse_length()
-                o.log_dirs = uuids(buf, pos, n)
+                o.log_dirs = read_uuids(buf, pos, n)
                 pos += n * 16
             else:
                 refuse_null()
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -532,7 +532,7 @@ def parse_v3(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -560,12 +560,12 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 16 > stop - pos:
                     refuse_length()
-                o.log_dirs = uuids(buf, pos, n)
+                o.log_dirs = read_uuids(buf, pos, n)
                 pos += n * 16
             else:
                 refuse_null()
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             n = buf[pos]
             pos += 1
@@ -575,12 +575,12 @@ def tags_2(buf, pos, end, count, o):
                 n -= 1
                 if n * 16 > stop - pos:
                     refuse_length()
-                o.cordoned_log_dirs = uuids(buf, pos, n)
+                o.cordoned_log_dirs = read_uuids(buf, pos, n)
                 pos += n * 16
             else:
                 o.cordoned_log_dirs = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -702,7 +702,7 @@ def parse_v4(buf, pos, end):
     if n:
         pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -718,7 +718,7 @@ def build_v0(o, out):
             n5 = len(s4) + 1
             s6 = o3.host.encode()
             n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l8 = o.features
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -728,7 +728,7 @@ def build_v0(o, out):
         else:
             s11 = o10.name.encode()
             n12 = len(s11) + 1
-            out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
+            out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
     s13 = o.rack
     if s13 is None:
         s13 = b''
@@ -736,7 +736,7 @@ def build_v0(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, P_t(o.fenced), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_t(o.fenced), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_v1(o, out):
@@ -751,7 +751,7 @@ def build_v1(o, out):
             n5 = len(s4) + 1
             s6 = o3.host.encode()
             n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l8 = o.features
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -761,7 +761,7 @@ def build_v1(o, out):
         else:
             s11 = o10.name.encode()
             n12 = len(s11) + 1
-            out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
+            out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
     s13 = o.rack
     if s13 is None:
         s13 = b''
@@ -769,7 +769,7 @@ def build_v1(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def build_v2(o, out):
@@ -784,7 +784,7 @@ def build_v2(o, out):
             n5 = len(s4) + 1
             s6 = o3.host.encode()
             n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l8 = o.features
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -794,7 +794,7 @@ def build_v2(o, out):
         else:
             s11 = o10.name.encode()
             n12 = len(s11) + 1
-            out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
+            out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
     s13 = o.rack
     if s13 is None:
         s13 = b''
@@ -802,7 +802,7 @@ def build_v2(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
 
 def tags_3(o):
@@ -813,7 +813,7 @@ def tags_3(o):
         n2 = len(l1) + 1
         b += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), b''.join(l1))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v3(o, out):
@@ -828,7 +828,7 @@ def build_v3(o, out):
             n5 = len(s4) + 1
             s6 = o3.host.encode()
             n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l8 = o.features
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -838,7 +838,7 @@ def build_v3(o, out):
         else:
             s11 = o10.name.encode()
             n12 = len(s11) + 1
-            out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
+            out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
     s13 = o.rack
     if s13 is None:
         s13 = b''
@@ -846,7 +846,7 @@ def build_v3(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs else tags_3(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs else tags_3(o)))
 
 
 def tags_4(o):
@@ -863,7 +863,7 @@ def tags_4(o):
         n4 = 0 if l3 is None else len(l3) + 1
         b += ((VARINTS[n4] if n4 < SHORT else encode_varint(n4)), b''.join(l3 or ()))
         t.append((1, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v4(o, out):
@@ -878,7 +878,7 @@ def build_v4(o, out):
             n5 = len(s4) + 1
             s6 = o3.host.encode()
             n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l8 = o.features
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -888,7 +888,7 @@ def build_v4(o, out):
         else:
             s11 = o10.name.encode()
             n12 = len(s11) + 1
-            out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
+            out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
     s13 = o.rack
     if s13 is None:
         s13 = b''
@@ -896,4 +896,4 @@ def build_v4(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs and o.cordoned_log_dirs is None else tags_4(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs and o.cordoned_log_dirs is None else tags_4(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.register_controller import RegisterControllerRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = RegisterControllerRecord
 C1 = RegisterControllerRecord.ControllerEndpoint
@@ -122,7 +122,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -138,7 +138,7 @@ def build_v0(o, out):
             n5 = len(s4) + 1
             s6 = o3.host.encode()
             n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l8 = o.features
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -148,5 +148,5 @@ def build_v0(o, out):
         else:
             s11 = o10.name.encode()
             n12 = len(s11) + 1
-            out += ((VARINTS[n12] if n12 < SHORT else string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else unknown_tags(o10)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n12] if n12 < SHORT else encode_string_length(n12)), s11, P_hh(o10.min_supported_version, o10.max_supported_version), (b'\0' if not o10.unknown_tags else encode_unknown_tags(o10)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.headers import RequestHeader
-from kafkalite.protocol.codec_helpers import read_unknown_tags, refuse_end, refuse_null, unknown_tags
+from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_unknown_tags, refuse_null, refuse_truncation
 
 C0 = RequestHeader
 P_hhih = Struct(">hhih").pack
@@ -25,7 +25,7 @@ def parse_v1(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -47,7 +47,7 @@ def parse_v2(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -70,4 +70,4 @@ def build_v2(o, out):
     else:
         s1 = s1.encode()
         n2 = len(s1)
-    out += (P_hhih(o.request_api_key, o.request_api_version, o.correlation_id, n2), s1, (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += (P_hhih(o.request_api_key, o.request_api_version, o.correlation_id, n2), s1, (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

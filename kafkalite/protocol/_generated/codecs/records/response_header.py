@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.headers import ResponseHeader
-from kafkalite.protocol.codec_helpers import read_unknown_tags, refuse_end, unknown_tags
+from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_unknown_tags, refuse_truncation
 
 C0 = ResponseHeader
 P_i = Struct(">i").pack
@@ -19,7 +19,7 @@ def parse_v0(buf, pos, end):
     o0.correlation_id, = U_i(buf, pos)
     pos += 4
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -31,7 +31,7 @@ def parse_v1(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -43,4 +43,4 @@ def build_v1(o, out):
     if not o.unknown_tags:
         out.append(P_iB(o.correlation_id, 0))
     else:
-        out += (P_i(o.correlation_id), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_i(o.correlation_id), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

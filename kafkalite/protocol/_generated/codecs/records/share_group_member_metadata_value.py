@@ -2,7 +2,7 @@
 """ShareGroupMemberMetadataValue: parse and build each version."""
 
 from kafkalite.protocol._generated.records.share_group_member_metadata import ShareGroupMemberMetadataValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ShareGroupMemberMetadataValue
 new = object.__new__
@@ -69,7 +69,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -87,9 +87,9 @@ def build_v0(o, out):
     n6 = len(s5) + 1
     l7 = o.subscribed_topic_names
     n8 = len(l7) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)))
     for o9 in l7:
         s10 = o9.encode()
         n11 = len(s10) + 1
-        out += ((VARINTS[n11] if n11 < SHORT else string_length(n11)), s10)
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10)
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

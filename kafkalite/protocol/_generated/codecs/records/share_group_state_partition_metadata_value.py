@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.share_group_state_partition_metadata import ShareGroupStatePartitionMetadataValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, row_packer, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = ShareGroupStatePartitionMetadataValue
 C1 = ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo
@@ -48,7 +48,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -89,7 +89,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -145,7 +145,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -163,7 +163,7 @@ def build_v0(o, out):
             n7 = len(s6) + 1
             l8 = o3.partitions
             n9 = len(l8) + 1
-            out += (P_u(o3.topic_id), (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += (P_u(o3.topic_id), (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l10 = o.initialized_topics
     n11 = len(l10) + 1
     out.append((VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
@@ -177,7 +177,7 @@ def build_v0(o, out):
             n16 = len(s15) + 1
             l17 = o12.partitions
             n18 = len(l17) + 1
-            out += (P_u(o12.topic_id), (VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags else unknown_tags(o12)))
+            out += (P_u(o12.topic_id), (VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
     l19 = o.deleting_topics
     n20 = len(l19) + 1
     out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
@@ -187,5 +187,5 @@ def build_v0(o, out):
         else:
             s22 = o21.topic_name.encode()
             n23 = len(s22) + 1
-            out += (P_u(o21.topic_id), (VARINTS[n23] if n23 < SHORT else string_length(n23)), s22, (b'\0' if not o21.unknown_tags else unknown_tags(o21)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += (P_u(o21.topic_id), (VARINTS[n23] if n23 < SHORT else encode_string_length(n23)), s22, (b'\0' if not o21.unknown_tags else encode_unknown_tags(o21)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.share_group_target_assignment_metadata import ShareGroupTargetAssignmentMetadataValue
-from kafkalite.protocol.codec_helpers import join_tags, refuse_end, refuse_length, refuse_tag, rest_of_varint
+from kafkalite.protocol.codec_helpers import encode_tag_section, refuse_length, refuse_tag_size, refuse_truncation, rest_of_varint
 
 C0 = ShareGroupTargetAssignmentMetadataValue
 P_i = Struct(">i").pack
@@ -33,7 +33,7 @@ def tags_1(buf, pos, end, count, o):
             o.assignment_timestamp, = U_q(buf, pos)
             pos += 8
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -51,7 +51,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -61,7 +61,7 @@ def tags_2(o):
         b = []
         b.append(P_q(o.assignment_timestamp))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.share_update import ShareUpdateKey
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
 
 C0 = ShareUpdateKey
 P_h = Struct(">h").pack
@@ -27,7 +27,7 @@ def parse_v0(buf, pos, end):
     o0.topic_id, o0.partition = U_ui(buf, pos)
     pos += 20
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

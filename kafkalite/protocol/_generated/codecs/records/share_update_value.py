@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.share_update import ShareUpdateValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_varint, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_varint
 
 C0 = ShareUpdateValue
 C1 = ShareUpdateValue.StateBatch
@@ -37,7 +37,7 @@ def tags_1(buf, pos, end, count, o):
             o.delivery_complete_count, = U_i(buf, pos)
             pos += 4
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -87,7 +87,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -97,7 +97,7 @@ def tags_2(o):
         b = []
         b.append(P_i(o.delivery_complete_count))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):
@@ -108,5 +108,5 @@ def build_v0(o, out):
         if not o3.unknown_tags:
             out.append(P_qqbhB(o3.first_offset, o3.last_offset, o3.delivery_state, o3.delivery_count, 0))
         else:
-            out += (P_qqbh(o3.first_offset, o3.last_offset, o3.delivery_state, o3.delivery_count), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += (P_qqbh(o3.first_offset, o3.last_offset, o3.delivery_state, o3.delivery_count), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags and o.delivery_complete_count == -1 else tags_2(o)))

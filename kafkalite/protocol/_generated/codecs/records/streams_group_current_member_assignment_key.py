@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.streams_group_current_member_assignment import StreamsGroupCurrentMemberAssignmentKey
-from kafkalite.protocol.codec_helpers import refuse_end, refuse_null
+from kafkalite.protocol.codec_helpers import refuse_null, refuse_truncation
 
 C0 = StreamsGroupCurrentMemberAssignmentKey
 P_h = Struct(">h").pack
@@ -31,7 +31,7 @@ def parse_v0(buf, pos, end):
     else:
         refuse_null()
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 

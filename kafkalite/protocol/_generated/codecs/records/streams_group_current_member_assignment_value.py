@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.streams_group_current_member_assignment import StreamsGroupCurrentMemberAssignmentValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_varint, pack_numbers, read_numbers, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = StreamsGroupCurrentMemberAssignmentValue
 C1 = StreamsGroupCurrentMemberAssignmentValue.TaskIds
@@ -39,12 +39,12 @@ def tags_1(buf, pos, end, count, o):
                 n -= 1
                 if n * 4 > stop - pos:
                     refuse_length()
-                o.assignment_epochs = numbers("i", buf, pos, n)
+                o.assignment_epochs = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 o.assignment_epochs = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -72,12 +72,12 @@ def tags_2(buf, pos, end, count, o):
             o.active_task_revocation_epoch, = U_i(buf, pos)
             pos += 4
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 10001:
             o.is_active_task_revocation_under_way = buf[pos] != 0
             pos += 1
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -122,7 +122,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -164,7 +164,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -206,7 +206,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -248,7 +248,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -290,7 +290,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -332,7 +332,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -348,7 +348,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -360,7 +360,7 @@ def tags_3(o):
         n2 = 0 if l1 is None else len(l1) + 1
         b += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), pack_numbers("i", l1 or ()))
         t.append((0, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def tags_4(o):
@@ -373,7 +373,7 @@ def tags_4(o):
         b = []
         b.append(P_t(o.is_active_task_revocation_under_way))
         t.append((10001, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):
@@ -385,7 +385,7 @@ def build_v0(o, out):
         n7 = len(s6) + 1
         l8 = o3.partitions
         n9 = len(l8) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_3(o3)))
+        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags and o3.assignment_epochs == [] else tags_3(o3)))
     l10 = o.standby_tasks
     n11 = len(l10) + 1
     out.append((VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
@@ -394,7 +394,7 @@ def build_v0(o, out):
         n16 = len(s15) + 1
         l17 = o12.partitions
         n18 = len(l17) + 1
-        out += ((VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags and o12.assignment_epochs == [] else tags_3(o12)))
+        out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags and o12.assignment_epochs == [] else tags_3(o12)))
     l19 = o.warmup_tasks
     n20 = len(l19) + 1
     out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
@@ -403,7 +403,7 @@ def build_v0(o, out):
         n25 = len(s24) + 1
         l26 = o21.partitions
         n27 = len(l26) + 1
-        out += ((VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags and o21.assignment_epochs == [] else tags_3(o21)))
+        out += ((VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags and o21.assignment_epochs == [] else tags_3(o21)))
     l28 = o.active_tasks_pending_revocation
     n29 = len(l28) + 1
     out.append((VARINTS[n29] if n29 < SHORT else encode_varint(n29)))
@@ -412,7 +412,7 @@ def build_v0(o, out):
         n34 = len(s33) + 1
         l35 = o30.partitions
         n36 = len(l35) + 1
-        out += ((VARINTS[n34] if n34 < SHORT else string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else encode_varint(n36)), pack_numbers("i", l35), (b'\0' if not o30.unknown_tags and o30.assignment_epochs == [] else tags_3(o30)))
+        out += ((VARINTS[n34] if n34 < SHORT else encode_string_length(n34)), s33, (VARINTS[n36] if n36 < SHORT else encode_varint(n36)), pack_numbers("i", l35), (b'\0' if not o30.unknown_tags and o30.assignment_epochs == [] else tags_3(o30)))
     l37 = o.standby_tasks_pending_revocation
     n38 = len(l37) + 1
     out.append((VARINTS[n38] if n38 < SHORT else encode_varint(n38)))
@@ -421,7 +421,7 @@ def build_v0(o, out):
         n43 = len(s42) + 1
         l44 = o39.partitions
         n45 = len(l44) + 1
-        out += ((VARINTS[n43] if n43 < SHORT else string_length(n43)), s42, (VARINTS[n45] if n45 < SHORT else encode_varint(n45)), pack_numbers("i", l44), (b'\0' if not o39.unknown_tags and o39.assignment_epochs == [] else tags_3(o39)))
+        out += ((VARINTS[n43] if n43 < SHORT else encode_string_length(n43)), s42, (VARINTS[n45] if n45 < SHORT else encode_varint(n45)), pack_numbers("i", l44), (b'\0' if not o39.unknown_tags and o39.assignment_epochs == [] else tags_3(o39)))
     l46 = o.warmup_tasks_pending_revocation
     n47 = len(l46) + 1
     out.append((VARINTS[n47] if n47 < SHORT else encode_varint(n47)))
@@ -430,5 +430,5 @@ def build_v0(o, out):
         n52 = len(s51) + 1
         l53 = o48.partitions
         n54 = len(l53) + 1
-        out += ((VARINTS[n52] if n52 < SHORT else string_length(n52)), s51, (VARINTS[n54] if n54 < SHORT else encode_varint(n54)), pack_numbers("i", l53), (b'\0' if not o48.unknown_tags and o48.assignment_epochs == [] else tags_3(o48)))
+        out += ((VARINTS[n52] if n52 < SHORT else encode_string_length(n52)), s51, (VARINTS[n54] if n54 < SHORT else encode_varint(n54)), pack_numbers("i", l53), (b'\0' if not o48.unknown_tags and o48.assignment_epochs == [] else tags_3(o48)))
     out.append((b'\0' if not o.unknown_tags and o.active_task_revocation_epoch == 0 and o.is_active_task_revocation_under_way == False else tags_4(o)))

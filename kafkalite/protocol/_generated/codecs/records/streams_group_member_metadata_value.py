@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.streams_group_member_metadata import StreamsGroupMemberMetadataValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = StreamsGroupMemberMetadataValue
 C1 = StreamsGroupMemberMetadataValue.Endpoint
@@ -136,7 +136,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -162,13 +162,13 @@ def build_v0(o, out):
     s9 = o.process_id.encode()
     n10 = len(s9) + 1
     o11 = o.user_endpoint
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, P_ii(o.rebalance_timeout_ms, o.topology_epoch), (VARINTS[n10] if n10 < SHORT else string_length(n10)), s9)
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, P_ii(o.rebalance_timeout_ms, o.topology_epoch), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9)
     if o11 is None:
         out.append(b'\xff')
     else:
         s12 = o11.host.encode()
         n13 = len(s12) + 1
-        out += (P_b(1), (VARINTS[n13] if n13 < SHORT else string_length(n13)), s12, P_H(o11.port), (b'\0' if not o11.unknown_tags else unknown_tags(o11)))
+        out += (P_b(1), (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, P_H(o11.port), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
     l14 = o.client_tags
     n15 = len(l14) + 1
     out.append((VARINTS[n15] if n15 < SHORT else encode_varint(n15)))
@@ -177,5 +177,5 @@ def build_v0(o, out):
         n18 = len(s17) + 1
         s19 = o16.value.encode()
         n20 = len(s19) + 1
-        out += ((VARINTS[n18] if n18 < SHORT else string_length(n18)), s17, (VARINTS[n20] if n20 < SHORT else string_length(n20)), s19, (b'\0' if not o16.unknown_tags else unknown_tags(o16)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, (b'\0' if not o16.unknown_tags else encode_unknown_tags(o16)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.streams_group_metadata import StreamsGroupMetadataValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = StreamsGroupMetadataValue
 C1 = StreamsGroupMetadataValue.LastAssignmentConfig
@@ -34,7 +34,7 @@ def tags_1(buf, pos, end, count, o):
             o.validated_topology_epoch, = U_i(buf, pos)
             pos += 4
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             n = buf[pos]
             pos += 1
@@ -76,7 +76,7 @@ def tags_1(buf, pos, end, count, o):
             else:
                 o.last_assignment_configs = None
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -95,7 +95,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -116,9 +116,9 @@ def tags_2(o):
                 n5 = len(s4) + 1
                 s6 = o3.value.encode()
                 n7 = len(s6) + 1
-                b += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+                b += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
         t.append((1, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):

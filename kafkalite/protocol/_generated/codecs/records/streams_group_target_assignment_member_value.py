@@ -2,7 +2,7 @@
 """StreamsGroupTargetAssignmentMemberValue: parse and build each version."""
 
 from kafkalite.protocol._generated.records.streams_group_target_assignment_member import StreamsGroupTargetAssignmentMemberValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = StreamsGroupTargetAssignmentMemberValue
 C1 = StreamsGroupTargetAssignmentMemberValue.TaskIds
@@ -42,7 +42,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -83,7 +83,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -124,7 +124,7 @@ def parse_v0(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partitions = numbers("i", buf, pos, n)
+                o1.partitions = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -140,7 +140,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -153,7 +153,7 @@ def build_v0(o, out):
         n7 = len(s6) + 1
         l8 = o3.partitions
         n9 = len(l8) + 1
-        out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+        out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l10 = o.standby_tasks
     n11 = len(l10) + 1
     out.append((VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
@@ -162,7 +162,7 @@ def build_v0(o, out):
         n16 = len(s15) + 1
         l17 = o12.partitions
         n18 = len(l17) + 1
-        out += ((VARINTS[n16] if n16 < SHORT else string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags else unknown_tags(o12)))
+        out += ((VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), pack_numbers("i", l17), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
     l19 = o.warmup_tasks
     n20 = len(l19) + 1
     out.append((VARINTS[n20] if n20 < SHORT else encode_varint(n20)))
@@ -171,5 +171,5 @@ def build_v0(o, out):
         n25 = len(s24) + 1
         l26 = o21.partitions
         n27 = len(l26) + 1
-        out += ((VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags else unknown_tags(o21)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += ((VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (b'\0' if not o21.unknown_tags else encode_unknown_tags(o21)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.streams_group_topology import StreamsGroupTopologyValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = StreamsGroupTopologyValue
 C1 = StreamsGroupTopologyValue.Subtopology
@@ -267,7 +267,7 @@ def parse_v0(buf, pos, end):
                         n -= 1
                         if n * 2 > end - pos:
                             refuse_length()
-                        o2.source_topics = numbers("h", buf, pos, n)
+                        o2.source_topics = read_numbers("h", buf, pos, n)
                         pos += n * 2
                     else:
                         refuse_null()
@@ -279,7 +279,7 @@ def parse_v0(buf, pos, end):
                         n -= 1
                         if n * 2 > end - pos:
                             refuse_length()
-                        o2.source_topic_regex = numbers("h", buf, pos, n)
+                        o2.source_topic_regex = read_numbers("h", buf, pos, n)
                         pos += n * 2
                     else:
                         refuse_null()
@@ -291,7 +291,7 @@ def parse_v0(buf, pos, end):
                         n -= 1
                         if n * 2 > end - pos:
                             refuse_length()
-                        o2.repartition_source_topics = numbers("h", buf, pos, n)
+                        o2.repartition_source_topics = read_numbers("h", buf, pos, n)
                         pos += n * 2
                     else:
                         refuse_null()
@@ -314,7 +314,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -327,18 +327,18 @@ def build_v0(o, out):
         n5 = len(s4) + 1
         l6 = o3.source_topics
         n7 = len(l6) + 1
-        out += ((VARINTS[n5] if n5 < SHORT else string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
             s9 = o8.encode()
             n10 = len(s9) + 1
-            out += ((VARINTS[n10] if n10 < SHORT else string_length(n10)), s9)
+            out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9)
         l11 = o3.source_topic_regex
         n12 = len(l11) + 1
         out.append((VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
         for o13 in l11:
             s14 = o13.encode()
             n15 = len(s14) + 1
-            out += ((VARINTS[n15] if n15 < SHORT else string_length(n15)), s14)
+            out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14)
         l16 = o3.state_changelog_topics
         n17 = len(l16) + 1
         out.append((VARINTS[n17] if n17 < SHORT else encode_varint(n17)))
@@ -347,21 +347,21 @@ def build_v0(o, out):
             n20 = len(s19) + 1
             l21 = o18.topic_configs
             n22 = len(l21) + 1
-            out += ((VARINTS[n20] if n20 < SHORT else string_length(n20)), s19, P_ih(o18.partitions, o18.replication_factor), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)))
+            out += ((VARINTS[n20] if n20 < SHORT else encode_string_length(n20)), s19, P_ih(o18.partitions, o18.replication_factor), (VARINTS[n22] if n22 < SHORT else encode_varint(n22)))
             for o23 in l21:
                 s24 = o23.key.encode()
                 n25 = len(s24) + 1
                 s26 = o23.value.encode()
                 n27 = len(s26) + 1
-                out += ((VARINTS[n25] if n25 < SHORT else string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else string_length(n27)), s26, (b'\0' if not o23.unknown_tags else unknown_tags(o23)))
-            out.append((b'\0' if not o18.unknown_tags else unknown_tags(o18)))
+                out += ((VARINTS[n25] if n25 < SHORT else encode_string_length(n25)), s24, (VARINTS[n27] if n27 < SHORT else encode_string_length(n27)), s26, (b'\0' if not o23.unknown_tags else encode_unknown_tags(o23)))
+            out.append((b'\0' if not o18.unknown_tags else encode_unknown_tags(o18)))
         l28 = o3.repartition_sink_topics
         n29 = len(l28) + 1
         out.append((VARINTS[n29] if n29 < SHORT else encode_varint(n29)))
         for o30 in l28:
             s31 = o30.encode()
             n32 = len(s31) + 1
-            out += ((VARINTS[n32] if n32 < SHORT else string_length(n32)), s31)
+            out += ((VARINTS[n32] if n32 < SHORT else encode_string_length(n32)), s31)
         l33 = o3.repartition_source_topics
         n34 = len(l33) + 1
         out.append((VARINTS[n34] if n34 < SHORT else encode_varint(n34)))
@@ -370,14 +370,14 @@ def build_v0(o, out):
             n37 = len(s36) + 1
             l38 = o35.topic_configs
             n39 = len(l38) + 1
-            out += ((VARINTS[n37] if n37 < SHORT else string_length(n37)), s36, P_ih(o35.partitions, o35.replication_factor), (VARINTS[n39] if n39 < SHORT else encode_varint(n39)))
+            out += ((VARINTS[n37] if n37 < SHORT else encode_string_length(n37)), s36, P_ih(o35.partitions, o35.replication_factor), (VARINTS[n39] if n39 < SHORT else encode_varint(n39)))
             for o40 in l38:
                 s41 = o40.key.encode()
                 n42 = len(s41) + 1
                 s43 = o40.value.encode()
                 n44 = len(s43) + 1
-                out += ((VARINTS[n42] if n42 < SHORT else string_length(n42)), s41, (VARINTS[n44] if n44 < SHORT else string_length(n44)), s43, (b'\0' if not o40.unknown_tags else unknown_tags(o40)))
-            out.append((b'\0' if not o35.unknown_tags else unknown_tags(o35)))
+                out += ((VARINTS[n42] if n42 < SHORT else encode_string_length(n42)), s41, (VARINTS[n44] if n44 < SHORT else encode_string_length(n44)), s43, (b'\0' if not o40.unknown_tags else encode_unknown_tags(o40)))
+            out.append((b'\0' if not o35.unknown_tags else encode_unknown_tags(o35)))
         l45 = o3.copartition_groups
         n46 = len(l45) + 1
         out.append((VARINTS[n46] if n46 < SHORT else encode_varint(n46)))
@@ -388,6 +388,6 @@ def build_v0(o, out):
             n57 = len(l56) + 1
             l58 = o47.repartition_source_topics
             n59 = len(l58) + 1
-            out += ((VARINTS[n55] if n55 < SHORT else encode_varint(n55)), pack_numbers("h", l54), (VARINTS[n57] if n57 < SHORT else encode_varint(n57)), pack_numbers("h", l56), (VARINTS[n59] if n59 < SHORT else encode_varint(n59)), pack_numbers("h", l58), (b'\0' if not o47.unknown_tags else unknown_tags(o47)))
-        out.append((b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+            out += ((VARINTS[n55] if n55 < SHORT else encode_varint(n55)), pack_numbers("h", l54), (VARINTS[n57] if n57 < SHORT else encode_varint(n57)), pack_numbers("h", l56), (VARINTS[n59] if n59 < SHORT else encode_varint(n59)), pack_numbers("h", l58), (b'\0' if not o47.unknown_tags else encode_unknown_tags(o47)))
+        out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.transaction_log import TransactionLogValue
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, join_tags, numbers, pack_numbers, read_unknown_tags, refuse_end, refuse_length, refuse_null, refuse_tag, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, pack_numbers, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = TransactionLogValue
 C1 = TransactionLogValue.PartitionsSchema
@@ -52,7 +52,7 @@ def parse_v0(buf, pos, end):
             if n >= 0:
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partition_ids = numbers("i", buf, pos, n)
+                o1.partition_ids = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -64,7 +64,7 @@ def parse_v0(buf, pos, end):
     o0.transaction_last_update_timestamp_ms, o0.transaction_start_timestamp_ms = U_qq(buf, pos)
     pos += 16
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -87,22 +87,22 @@ def tags_1(buf, pos, end, count, o):
             o.previous_producer_id, = U_q(buf, pos)
             pos += 8
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 1:
             o.next_producer_id, = U_q(buf, pos)
             pos += 8
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 3:
             o.next_producer_epoch, = U_h(buf, pos)
             pos += 2
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         elif tag == 2:
             o.client_transaction_version, = U_h(buf, pos)
             pos += 2
             if pos != stop:
-                refuse_tag(tag)
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -148,7 +148,7 @@ def parse_v1(buf, pos, end):
                 n -= 1
                 if n * 4 > end - pos:
                     refuse_length()
-                o1.partition_ids = numbers("i", buf, pos, n)
+                o1.partition_ids = read_numbers("i", buf, pos, n)
                 pos += n * 4
             else:
                 refuse_null()
@@ -164,7 +164,7 @@ def parse_v1(buf, pos, end):
     if n:
         pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -200,7 +200,7 @@ def tags_2(o):
         b = []
         b.append(P_h(o.client_transaction_version))
         t.append((2, b''.join(b)))
-    return join_tags(t, o.unknown_tags)
+    return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v1(o, out):
@@ -213,5 +213,5 @@ def build_v1(o, out):
             n7 = len(s6) + 1
             l8 = o3.partition_ids
             n9 = len(l8) + 1
-            out += ((VARINTS[n7] if n7 < SHORT else string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
+            out += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_varint(n9)), pack_numbers("i", l8), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     out += (P_qq(o.transaction_last_update_timestamp_ms, o.transaction_start_timestamp_ms), (b'\0' if not o.unknown_tags and o.previous_producer_id == -1 and o.next_producer_id == -1 and o.next_producer_epoch == -1 and o.client_transaction_version == 0 else tags_2(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
-from kafkalite.protocol.codec_helpers import read_unknown_tags, refuse_end, unknown_tags
+from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_unknown_tags, refuse_truncation
 
 C0 = UnregisterBrokerRecord
 P_iq = Struct(">iq").pack
@@ -20,7 +20,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -28,4 +28,4 @@ def build_v0(o, out):
     if not o.unknown_tags:
         out.append(P_iqB(o.broker_id, o.broker_epoch, 0))
     else:
-        out += (P_iq(o.broker_id, o.broker_epoch), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_iq(o.broker_id, o.broker_epoch), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

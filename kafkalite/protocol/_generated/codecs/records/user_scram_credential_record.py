@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.user_scram_credential import UserScramCredentialRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = UserScramCredentialRecord
 P_b = Struct(">b").pack
@@ -61,7 +61,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -74,4 +74,4 @@ def build_v0(o, out):
     n6 = len(s5) + 1
     s7 = o.server_key
     n8 = len(s7) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else string_length(n2)), s1, P_b(o.mechanism), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_varint(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)), s7, P_i(o.iterations), (b'\0' if not o.unknown_tags else unknown_tags(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_b(o.mechanism), (VARINTS[n4] if n4 < SHORT else encode_varint(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_varint(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_varint(n8)), s7, P_i(o.iterations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

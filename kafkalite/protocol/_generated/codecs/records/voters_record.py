@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.voters import VotersRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_varint, read_unknown_tags, refuse_end, refuse_length, refuse_null, rest_of_string_length, rest_of_varint, string_length, unknown_tags
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = VotersRecord
 C1 = VotersRecord.Voter
@@ -107,7 +107,7 @@ def parse_v0(buf, pos, end):
     if n:
         pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
-        refuse_end()
+        refuse_truncation()
     return o0, pos
 
 
@@ -127,7 +127,7 @@ def build_v0(o, out):
                 n8 = len(s7) + 1
                 s9 = o6.host.encode()
                 n10 = len(s9) + 1
-                out += ((VARINTS[n8] if n8 < SHORT else string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else string_length(n10)), s9, P_H(o6.port), (b'\0' if not o6.unknown_tags else unknown_tags(o6)))
+                out += ((VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_H(o6.port), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
         o11 = o3.k_raft_version_feature
-        out += (P_hh(o11.min_supported_version, o11.max_supported_version), (b'\0' if not o11.unknown_tags else unknown_tags(o11)), (b'\0' if not o3.unknown_tags else unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags else unknown_tags(o)))
+        out += (P_hh(o11.min_supported_version, o11.max_supported_version), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -31,12 +31,14 @@ def differences(
     return comparison.compare(shape, recorded, target, GROUP)
 
 
-def joined(me: str, leader: str, members: list[str], generation: int = 1) -> JoinGroupResponse:
+def join_group_response(
+    member_id: str, leader: str, members: list[str], generation: int = 1
+) -> JoinGroupResponse:
     return JoinGroupResponse(
         generation_id=generation,
         protocol_name="range",
         leader=leader,
-        member_id=me,
+        member_id=member_id,
         members=[Member(member_id=member, metadata=b"m") for member in members],
     )
 
@@ -51,17 +53,32 @@ def test_ignored_fields_do_not_differ() -> None:
 def test_learned_id_is_expected_in_later_responses() -> None:
     mapping = IdMapping()
     assert (
-        differences(joined("a-1", "a-1", ["a-1"]), joined("x-9", "x-9", ["x-9"]), 7, mapping) == []
+        differences(
+            join_group_response("a-1", "a-1", ["a-1"]),
+            join_group_response("x-9", "x-9", ["x-9"]),
+            7,
+            mapping,
+        )
+        == []
     )
     assert mapping.translate(ValueKind.MEMBER, GROUP, "a-1") == "x-9"
-    second = differences(joined("b-1", "a-1", []), joined("y-9", "y-9", []), 7, mapping)
+    second = differences(
+        join_group_response("b-1", "a-1", []), join_group_response("y-9", "y-9", []), 7, mapping
+    )
     assert second == [Difference("leader", "a-1", "y-9")]
 
 
 def test_extra_generation_is_a_difference() -> None:
     mapping = IdMapping()
-    assert differences(joined("a", "a", []), joined("a", "a", []), 7, mapping) == []
-    second = differences(joined("a", "a", [], 2), joined("a", "a", [], 3), 7, mapping)
+    assert (
+        differences(
+            join_group_response("a", "a", []), join_group_response("a", "a", []), 7, mapping
+        )
+        == []
+    )
+    second = differences(
+        join_group_response("a", "a", [], 2), join_group_response("a", "a", [], 3), 7, mapping
+    )
     assert second == [Difference("generation_id", 2, 3)]
 
 
@@ -78,7 +95,7 @@ def test_row_of_only_one_response_is_reported_by_its_key() -> None:
     assert "name='a'" in str(found.recorded)
 
 
-def described(*synonyms: tuple[str, str, int], name: str = "num.partitions") -> Any:  # noqa: ANN401 - nested classes
+def describe_configs_response(*synonyms: tuple[str, str, int], name: str = "num.partitions") -> Any:  # noqa: ANN401 - nested classes
     config = DescribeConfigsResponse.DescribeConfigsResourceResult(
         name=name,
         value=synonyms[0][1],
@@ -94,7 +111,9 @@ def described(*synonyms: tuple[str, str, int], name: str = "num.partitions") -> 
 
 def test_row_without_keys_is_reported_by_its_fields() -> None:
     default = ("num.partitions", "1", 5)
-    (found,) = differences(described(default, default), described(default), 4)
+    (found,) = differences(
+        describe_configs_response(default, default), describe_configs_response(default), 4
+    )
     assert found == Difference(
         "results.configs.synonyms",
         "name='num.partitions' value='1' source=5",
@@ -113,25 +132,31 @@ def test_configuration_of_the_start_is_not_timing() -> None:
         found = differences(recorded, target, 4)
         return {classify(row, circumstances).severity for row in found}
 
-    configured = severities(described(static, default), described(default))
+    configured = severities(
+        describe_configs_response(static, default), describe_configs_response(default)
+    )
     assert configured == {Severity.CONFIGURATION}
-    assert severities(described(default), described(("num.partitions", "2", 5))) == {
-        Severity.CONFIGURATION
-    }
+    assert severities(
+        describe_configs_response(default), describe_configs_response(("num.partitions", "2", 5))
+    ) == {Severity.CONFIGURATION}
     dynamic = ("num.partitions", "3", 2)
-    assert severities(described(dynamic, default), described(default)) == {Severity.TIMING}
+    assert severities(
+        describe_configs_response(dynamic, default), describe_configs_response(default)
+    ) == {Severity.TIMING}
     without = DescribeConfigsResponse.DescribeConfigsResult(resource_name="1")
     nothing = DescribeConfigsResponse(results=[without])
-    assert severities(described(static), nothing) == {Severity.CONFIGURATION}
-    assert severities(nothing, described(default)) == {Severity.DIFFERENCE}
+    assert severities(describe_configs_response(static), nothing) == {Severity.CONFIGURATION}
+    assert severities(nothing, describe_configs_response(default)) == {Severity.DIFFERENCE}
 
 
 def test_unmapped_members_are_paired_in_order() -> None:
     mapping = IdMapping()
     mapping.learn(ValueKind.MEMBER, "a-1", "x-1")
-    recorded = joined("a-1", "a-1", ["b-1", "a-1"])
-    assert differences(recorded, joined("x-1", "x-1", ["x-1", "y-1"]), 7, mapping) == []
-    (found,) = differences(recorded, joined("x-1", "x-1", ["x-1"]), 7, mapping)
+    recorded = join_group_response("a-1", "a-1", ["b-1", "a-1"])
+    assert (
+        differences(recorded, join_group_response("x-1", "x-1", ["x-1", "y-1"]), 7, mapping) == []
+    )
+    (found,) = differences(recorded, join_group_response("x-1", "x-1", ["x-1"]), 7, mapping)
     assert (found.path, found.target) == ("members", ABSENT)
 
 
@@ -141,7 +166,7 @@ def test_topic_ids_are_learned_with_their_names() -> None:
     target = MetadataResponse(topics=[Topic(name="a", topic_id=b"2" * 16)])
     assert differences(recorded, target, 12, mapping) == []
     assert mapping.translate(ValueKind.TOPIC_ID, GROUP, b"1" * 16) == b"2" * 16
-    assert mapping.topics == {b"1" * 16: "a"}
+    assert mapping.topic_names == {b"1" * 16: "a"}
 
 
 def test_wrong_offset_is_reported_with_expected_offset_and_topic() -> None:
@@ -157,7 +182,7 @@ def test_wrong_offset_is_reported_with_expected_offset_and_topic() -> None:
     )
     assert (found.recorded, found.target, found.expected) == (0, 0, 5)
     assert found.row == "AAECAwQFBgcICQoLDA0ODw 0"
-    mapping.topics[topic_id] = "orders"
+    mapping.topic_names[topic_id] = "orders"
     mapping.match(ValueKind.OFFSET, Scope(topic="orders", partition=0), 0, 5, learn=True)
     (found,) = differences(
         FetchResponse(responses=[row]), FetchResponse(responses=[row]), 16, mapping
@@ -167,25 +192,27 @@ def test_wrong_offset_is_reported_with_expected_offset_and_topic() -> None:
 
 def test_only_the_error_of_a_struct_is_reported_if_it_differs() -> None:
     refused = JoinGroupResponse(error_code=15)
-    assert differences(refused, joined("a", "a", ["a"]), 7) == [Difference("error_code", 15, 0)]
+    assert differences(refused, join_group_response("a", "a", ["a"]), 7) == [
+        Difference("error_code", 15, 0)
+    ]
 
 
-def fetched(topic: str, error: int = 0, records: bytes = b"") -> FetchResponse:
+def fetch_response(topic: str, error: int = 0, records: bytes = b"") -> FetchResponse:
     row = FetchResponse.PartitionData(partition_index=1, error_code=error, records=records)
     answer = FetchResponse.FetchableTopicResponse(topic=topic, partitions=[row])
     return FetchResponse(responses=[answer])
 
 
 def test_fetch_may_omit_a_partition_without_error() -> None:
-    assert differences(fetched("t"), FetchResponse(), 11) == []
-    (found,) = differences(fetched("t", error=1), FetchResponse(), 11)
+    assert differences(fetch_response("t"), FetchResponse(), 11) == []
+    (found,) = differences(fetch_response("t", error=1), FetchResponse(), 11)
     assert found.path == "responses"
 
 
-def test_records_are_passed_on_with_their_partition() -> None:
-    seen: list[tuple[Scope, bytes | None, bytes | None]] = []
-    comparison = Comparison(IdMapping(), lambda *each: seen.append(each))
+def test_records_are_passed_to_the_callback_with_their_partition() -> None:
+    received: list[tuple[Scope, bytes | None, bytes | None]] = []
+    comparison = Comparison(IdMapping(), lambda *each: received.append(each))
     shape = shape_of(1, 11, Direction.RESPONSE)
-    one, other = fetched("t", records=b"1"), fetched("t", records=b"2")
+    one, other = fetch_response("t", records=b"1"), fetch_response("t", records=b"2")
     assert comparison.compare(shape, one, other, Scope()) == []
-    assert seen == [(Scope(topic="t", partition=1), b"1", b"2")]
+    assert received == [(Scope(topic="t", partition=1), b"1", b"2")]

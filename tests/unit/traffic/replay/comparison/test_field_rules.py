@@ -59,7 +59,7 @@ def test_every_rule_has_an_existing_field_and_a_reason() -> None:
 def test_field_with_a_kind_is_mapped_or_compared_by_presence() -> None:
     allowed = {Treatment.MAPPED, Treatment.PRESENCE, Treatment.RECORDS}
     assert all(rule.treatment in allowed for rule in FIELD_RULES.values() if rule.kind is not None)
-    assert all(rule.kind is not None for rule in FIELD_RULES.values() if rule.is_source)
+    assert all(rule.kind is not None for rule in FIELD_RULES.values() if rule.is_generated)
 
 
 def test_unordered_lists_and_optional_rows_are_existing_fields() -> None:
@@ -70,8 +70,8 @@ def test_unordered_lists_and_optional_rows_are_existing_fields() -> None:
 
 
 def test_most_specific_rule_has_precedence() -> None:
-    assert field_rule("JoinGroup", "member_id").is_source
-    assert not field_rule("JoinGroup", "members.member_id").is_source
+    assert field_rule("JoinGroup", "member_id").is_generated
+    assert not field_rule("JoinGroup", "members.member_id").is_generated
     assert field_rule("Heartbeat", "member_id").kind is ValueKind.MEMBER
     assert field_rule("DescribeAcls", "resources.acls.host").treatment is Treatment.EXACT
     assert field_rule("Metadata", "brokers.host").treatment is Treatment.PRESENCE

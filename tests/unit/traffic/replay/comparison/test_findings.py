@@ -9,7 +9,7 @@ from kafkalite.traffic.replay.comparison.findings import (
     ExplainedDifference,
     Severity,
     classify,
-    has_errors,
+    when_errors_are,
 )
 
 
@@ -38,7 +38,7 @@ def test_base_offsets_of_concurrent_producers_are_timing() -> None:
 
 def test_explained_difference_has_its_reason() -> None:
     table = (
-        ExplainedDifference("Describe*", "*.value", "known", has_errors((1,), (2,))),  # type: ignore[arg-type]
+        ExplainedDifference("Describe*", "*.value", "known", when_errors_are((1,), (2,))),  # type: ignore[arg-type]
     )
     classification = classify(
         Difference("results.configs.value", 1, 2), Circumstances("DescribeConfigs"), table

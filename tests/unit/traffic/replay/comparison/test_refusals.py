@@ -19,14 +19,14 @@ from kafkalite.traffic.replay.comparison.refusals import (
 from kafkalite.traffic.replay.comparison.shapes import shape_of
 
 
-def produced(*codes: int) -> ProduceResponse:
+def produce_response(*codes: int) -> ProduceResponse:
     row = ProduceResponse.PartitionProduceResponse
     rows = [row(index=number, error_code=code) for number, code in enumerate(codes)]
     topic = ProduceResponse.TopicProduceResponse(name="t", partition_responses=rows)
     return ProduceResponse(responses=[topic])
 
 
-def added(top: int, row: int) -> AddPartitionsToTxnResponse:
+def add_partitions_response(top_level: int, row: int) -> AddPartitionsToTxnResponse:
     partition = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult(
         partition_error_code=row
     )
@@ -34,7 +34,7 @@ def added(top: int, row: int) -> AddPartitionsToTxnResponse:
         name="t", results_by_partition=[partition]
     )
     result = AddPartitionsToTxnResponse.AddPartitionsToTxnResult(topic_results=[topic])
-    return AddPartitionsToTxnResponse(error_code=top, results_by_transaction=[result])
+    return AddPartitionsToTxnResponse(error_code=top_level, results_by_transaction=[result])
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,15 @@ def added(top: int, row: int) -> AddPartitionsToTxnResponse:
         (JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 7, True),
         (JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED), 7, False),
         (JoinGroupResponse(), 7, False),
-        (produced(ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER), 9, True),
-        (produced(ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE), 9, False),
-        (produced(), 9, False),
-        (added(ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS), 4, True),
-        (added(ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE), 4, False),
+        (
+            produce_response(ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            9,
+            True,
+        ),
+        (produce_response(ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE), 9, False),
+        (produce_response(), 9, False),
+        (add_partitions_response(ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS), 4, True),
+        (add_partitions_response(ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE), 4, False),
     ],
 )
 def test_response_with_only_retriable_errors_is_refused(
@@ -60,7 +64,7 @@ def test_response_with_only_retriable_errors_is_refused(
 
 
 def test_all_error_codes_of_a_response_are_found() -> None:
-    assert error_codes(shape_of(0, 9, Direction.RESPONSE), produced(0, 3)) == [0, 3]
+    assert error_codes(shape_of(0, 9, Direction.RESPONSE), produce_response(0, 3)) == [0, 3]
 
 
 def test_every_api_with_retriable_errors_has_a_shape() -> None:

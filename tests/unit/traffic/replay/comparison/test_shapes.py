@@ -16,10 +16,10 @@ from kafkalite.traffic.scalar.messages import is_known
 def test_shape_has_the_fields_of_its_version() -> None:
     old = shape_of(1, 11, Direction.REQUEST)
     new = shape_of(1, 13, Direction.REQUEST)
-    (topics_then,) = (branch for branch in old.branches if branch.name == "topics")
-    (topics_now,) = (branch for branch in new.branches if branch.name == "topics")
-    assert [leaf.name for leaf in topics_then.shape.leaves] == ["topic"]
-    assert [leaf.name for leaf in topics_now.shape.leaves] == ["topic_id"]
+    (old_topics,) = (branch for branch in old.branches if branch.name == "topics")
+    (new_topics,) = (branch for branch in new.branches if branch.name == "topics")
+    assert [leaf.name for leaf in old_topics.shape.leaves] == ["topic"]
+    assert [leaf.name for leaf in new_topics.shape.leaves] == ["topic_id"]
     assert ValueKind.TOPIC_ID not in old.kinds
     assert {
         ValueKind.TOPIC_ID,
@@ -39,13 +39,13 @@ def test_shape_without_version_has_the_fields_of_all_versions(direction: Directi
     """It has no other fields, such as the limits of ShareFetch v0, which Kafka dropped."""
     for api_key in codec.api_keys():
         known = [index for index in range(32) if is_known(api_key, index)]
-        each_of = (paths(shape_of(api_key, version, direction)) for version in known)
-        assert paths(shape_of(api_key, None, direction)) == set().union(*each_of)
+        paths_by_version = (paths(shape_of(api_key, version, direction)) for version in known)
+        assert paths(shape_of(api_key, None, direction)) == set().union(*paths_by_version)
 
 
 def test_scope_has_the_topic_name_instead_of_the_id() -> None:
     mapping = IdMapping()
-    mapping.topics[b"x" * 16] = "orders"
+    mapping.topic_names[b"x" * 16] = "orders"
     shape = shape_of(1, 13, Direction.REQUEST)
     (topics,) = (branch for branch in shape.branches if branch.name == "topics")
     partition = FetchRequest.FetchPartition(partition=3)

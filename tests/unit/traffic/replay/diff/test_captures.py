@@ -17,7 +17,7 @@ from kafkalite.protocol._generated.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from kafkalite.traffic.replay.diff.captures import Change, ChangeKind, compare
-from kafkalite.traffic.replay.diff.usage import ClusterUsage, add
+from kafkalite.traffic.replay.diff.usage import ClusterUsage, add_exchange
 from tests.unit.traffic.replay.capture_builder import exchange
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def usage(*exchanges: Exchange) -> ClusterUsage:
-    counted = ClusterUsage("made")
+    counted = ClusterUsage("built")
     for captured in exchanges:
-        add(counted, captured)
+        add_exchange(counted, captured)
     return counted
 
 

@@ -211,8 +211,8 @@ def test_replay_without_requests_is_an_error(capture: Path, tmp_path: Path) -> N
         with pytest.raises(NothingToReplayError, match=r"no requests of clients 'unknown\*' in "):
             # Its requests with unknown versions are not the reason.
             replay(CORPUS, to=broker.bootstrap_servers, options=ReplayOptions(clients="unknown*"))
-        with pytest.raises(NothingToReplayError, match="gone: No such file"):
-            replay(tmp_path / "gone", to=broker.bootstrap_servers)
+        with pytest.raises(NothingToReplayError, match="missing: No such file"):
+            replay(tmp_path / "missing", to=broker.bootstrap_servers)
 
 
 def test_unreachable_target_is_an_error(capture: Path) -> None:
@@ -244,8 +244,8 @@ async def test_connection_closed_by_the_target_is_reported_and_reopened() -> Non
     builder.open(ONE)
     heartbeat = HeartbeatRequest(group_id="g", member_id="m")
     # No broker responds to a truncated body.
-    builder.raw(ONE, Direction.REQUEST, struct.pack(">hhih", 12, 4, 99, 0) + b"\0\7")
-    builder.raw(ONE, Direction.RESPONSE, struct.pack(">i", 99) + b"\0" * 7)
+    builder.add_frame(ONE, Direction.REQUEST, struct.pack(">hhih", 12, 4, 99, 0) + b"\0\7")
+    builder.add_frame(ONE, Direction.RESPONSE, struct.pack(">i", 99) + b"\0" * 7)
     builder.call(ONE, heartbeat, HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR), 4)
     report = await replayed(builder)
     assert [(found.severity, found.target) for found in report.findings] == [
@@ -267,15 +267,15 @@ async def test_missing_response_is_reported_and_the_replay_continues() -> None:
     builder.open(TWO)
     builder.open(THREE)
     builder.call(ONE, long_poll(), FetchResponse(), 11)
-    # A request that took longer may take longer again; it is the same kind of finding.
-    longer = builder.send(THREE, long_poll(), 11)
+    # The timeout of a request includes its recorded duration; the kind of finding is the same.
+    slow_request = builder.send(THREE, long_poll(), 11)
     builder.call(
         TWO,
         HeartbeatRequest(group_id="g"),
         HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR),
         4,
     )
-    builder.answer(THREE, longer, FetchResponse(), 11)
+    builder.answer(THREE, slow_request, FetchResponse(), 11)
     report = await replayed(builder, 0.05)
     (found,) = report.findings
     assert (found.severity, found.api, found.times) == (Severity.UNANSWERED, "Fetch", 2)
@@ -320,11 +320,13 @@ async def test_unknown_versions_are_sent_unchanged() -> None:
     builder = CaptureBuilder()
     builder.open(ONE)
     newer = struct.pack(">hhih", 18, 9, 1, 0) + b"\0\0"
-    builder.raw(ONE, Direction.REQUEST, newer)
+    builder.add_frame(ONE, Direction.REQUEST, newer)
     # A broker that does not know the version responds in version 0.
-    builder.raw(ONE, Direction.RESPONSE, struct.pack(">ihi", 1, ErrorCode.UNSUPPORTED_VERSION, 0))
-    builder.raw(ONE, Direction.REQUEST, struct.pack(">hhih", 18, 9, 2, 0) + b"\0\0")
-    builder.raw(ONE, Direction.RESPONSE, struct.pack(">ihi", 2, ErrorCode.NONE, 0) + b"news")
+    builder.add_frame(
+        ONE, Direction.RESPONSE, struct.pack(">ihi", 1, ErrorCode.UNSUPPORTED_VERSION, 0)
+    )
+    builder.add_frame(ONE, Direction.REQUEST, struct.pack(">hhih", 18, 9, 2, 0) + b"\0\0")
+    builder.add_frame(ONE, Direction.RESPONSE, struct.pack(">ihi", 2, ErrorCode.NONE, 0) + b"news")
     builder.call(ONE, HeartbeatRequest(group_id="g"), heartbeat_response(), 4)
     report = await replayed(builder)
     assert report.requests == 3
@@ -371,23 +373,23 @@ async def test_request_of_a_group_waits_until_an_earlier_change_was_read(
     builder = CaptureBuilder()
     builder.open(ONE)
     builder.open(TWO)
-    leaving = LeaveGroupRequest(group_id="g", member_id="m")
-    left = LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-    first = builder.send(ONE, leaving, 2)
+    leave_request = LeaveGroupRequest(group_id="g", member_id="m")
+    leave_response = LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    first = builder.send(ONE, leave_request, 2)
     second = builder.send(TWO, HeartbeatRequest(group_id="g"), 4)
-    builder.answer(ONE, first, left, 2)
+    builder.answer(ONE, first, leave_response, 2)
     builder.answer(TWO, second, heartbeat_response(), 4)
     builder.call(TWO, HeartbeatRequest(group_id="g"), heartbeat_response(), 4)
-    caught_up = []
+    read_node_ids = []
     wait_until_read = Target.wait_until_read
 
-    async def counted(target: Target, node_id: int) -> None:
-        caught_up.append(node_id)
+    async def record_call(target: Target, node_id: int) -> None:
+        read_node_ids.append(node_id)
         await wait_until_read(target, node_id)
 
-    monkeypatch.setattr(Target, "wait_until_read", counted)
+    monkeypatch.setattr(Target, "wait_until_read", record_call)
     report = await replayed(builder)
-    assert (report.responses, len(caught_up)) == (3, 1)
+    assert (report.responses, len(read_node_ids)) == (3, 1)
     assert not [finding for finding in report.findings if finding.severity is Severity.UNANSWERED]
 
 

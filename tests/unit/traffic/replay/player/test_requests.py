@@ -36,9 +36,9 @@ def test_requests_refused_with_retriable_errors_are_skipped() -> None:
     assert outgoing.skip_reason(exchange(JoinGroupRequest(), None, 5)) is None
 
 
-def max_wait_ms(wait_speedup: float, waited_ms: int) -> int:
+def max_wait_ms(wait_speedup: float, duration_ms: int) -> int:
     """Return the maximum wait at the target for a recorded long poll of 500 ms."""
-    recorded = exchange(FetchRequest(max_wait_ms=500), FetchResponse(), 11, waited_ms)
+    recorded = exchange(FetchRequest(max_wait_ms=500), FetchResponse(), 11, duration_ms)
     frame = OutgoingRequests(IdMapping(), wait_speedup).frame(recorded)
     request, _ = codec.request_parser(1, 11)(frame, recorded.request_start, len(frame))
     assert isinstance(request.max_wait_ms, int)
@@ -60,30 +60,30 @@ def test_request_without_changes_keeps_its_bytes() -> None:
 def test_malformed_request_that_must_be_translated_is_an_error() -> None:
     mapping = IdMapping()
     mapping.learn(ValueKind.MEMBER, "a-1", "a-2")
-    whole = exchange(HeartbeatRequest(group_id="g", member_id="a-1"), None, 4)
-    cut = type(whole)(
-        **{name: getattr(whole, name) for name in whole.__slots__ if name != "request"},
-        request=whole.request[:-8],
+    recorded = exchange(HeartbeatRequest(group_id="g", member_id="a-1"), None, 4)
+    truncated = type(recorded)(
+        **{name: getattr(recorded, name) for name in recorded.__slots__ if name != "request"},
+        request=recorded.request[:-8],
     )
     with pytest.raises(ProtocolViolation):
-        OutgoingRequests(mapping, 0).frame(cut)
+        OutgoingRequests(mapping, 0).frame(truncated)
 
 
 CONCURRENT = 51
 INIT = exchange(InitProducerIdRequest(transactional_id="t"), None, 4)
-PRODUCED = exchange(ProduceRequest(transactional_id="t", acks=-1), None, 9)
-ENDED = exchange(EndTxnRequest(transactional_id="t"), None, 3)
+PRODUCE = exchange(ProduceRequest(transactional_id="t", acks=-1), None, 9)
+END_TXN = exchange(EndTxnRequest(transactional_id="t"), None, 3)
 
 
 def test_transaction_is_open_until_its_end() -> None:
     transactions = OpenTransactions()
     for request in (
-        PRODUCED,
+        PRODUCE,
         exchange(AddPartitionsToTxnRequest(v3_and_below_transactional_id="t"), None, 3),
     ):
         transactions.apply(request)
         assert transactions.is_open(INIT)
-        transactions.apply(ENDED)
+        transactions.apply(END_TXN)
         assert not transactions.is_open(INIT)
     transactions.apply(exchange(ProduceRequest(acks=-1), None, 9))
     transactions.apply(exchange(HeartbeatRequest(), None, 4))
@@ -98,6 +98,6 @@ def test_refused_init_producer_id_is_sent_only_if_it_aborts_a_transaction() -> N
         4,
     )
     assert outgoing.skip_reason(refused) == REFUSED_WITH_RETRIABLE_ERROR
-    assert outgoing.skip_reason(PRODUCED) is None
+    assert outgoing.skip_reason(PRODUCE) is None
     assert outgoing.skip_reason(refused) is None
     assert outgoing.skip_reason(refused) == REFUSED_WITH_RETRIABLE_ERROR

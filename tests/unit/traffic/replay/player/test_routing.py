@@ -27,7 +27,7 @@ from kafkalite.traffic.replay.options import ReplayOptions
 from kafkalite.traffic.replay.player.fetch_sessions import ShareSessions
 from kafkalite.traffic.replay.player.routing import NodeLocator, PlannedRequest, Routing
 from kafkalite.traffic.replay.player.run import ReplayError, replay, replay_async
-from kafkalite.traffic.replay.player.splitting import FETCH, REQUEST_LAYOUTS, LeaderKind, Subject
+from kafkalite.traffic.replay.player.splitting import FETCH, REQUEST_LAYOUTS, LeaderKind, RoutingKey
 from kafkalite.traffic.replay.player.target import Leader, Target
 from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping
 from tests.conformance.raw import RawClient
@@ -71,10 +71,10 @@ def test_capture_of_one_node_is_replayed_on_several(capture: Path, nodes: int) -
 def test_moved_leaders_are_looked_up_again(
     capture: Path, monkeypatch: pytest.MonkeyPatch, moved: Sequence[int]
 ) -> None:
-    leaders = Target.leaders
+    leaders = Target.fetch_leaders
     lookups: list[Sequence[str | bytes]] = []
 
-    async def leaders_wrong_at_first(
+    async def return_wrong_leaders_once(
         self: Target, topics: Sequence[str | bytes]
     ) -> dict[tuple[str | bytes, int], Leader]:
         lookups.append(topics)
@@ -86,7 +86,7 @@ def test_moved_leaders_are_looked_up_again(
             for key, leader in correct.items()
         }
 
-    monkeypatch.setattr(Target, "leaders", leaders_wrong_at_first)
+    monkeypatch.setattr(Target, "fetch_leaders", return_wrong_leaders_once)
     with Broker(3) as broker:
         report = replay(capture, to=broker.bootstrap_servers)
     assert report.at_least(Severity.DIFFERENCE) == []
@@ -136,9 +136,9 @@ def test_replication_factor_is_reduced_to_the_number_of_nodes(tmp_path: Path) ->
 def test_request_is_split_by_node() -> None:
     layout = REQUEST_LAYOUTS[15]
     request = DescribeGroupsRequest(groups=["a", "b", "c"])
-    split = layout.split(request, lambda subject: ord(str(subject.name)) % 2)
+    split = layout.split(request, lambda routing_key: ord(str(routing_key.name)) % 2)
     assert {node: part.groups for node, part in split.items()} == {1: ["a", "c"], 0: ["b"]}
-    assert layout.subjects(request)[0] == Subject(LeaderKind.GROUP, "a")
+    assert layout.routing_keys(request)[0] == RoutingKey(LeaderKind.GROUP, "a")
     assert request.groups == ["a", "b", "c"]
 
 
@@ -168,15 +168,17 @@ def test_fetch_is_sent_to_leaders_that_moved_during_its_session(
     plan = Routing.plan
     fetches = iter(range(1, 100))
 
-    async def moving(self: Routing, recorded: Exchange, frame: bytes) -> PlannedRequest:
+    async def move_leaders_then_plan(
+        self: Routing, recorded: Exchange, frame: bytes
+    ) -> PlannedRequest:
         if recorded.api_key == FETCH and next(fetches) == at:
             known = await nodes_of(self._locator, [])
-            for subject, node in known.items():
-                if subject.partition in moved:
-                    known[subject] = node % 3 + 1
+            for routing_key, node in known.items():
+                if routing_key.partition in moved:
+                    known[routing_key] = node % 3 + 1
         return await plan(self, recorded, frame)
 
-    monkeypatch.setattr(Routing, "plan", moving)
+    monkeypatch.setattr(Routing, "plan", move_leaders_then_plan)
     with Broker(3) as broker:
         report = replay(capture, to=broker.bootstrap_servers)
     assert report.at_least(Severity.DIFFERENCE) == []
@@ -189,11 +191,11 @@ class TargetAfterElection:
     nodes: ClassVar = {1: Address("a", 1), 2: Address("b", 1)}
     has_several_nodes = True
 
-    async def leaders(self, topics: Sequence[str]) -> dict[tuple[str, int], Leader]:
+    async def fetch_leaders(self, topics: Sequence[str]) -> dict[tuple[str, int], Leader]:
         return {(topic, index): Leader(2, 5) for topic in topics for index in range(3)}
 
 
-def fetched(*errors: int, error: int = 0) -> FetchResponse:
+def fetch_response(*errors: int, error: int = 0) -> FetchResponse:
     rows = [
         FetchResponse.PartitionData(partition_index=index, error_code=each)
         for index, each in enumerate(errors)
@@ -202,7 +204,7 @@ def fetched(*errors: int, error: int = 0) -> FetchResponse:
     return FetchResponse(error_code=error, session_id=77, responses=[topic] if rows else [])
 
 
-def fetching(epoch: int, session: tuple[int, int], *partitions: int) -> FetchRequest:
+def fetch_request(epoch: int, session: tuple[int, int], *partitions: int) -> FetchRequest:
     rows = [
         FetchRequest.FetchPartition(partition=partition, current_leader_epoch=epoch)
         for partition in partitions
@@ -211,7 +213,7 @@ def fetching(epoch: int, session: tuple[int, int], *partitions: int) -> FetchReq
     return FetchRequest(session_id=session[0], session_epoch=session[1], topics=topics)
 
 
-def frame_of(message: Any, version: int) -> bytes:  # noqa: ANN401 - any message
+def build_frame(message: Any, version: int) -> bytes:  # noqa: ANN401 - any message
     is_request = type(message).__name__.endswith("Request")
     return (request_content if is_request else response_content)(message, version, correlation_id=1)
 
@@ -219,21 +221,21 @@ def frame_of(message: Any, version: int) -> bytes:  # noqa: ANN401 - any message
 @pytest.mark.parametrize(
     ("answer", "requested", "remaining"),
     [
-        (fetched(0, ErrorCode.FENCED_LEADER_EPOCH, 0), [1], [0, 2]),
-        (fetched(ErrorCode.NOT_LEADER_OR_FOLLOWER), [0], []),
-        (fetched(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), [0, 1, 2], None),
+        (fetch_response(0, ErrorCode.FENCED_LEADER_EPOCH, 0), [1], [0, 2]),
+        (fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER), [0], []),
+        (fetch_response(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), [0, 1, 2], None),
     ],
 )
 async def test_refused_partitions_of_a_session_are_fetched_from_new_leaders(
     answer: FetchResponse, requested: list[int], remaining: list[int] | None
 ) -> None:
     routing = Routing(cast("Target", TargetAfterElection()), IdMapping())
-    opening = exchange(fetching(3, (0, 0), 0, 1, 2), fetched(0, 0, 0), 11)
+    opening = exchange(fetch_request(3, (0, 0), 0, 1, 2), fetch_response(0, 0, 0), 11)
     await routing.plan(opening, opening.request)
-    incremental = exchange(fetching(3, (77, 1)), fetched(), 11)
+    incremental = exchange(fetch_request(3, (77, 1)), fetch_response(), 11)
     planned = await routing.plan(incremental, incremental.request)
     routing.forget(planned)
-    resend = await routing.resend(incremental, planned, planned.parts[0], frame_of(answer, 11))
+    resend = await routing.resend(incremental, planned, planned.parts[0], build_frame(answer, 11))
     ((node, frame),) = resend.parts
     request, _ = codec.request_parser(1, 11)(frame, incremental.request_start, len(frame))
     rows = [
@@ -268,7 +270,7 @@ async def test_list_offsets_is_resent_with_the_current_leader_epoch() -> None:
     )
     other = ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=1)
     response = ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[fenced, other])
-    answer = frame_of(ListOffsetsResponse(topics=[response]), 5)
+    answer = build_frame(ListOffsetsResponse(topics=[response]), 5)
     planned = await routing.plan(recorded, recorded.request)
     resend = await routing.resend(recorded, planned, planned.parts[0], answer)
     ((node, frame),) = resend.parts

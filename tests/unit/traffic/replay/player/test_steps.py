@@ -61,16 +61,16 @@ def test_request_without_response_is_sent() -> None:
     ]  # fmt: skip
 
 
-def test_frame_that_is_not_a_request_is_left_out() -> None:
+def test_frame_that_is_not_a_request_is_omitted() -> None:
     recording = CaptureBuilder()
     recording.open(ONE)
-    recording.raw(ONE, Direction.REQUEST, b"token")
+    recording.add_frame(ONE, Direction.REQUEST, b"token")
     recording.call(ONE, HEARTBEAT, HEARTBEAT_RESPONSE, 4)
     ordered = steps(recording.events, lambda _: None)
     assert step_names(list(ordered)) == ["open 0", "send 0 0", "await 0 0"]
 
 
-def test_other_clients_and_their_connections_are_left_out() -> None:
+def test_other_clients_and_their_connections_are_omitted() -> None:
     recording = CaptureBuilder()
     recording.open(ONE)
     recording.call(ONE, HEARTBEAT, HEARTBEAT_RESPONSE, 4)
@@ -99,7 +99,7 @@ def test_every_request_is_sent_or_skipped_with_any_look_ahead() -> None:
     recording = CaptureBuilder()
     for connection_ in (ONE, TWO):
         recording.open(connection_)
-        recording.raw(connection_, Direction.REQUEST, b"token")
+        recording.add_frame(connection_, Direction.REQUEST, b"token")
         for _ in range(5):
             recording.call(connection_, HEARTBEAT, HEARTBEAT_RESPONSE, 4)
         recording.send(connection_, HEARTBEAT, 4)

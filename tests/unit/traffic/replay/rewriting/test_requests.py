@@ -14,7 +14,7 @@ from kafkalite.storage.record_format import NewRecord
 from kafkalite.traffic.model import Direction
 from kafkalite.traffic.replay.comparison.shapes import shape_of
 from kafkalite.traffic.replay.rewriting.id_mapping import IdMapping, Scope, ValueKind
-from kafkalite.traffic.replay.rewriting.requests import RequestRewriter, frame_of
+from kafkalite.traffic.replay.rewriting.requests import RequestRewriter, build_frame
 from tests.unit.traffic.replay.capture_builder import exchange
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_batch_with_invalid_checksum_keeps_an_invalid_checksum(mapping: IdMappin
 def test_frame_keeps_its_recorded_header() -> None:
     old = exchange(HeartbeatRequest(group_id="g", member_id="a-1"), None, 4)
     new = exchange(HeartbeatRequest(group_id="g", member_id="longer"), None, 4)
-    frame = frame_of(
+    frame = build_frame(
         old.request, old.request_start, HeartbeatRequest(group_id="g", member_id="longer"), 12, 4
     )
     assert frame == new.request

@@ -50,9 +50,11 @@ def ask(
 
 def test_equal_requests_get_the_recorded_responses_and_then_the_last_again() -> None:
     recording = Recording()
-    recording.add(metadata_request("a"), metadata_response("a, first"), VERSION, on=0)
-    recording.add(metadata_request("b"), metadata_response("b"), VERSION, on=0)
-    recording.add(metadata_request("a"), metadata_response("a, then"), VERSION, on=1)
+    recording.add(
+        metadata_request("a"), metadata_response("a, first"), VERSION, connection_number=0
+    )
+    recording.add(metadata_request("b"), metadata_response("b"), VERSION, connection_number=0)
+    recording.add(metadata_request("a"), metadata_response("a, then"), VERSION, connection_number=1)
     answers = DiscoveryAnswers(recording.exchanges)
 
     assert ask(answers, metadata_request("b")) == "b"
@@ -103,8 +105,8 @@ def test_request_of_another_version_has_no_answer() -> None:
 
 def test_malformed_request_is_skipped() -> None:
     recording = Recording()
-    whole = recording.add(metadata_request("a"), metadata_response("a"), VERSION)
-    answers = DiscoveryAnswers([replace(whole, request=whole.request[:-1])])
+    complete = recording.add(metadata_request("a"), metadata_response("a"), VERSION)
+    answers = DiscoveryAnswers([replace(complete, request=complete.request[:-1])])
 
     with pytest.raises(NoRecordedAnswerError):
         ask(answers, metadata_request("a"))

@@ -43,7 +43,7 @@ def list_offsets_response(offsets: dict[int, int], code: int = 0) -> ListOffsets
     return ListOffsetsResponse(topics=[topic])
 
 
-def fetched(recording: Recording, records: bytes, *, start: int, end: int) -> None:
+def add_fetch(recording: Recording, records: bytes, *, start: int, end: int) -> None:
     row = FetchResponse.PartitionData(
         partition_index=0, high_watermark=end, log_start_offset=start, records=records
     )
@@ -110,7 +110,7 @@ def test_last_result_by_timestamp_and_isolation_level_is_returned() -> None:
 def test_unrecorded_timestamp_is_looked_up_in_recorded_batches() -> None:
     recording = Recording()
     open_one = batch("c", offset=6, producer=Producer(9, 0, 0), is_transactional=True)
-    fetched(recording, batch("a", "b", offset=4) + open_one, start=4, end=7)
+    add_fetch(recording, batch("a", "b", offset=4) + open_one, start=4, end=7)
     state = RecordedState(recording)
 
     assert state.rows(list_offsets({0: EARLIEST})) == {0: 4}
@@ -125,8 +125,10 @@ def test_unrecorded_timestamp_is_looked_up_in_recorded_batches() -> None:
 
 def test_undecodable_records_are_an_error() -> None:
     recording = Recording()
-    whole = batch("a", "b")
-    fetched(recording, whole[:HEADER_SIZE] + b"\xff" * (len(whole) - HEADER_SIZE), start=0, end=2)
+    complete = batch("a", "b")
+    add_fetch(
+        recording, complete[:HEADER_SIZE] + b"\xff" * (len(complete) - HEADER_SIZE), start=0, end=2
+    )
     state = RecordedState(recording)
 
     (topic,) = state.answer(list_offsets({0: START_MS})).topics

@@ -91,20 +91,20 @@ async def test_stand_in_can_be_restarted(capture: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("match", "kind", "source"),
+    ("match", "source_type", "matcher"),
     [
         (Match.STRICT, StandIn, StrictMatcher),
         (Match.LENIENT, StandIn, LenientMatcher),
         (Match.SEEDED, Seed, None),
     ],
 )
-def test_match_selects_the_source(
-    capture: Path, match: Match, kind: type, source: type | None
+def test_match_selects_the_matcher_or_the_seed(
+    capture: Path, match: Match, source_type: type, matcher: type | None
 ) -> None:
     found = prepare_capture([capture], match, OnMiss.FAIL, Log())
 
-    assert isinstance(found.source, kind)
-    assert source is None or isinstance(found.source.source, source)  # type: ignore[union-attr]  # it is a StandIn
+    assert isinstance(found.source, source_type)
+    assert matcher is None or isinstance(found.source.matcher, matcher)  # type: ignore[union-attr]  # it is a StandIn
     assert len(found.nodes) == 3
     assert found.topic_options == (["t:2"] if match is Match.SEEDED else [])
 

@@ -23,7 +23,11 @@ from kafkalite.protocol._generated.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from kafkalite.storage.batch import BatchView, ControlKind, Producer
-from kafkalite.traffic.replay.standin.recorded_cluster import Commit, PartitionId, RecordedCluster
+from kafkalite.traffic.replay.standin.recorded_cluster import (
+    CommittedOffset,
+    PartitionId,
+    RecordedCluster,
+)
 from tests.unit.traffic.replay.recording import Recording, batch
 
 if TYPE_CHECKING:
@@ -33,7 +37,7 @@ TOPIC_ID = bytes(range(16))
 PRODUCER = Producer(77, 3, 0)
 
 
-def produced(
+def add_produce(
     recording: Recording, records: bytes, base_offset: int, *, error: int = 0, topic: str = "t"
 ) -> None:
     recording.add(
@@ -62,7 +66,7 @@ def produced(
     )
 
 
-def fetched(recording: Recording, records: bytes, *, high_watermark: int) -> None:
+def add_fetch(recording: Recording, records: bytes, *, high_watermark: int) -> None:
     recording.add(
         FetchRequest(topics=[]),
         FetchResponse(
@@ -84,7 +88,7 @@ def fetched(recording: Recording, records: bytes, *, high_watermark: int) -> Non
     )
 
 
-def ended(recording: Recording, *, committed: bool) -> None:
+def add_end_txn(recording: Recording, *, committed: bool) -> None:
     recording.add(
         EndTxnRequest(transactional_id="tx", producer_id=77, producer_epoch=3, committed=committed),
         EndTxnResponse(),
@@ -102,9 +106,9 @@ def offset_ranges(partition: RecordedPartition) -> list[tuple[int, int]]:
 
 def test_produced_records_have_the_offsets_of_the_responses() -> None:
     recording = Recording()
-    produced(recording, batch("c", "d"), 2)
-    produced(recording, batch("a", "b"), 0)
-    produced(recording, batch("refused"), 9, error=87)
+    add_produce(recording, batch("c", "d"), 2)
+    add_produce(recording, batch("a", "b"), 0)
+    add_produce(recording, batch("refused"), 9, error=87)
 
     partition = partition_of(recording)
 
@@ -118,10 +122,10 @@ def test_produced_records_have_the_offsets_of_the_responses() -> None:
 
 def test_fetched_batches_replace_produced_batches() -> None:
     recording = Recording()
-    produced(recording, batch("a"), 0)
-    produced(recording, batch("b"), 1)
-    fetched(recording, batch("A", "B", offset=0), high_watermark=7)
-    produced(recording, batch("late"), 1)
+    add_produce(recording, batch("a"), 0)
+    add_produce(recording, batch("b"), 1)
+    add_fetch(recording, batch("A", "B", offset=0), high_watermark=7)
+    add_produce(recording, batch("late"), 1)
 
     partition = partition_of(recording)
 
@@ -132,9 +136,9 @@ def test_fetched_batches_replace_produced_batches() -> None:
 @pytest.mark.parametrize("committed", [True, False])
 def test_end_of_a_transaction_adds_a_marker(*, committed: bool) -> None:
     recording = Recording()
-    produced(recording, batch("x", producer=PRODUCER, is_transactional=True), 0)
-    produced(recording, batch("plain"), 1)
-    ended(recording, committed=committed)
+    add_produce(recording, batch("x", producer=PRODUCER, is_transactional=True), 0)
+    add_produce(recording, batch("plain"), 1)
+    add_end_txn(recording, committed=committed)
 
     partition = partition_of(recording)
 
@@ -151,7 +155,7 @@ def test_end_of_a_transaction_adds_a_marker(*, committed: bool) -> None:
 
 def test_transaction_without_recorded_end_is_open() -> None:
     recording = Recording()
-    produced(recording, batch("x", producer=PRODUCER, is_transactional=True), 4)
+    add_produce(recording, batch("x", producer=PRODUCER, is_transactional=True), 4)
 
     _, opened = partition_of(recording).transactions()
 
@@ -242,7 +246,9 @@ def test_last_accepted_commit_is_stored() -> None:
 
     recorded_cluster = RecordedCluster.from_exchanges(recording.exchanges)
 
-    assert recorded_cluster.commits["g"] == {PartitionId("t", 0): Commit(5, -1, "m")}
+    assert recorded_cluster.committed_offsets["g"] == {
+        PartitionId("t", 0): CommittedOffset(5, -1, "m")
+    }
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -279,18 +285,18 @@ def test_transactional_commits_are_stored_with_the_commit_of_the_transaction(
         ),
         3,
     )
-    ended(recording, committed=committed)
+    add_end_txn(recording, committed=committed)
 
     recorded_cluster = RecordedCluster.from_exchanges(recording.exchanges)
 
-    expected = {PartitionId("t", 0): Commit(6, -1, "")} if committed else {}
-    assert recorded_cluster.commits["g"] == expected
+    expected = {PartitionId("t", 0): CommittedOffset(6, -1, "")} if committed else {}
+    assert recorded_cluster.committed_offsets["g"] == expected
 
 
 def test_read_starts_with_the_batch_that_has_the_offset() -> None:
     recording = Recording()
     for offset in (0, 2, 4):
-        produced(recording, batch("x", "y"), offset)
+        add_produce(recording, batch("x", "y"), offset)
     partition = partition_of(recording)
     size = partition.batches[0].size
 
@@ -301,8 +307,8 @@ def test_read_starts_with_the_batch_that_has_the_offset() -> None:
 
 def test_malformed_records_are_ignored() -> None:
     recording = Recording()
-    produced(recording, batch("x")[:-1] + b"", 0)
-    produced(recording, b"\xff" * 80, 3)
+    add_produce(recording, batch("x")[:-1] + b"", 0)
+    add_produce(recording, b"\xff" * 80, 3)
 
     assert all(isinstance(batch, BatchView) for batch in partition_of(recording).batches)
     assert offset_ranges(partition_of(recording)) == []
@@ -329,4 +335,4 @@ def test_impossible_partition_index_is_ignored(index: int) -> None:
     )
     recorded_cluster = RecordedCluster.from_exchanges(recording.exchanges)
     assert not recorded_cluster.partition_counts
-    assert not recorded_cluster.commits["g"]
+    assert not recorded_cluster.committed_offsets["g"]

@@ -10,7 +10,11 @@ from confluent_kafka import Consumer, TopicPartition
 from kafkalite.server.logging import Log
 from kafkalite.storage.batch import BatchView, ControlKind, Producer
 from kafkalite.testing import Broker
-from kafkalite.traffic.replay.standin.recorded_cluster import Commit, PartitionId, RecordedCluster
+from kafkalite.traffic.replay.standin.recorded_cluster import (
+    CommittedOffset,
+    PartitionId,
+    RecordedCluster,
+)
 from kafkalite.traffic.replay.standin.seeding import Seed
 from tests.unit.traffic.replay.recording import batch
 
@@ -49,9 +53,9 @@ def recorded_cluster() -> RecordedCluster:
     partition.end_transaction(5, 0, ControlKind.ABORT)
     unfinished = batch("unfinished", offset=18, producer=PRODUCER, is_transactional=True)
     partition.add_batch(BatchView(unfinished), is_stored_form=True)
-    recorded_cluster.commits["g"] = {
-        PartitionId("t", 1): Commit(11, -1, "note"),
-        PartitionId("gone", 0): Commit(3, -1, None),
+    recorded_cluster.committed_offsets["g"] = {
+        PartitionId("t", 1): CommittedOffset(11, -1, "note"),
+        PartitionId("gone", 0): CommittedOffset(3, -1, None),
     }
     return recorded_cluster
 

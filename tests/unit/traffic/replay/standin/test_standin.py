@@ -68,11 +68,11 @@ class FakeBroker:
     """A broker that answers from a stand-in."""
 
     def __init__(
-        self, source: StrictMatcher | LenientMatcher, *, run_workload: bool = False
+        self, matcher: StrictMatcher | LenientMatcher, *, is_live_on_miss: bool = False
     ) -> None:
         self.node = FakeNode()
         self.passed_to_live: list[bytes] = []
-        self.stand_in = StandIn(source, [10, 20], Log(), is_live_on_miss=run_workload)
+        self.stand_in = StandIn(matcher, [10, 20], Log(), is_live_on_miss=is_live_on_miss)
 
     def respond(
         self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
@@ -163,7 +163,7 @@ def test_addresses_of_recorded_nodes_are_replaced_in_order(match: Match) -> None
 @MATCHES
 def test_response_is_delayed_as_recorded(match: Match) -> None:
     recording = Recording()
-    recording.add(heartbeat(1), HeartbeatResponse(), 4, took_ms=250)
+    recording.add(heartbeat(1), HeartbeatResponse(), 4, duration_ms=250)
     broker = FakeBroker(match(recording))
 
     pending_answer = broker.ask(broker.connect(), heartbeat(1), 4)
@@ -173,7 +173,7 @@ def test_response_is_delayed_as_recorded(match: Match) -> None:
     assert not pending_answer.waiting.is_resolved
     broker.node.clock.advance(1)
     out: Pieces = []
-    pending_answer.finish(pending_answer.waiting.value, out)
+    pending_answer.encode(pending_answer.waiting.value, out)
     assert read_answer(heartbeat(1), 4, out) == HeartbeatResponse()
 
 
@@ -212,7 +212,7 @@ def test_request_without_recorded_answer_closes_the_connection(match: Match) -> 
 def test_request_without_recorded_answer_is_passed_to_the_live_broker(match: Match) -> None:
     recording = Recording()
     recording.add(heartbeat(1), HeartbeatResponse(), 4)
-    broker = FakeBroker(match(recording), run_workload=True)
+    broker = FakeBroker(match(recording), is_live_on_miss=True)
     request = MetadataRequest(topics=None)
 
     assert broker.ask(broker.connect(), request, 12) == LIVE
@@ -228,9 +228,16 @@ def two_connections() -> Recording:
     """Record two connections of one client that start with equal requests."""
     recording = Recording()
     for number in (0, 1):
-        recording.add(ApiVersionsRequest(), ApiVersionsResponse(throttle_time_ms=7), 3, on=number)
-    recording.add(MetadataRequest(topics=None), MetadataResponse(cluster_id="c"), 12, on=0)
-    recording.add(heartbeat(1), HeartbeatResponse(error_code=27), 4, on=1)
+        recording.add(
+            ApiVersionsRequest(),
+            ApiVersionsResponse(throttle_time_ms=7),
+            3,
+            connection_number=number,
+        )
+    recording.add(
+        MetadataRequest(topics=None), MetadataResponse(cluster_id="c"), 12, connection_number=0
+    )
+    recording.add(heartbeat(1), HeartbeatResponse(error_code=27), 4, connection_number=1)
     return recording
 
 
@@ -260,15 +267,15 @@ def test_each_api_has_an_order_of_its_own() -> None:
     recording.add(heartbeat(1), HeartbeatResponse(error_code=27), 4)
     recording.add(MetadataRequest(topics=None), MetadataResponse(cluster_id="c"), 12)
     recording.add(heartbeat(1), HeartbeatResponse(error_code=0), 4)
-    source = strict(recording)
-    broker = FakeBroker(source)
+    matcher = strict(recording)
+    broker = FakeBroker(matcher)
     call = broker.connect()
 
     assert broker.ask(call, MetadataRequest(topics=None), 12).cluster_id == "c"
     assert broker.ask(call, heartbeat(1), 4).error_code == 27
-    assert source.unused == {"Heartbeat": 1}
+    assert matcher.unused == {"Heartbeat": 1}
     assert broker.ask(call, heartbeat(1), 4).error_code == 0
-    assert source.unused == {}
+    assert matcher.unused == {}
 
 
 def test_discovery_request_can_be_repeated() -> None:
@@ -287,7 +294,12 @@ def test_connection_continues_with_its_recorded_connection() -> None:
     recording = Recording()
     for code in (0, 27):
         for number in (0, 1):
-            recording.add(heartbeat(1), HeartbeatResponse(error_code=code + number), 4, on=number)
+            recording.add(
+                heartbeat(1),
+                HeartbeatResponse(error_code=code + number),
+                4,
+                connection_number=number,
+            )
     broker = FakeBroker(strict(recording))
     one, other = broker.connect(), broker.connect()
 
@@ -299,7 +311,7 @@ def test_recorded_connection_of_the_same_client_id_is_preferred() -> None:
     recording = Recording()
     for number, name in enumerate(("one", "two")):
         answer = HeartbeatResponse(error_code=number)
-        recording.add(heartbeat(1), answer, 4, on=number, client_id=name)
+        recording.add(heartbeat(1), answer, 4, connection_number=number, client_id=name)
     broker = FakeBroker(strict(recording))
 
     assert broker.ask(broker.connect(), heartbeat(1), 4, client_id="two").error_code == 1
@@ -388,8 +400,8 @@ def fetch_recording() -> Recording:
 
 
 def test_fetch_gets_the_response_to_an_equal_fetch() -> None:
-    source = strict(fetch_recording())
-    broker = FakeBroker(source)
+    matcher = strict(fetch_recording())
+    broker = FakeBroker(matcher)
     call = broker.connect()
 
     for partition, records in ((1, batch("c")), (0, batch("a", "b"))):
@@ -397,7 +409,7 @@ def test_fetch_gets_the_response_to_an_equal_fetch() -> None:
         assert [(row.partition_index, row.records) for row in topic.partitions] == [
             (partition, records)
         ]
-    assert source.unused == {"Fetch": 1, "Metadata": 1}
+    assert matcher.unused == {"Fetch": 1, "Metadata": 1}
 
 
 def test_fetch_that_was_not_recorded_is_answered_by_offset() -> None:
@@ -433,8 +445,8 @@ def test_similar_request_has_precedence_over_position() -> None:
         return ProduceRequest(acks=1, topic_data=topics), ProduceResponse(responses=response)
 
     recording = Recording()
-    for place in ((0, 5), (1, 7), (0, 6)):
-        recording.add(*to(*place), 9)
+    for write in ((0, 5), (1, 7), (0, 6)):
+        recording.add(*to(*write), 9)
     broker = FakeBroker(strict(recording))
     call = broker.connect()
 

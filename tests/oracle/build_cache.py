@@ -1,4 +1,4 @@
-"""A cache of files that are fetched or compiled once per machine, keyed by their inputs."""
+"""A cache of fetched and compiled files, one per machine; the key is a hash of the inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _COMPLETE_MARKER = ".done"
 
 
-def built_once(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
+def build_once(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
     """Return the directory that `build` fills from these sources; build it if it is not cached.
 
     If two processes need it at the same time, the second waits for the first.

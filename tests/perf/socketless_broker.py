@@ -1,7 +1,7 @@
 """A broker without sockets that processes requests as bytes, with codec, machine and log.
 
-It is for benchmarks with a thousand members or a million records, which measure only the CPU time
-of the broker and control the virtual time.
+It is for benchmarks with a thousand members or a million records. They measure only the CPU time of
+the broker and control its virtual time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CORRELATION_BYTES = 4
 _NODE = 0
 
 
-class World:
+class SocketlessBroker:
     """A cluster of one node on a data directory; `call` sends a request as a client does."""
 
     def __init__(self, directory: str, settings: Mapping[str, str] | None = None) -> None:
@@ -85,7 +85,7 @@ class World:
         """Process a frame; returns a function that returns the response, or None while pending."""
         out: Pieces = []
         buffer = bytearray(request)
-        result = self._gateway.serve_in_steps(self._call, buffer, _LENGTH_BYTES, len(buffer), out)
+        result = self._gateway.serve_in_worker(self._call, buffer, _LENGTH_BYTES, len(buffer), out)
 
         def answer() -> bytes | None:
             if isinstance(result, PendingAnswer) and not out:
@@ -94,7 +94,7 @@ class World:
                     self.clock.advance(0)
                 if not result.waiting.is_resolved:
                     return None
-                result.finish(result.waiting.value, out)
+                result.encode(result.waiting.value, out)
             return b"".join(out)
 
         return answer

@@ -19,8 +19,8 @@ def combine_batches(
 ) -> tuple[StateBatch, ...]:
     """Return the combination of both, ordered and without overlaps, from `start_offset` on.
 
-    If two overlap, the one with the larger delivery count wins; if they are equal, the one with
-    the larger state. Adjacent equal batches are joined. A start offset of -1 removes nothing.
+    If two overlap, the one with the larger delivery count wins; if the counts are equal, the one
+    with the larger state. Adjacent equal batches are joined. A start offset of -1 removes nothing.
     """
     heap = [
         (max(batch.first_offset, start_offset), batch.last_offset, *_progress(batch))
@@ -48,12 +48,13 @@ def _without_overlaps(heap: list[_SortableBatch]) -> Iterator[_SortableBatch]:
     earlier = heapq.heappop(heap)
     while heap:
         later = heapq.heappop(heap)
-        are_equal = earlier[2:] == later[2:]
-        if later[0] > earlier[1] + are_equal:
+        have_equal_state = earlier[2:] == later[2:]
+        # Batches with equal state are joined even if they are only adjacent: True counts as 1.
+        if later[0] > earlier[1] + have_equal_state:
             yield earlier
             earlier = later
             continue
-        if are_equal:
+        if have_equal_state:
             heapq.heappush(heap, (earlier[0], max(earlier[1], later[1]), *earlier[2:]))
         else:
             _split_overlap(heap, earlier, later)

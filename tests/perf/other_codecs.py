@@ -1,7 +1,7 @@
 """Two codecs of the OffsetCommit v8 request that do not use generated code.
 
 `Reader` and `Writer` are hand-written and use precompiled `struct` formats, with one method per
-type. `STOCK` defines the message with the classes of construct, which interprets it.
+type. `CONSTRUCT_REQUEST` defines the message with the classes of construct, which interprets it.
 """
 
 from __future__ import annotations
@@ -171,15 +171,15 @@ def write_request(request: Request) -> bytes:
     return bytes(writer.out)
 
 
-def _less_one(subcon: c.Construct) -> c.Construct:
+def _plus_one_adapter(subcon: c.Construct) -> c.Construct:
     return c.ExprAdapter(subcon, c.obj_ - 1, c.obj_ + 1)
 
 
 def _array(subcon: c.Construct) -> c.Construct:
-    return c.PrefixedArray(_less_one(c.VarInt), subcon)
+    return c.PrefixedArray(_plus_one_adapter(c.VarInt), subcon)
 
 
-_STRING: Final = c.PascalString(_less_one(c.VarInt), "utf8")
+_STRING: Final = c.PascalString(_plus_one_adapter(c.VarInt), "utf8")
 _NULLABLE: Final = c.FocusedSeq(
     "text",
     "length" / c.Rebuild(c.VarInt, lambda this: 0 if this.text is None else len(this.text) + 1),
@@ -189,7 +189,7 @@ _TAGS: Final = c.PrefixedArray(
     c.VarInt, c.Struct("tag" / c.VarInt, "data" / c.Prefixed(c.VarInt, c.GreedyBytes))
 )
 
-STOCK: Final = c.Struct(
+CONSTRUCT_REQUEST: Final = c.Struct(
     "group_id" / _STRING,
     "generation_id" / c.Int32sb,
     "member_id" / _STRING,

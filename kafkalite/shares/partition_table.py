@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SharePartitionTable:
-    """Every share partition that was read since its current leader was elected."""
+    """The share partitions that are being read, at their current leaders."""
 
     def __init__(self, *, clock: Clock, config: BrokerConfig, history: EventHistory) -> None:
         self.clock = clock
@@ -48,7 +48,7 @@ class SharePartitionTable:
             allows_renewal=bool(config.group_get(group_id, "share.renew.acknowledge.enable")),
         )
 
-    def note(self, event: Event) -> None:
+    def add_event(self, event: Event) -> None:
         """Store an event of a group."""
         self._history.add(event, self.clock.now_ms())
 
@@ -58,19 +58,19 @@ class SharePartitionTable:
         """Return a share partition that is being read, or None."""
         return self._partitions.get(key.group_id, {}).get(key)
 
-    def begin(
+    def get_or_load(
         self,
         key: ShareKey,
         *,
         name: str,
         leader_epoch: int,
         store: StateStore,
-        choose_start: Callable[[], int],
+        choose_start_offset: Callable[[], int],
     ) -> SharePartition | Waiting[SharePartition]:
-        """Return a share partition; if it is not being read, load its state from `store`.
+        """Return a share partition; load its state from `store` if it is not being read yet.
 
-        `choose_start` returns the start offset if the state has none. Raises KafkaError when the
-        state cannot be read; a Waiting may also be resolved with it.
+        `choose_start_offset` returns the start offset if the state has none. Raises KafkaError when
+        the state cannot be read; a Waiting may also be resolved with it.
         """
         existing = self.find(key)
         if existing is not None and existing.leader_epoch == leader_epoch:
@@ -81,7 +81,7 @@ class SharePartitionTable:
         self.drop(key)
 
         def create(state: LeaderState) -> SharePartition:
-            is_chosen = state.start_offset != NO_START_OFFSET
+            has_start_offset = state.start_offset != NO_START_OFFSET
             return SharePartition(
                 key,
                 name=name,
@@ -89,7 +89,7 @@ class SharePartitionTable:
                 context=self,
                 store=store,
                 state=state,
-                start_offset=state.start_offset if is_chosen else choose_start(),
+                start_offset=state.start_offset if has_start_offset else choose_start_offset(),
             )
 
         try:
@@ -137,10 +137,10 @@ class SharePartitionTable:
     def drop(self, key: ShareKey) -> None:
         """Remove a share partition; the next reader loads the stored state again."""
         self._loading.pop(key, None)
-        in_group = self._partitions.get(key.group_id, {})
-        partition = in_group.pop(key, None)
+        group_partitions = self._partitions.get(key.group_id, {})
+        partition = group_partitions.pop(key, None)
         if partition is not None:
-            if not in_group:
+            if not group_partitions:
                 del self._partitions[key.group_id]
             partition.close()
 
@@ -171,7 +171,11 @@ class SharePartitionTable:
             self.drop(key)
 
     def _items(self) -> list[tuple[ShareKey, SharePartition]]:
-        return [each for in_group in self._partitions.values() for each in in_group.items()]
+        return [
+            each
+            for group_partitions in self._partitions.values()
+            for each in group_partitions.items()
+        ]
 
     # --- sessions ------------------------------------------------------------------------------
 
@@ -185,7 +189,10 @@ class SharePartitionTable:
         return sessions
 
     def end_session(self, node_id: int, key: SessionKey) -> None:
-        """End a session and release its records, as far as that can be stored."""
+        """End a session and release its records.
+
+        If the release cannot be stored, the records become available when their locks expire.
+        """
         for topic_id, index in self.sessions(node_id).end(key):
             share_key = ShareKey(key.group_id, topic_id, index)
             partition = self.find(share_key)

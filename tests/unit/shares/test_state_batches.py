@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalite.shares.batches import combine_batches
 from kafkalite.shares.state import StateBatch
+from kafkalite.shares.state_batches import combine_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,13 +58,13 @@ BATCHES = st.lists(
 )
 
 
-def fates(batches: Iterable[StateBatch], start: int) -> dict[int, tuple[int, int]]:
+def states_by_offset(batches: Iterable[StateBatch], start: int) -> dict[int, tuple[int, int]]:
     """Return the largest count and state of each offset."""
     found: dict[int, tuple[int, int]] = {}
     for batch in batches:
         for offset in range(max(batch.first_offset, start), batch.last_offset + 1):
-            fate = (batch.delivery_count, batch.delivery_state)
-            found[offset] = max(found.get(offset, fate), fate)
+            state = (batch.delivery_count, batch.delivery_state)
+            found[offset] = max(found.get(offset, state), state)
     return found
 
 
@@ -73,6 +73,6 @@ def test_each_offset_has_the_state_of_its_furthest_batch(
     stored: list[StateBatch], new: list[StateBatch], start: int
 ) -> None:
     combined = combine_batches(stored, new, start)
-    assert fates(combined, start) == fates([*stored, *new], start)
+    assert states_by_offset(combined, start) == states_by_offset([*stored, *new], start)
     for earlier, later in pairwise(combined):
         assert earlier.last_offset < later.first_offset

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.transactions.transactional import (
+from kafkalite.apis.transactions.transactional_producers import (
     FencingEra,
     fencing_eras,
-    lower_fenced,
+    lower_fencing_error,
     shard_of,
 )
 from kafkalite.protocol._generated.messages.end_txn import EndTxnResponse
@@ -32,7 +32,7 @@ def test_a_fenced_producer_gets_producer_fenced_if_the_version_knows_it() -> Non
     codes = []
     for version in range(4):
         response = EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED)
-        codes.append(lower_fenced(response, eras.at(version)).error_code)
+        codes.append(lower_fencing_error(response, eras.at(version)).error_code)
     old, new = ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED
     assert codes == [old, old, new, new]
 

@@ -1,4 +1,4 @@
-"""Errors in answers that are already encoded, for log lines."""
+"""Names of the errors in encoded answers, for log lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.turns import NeedsWorkerError
 from kafkalite.protocol import codec
-from kafkalite.protocol.long_messages import bounded
+from kafkalite.protocol.long_messages import bounded_variant
 from kafkalite.traffic.scalar import summary
 from kafkalite.traffic.scalar.messages import response_start, response_version
 from kafkalite.wire.frames import LENGTH_BYTES
@@ -23,11 +23,11 @@ _MAX_SEARCHED_BYTES: Final = 32 * 1024
 
 
 def error_names(api_key: int, api_version: int, out: Pieces, size: int) -> str | None:
-    """Return the errors in the answer in the last `size` bytes of `out`.
+    """Return the names of the errors in an answer: the last `size` bytes of `out`.
 
     The text has Kafka's names of the distinct errors, at most three, and the number of further
-    ones. It is "NONE" for an answer without errors; the result is None without an answer. An answer
-    with a long list is not read. `api_version` is the version of the request.
+    errors. It is "NONE" for an answer without errors. An answer with a long list is not read.
+    Returns None if there is no answer. `api_version` is the version of the request.
     """
     if not size:
         return None
@@ -36,7 +36,7 @@ def error_names(api_key: int, api_version: int, out: Pieces, size: int) -> str |
         version = response_version(frame, api_key, api_version)
         start = response_start(frame, api_key, version)
         parse = codec.response_parser(api_key, version)
-        response, _ = (bounded(parse) if size > _MAX_SEARCHED_BYTES else parse)(
+        response, _ = (bounded_variant(parse) if size > _MAX_SEARCHED_BYTES else parse)(
             frame, start, len(frame)
         )
     except NeedsWorkerError:

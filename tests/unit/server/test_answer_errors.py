@@ -14,7 +14,7 @@ from kafkalite.protocol._generated.messages.produce import ProduceResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.message import Message
 from kafkalite.protocol.schema import message_tree
-from kafkalite.server.answers import error_names
+from kafkalite.server.answer_errors import error_names
 from tests.properties.codec_samples import Samples, all_specs
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafkalite.wire.session import Pieces
 
 CODE = ErrorCode.NOT_CONTROLLER
-DRAWS = 8
+SAMPLE_COUNT = 8
 OFFSET_COMMIT, PRODUCE, API_VERSIONS = 8, 0, 18
 
 
@@ -37,11 +37,11 @@ def answer(response: Message, key: int, version: int) -> Pieces:
     return out
 
 
-def named(out: Pieces, key: int, version: int) -> str | None:
+def error_names_of(out: Pieces, key: int, version: int) -> str | None:
     return error_names(key, version, [b"before", *out], sum(map(len, out)))
 
 
-def error_places(message: Any) -> Iterator[tuple[Any, str]]:  # noqa: ANN401 - any struct
+def error_fields(message: Any) -> Iterator[tuple[Any, str]]:  # noqa: ANN401 - any struct
     """Yield each field with an error code, and its struct."""
     for name in message.__slots__:
         value = getattr(message, name)
@@ -49,7 +49,7 @@ def error_places(message: Any) -> Iterator[tuple[Any, str]]:  # noqa: ANN401 - a
             yield message, name
         for each in value if isinstance(value, list) else (value,):
             if isinstance(each, Message):
-                yield from error_places(each)
+                yield from error_fields(each)
 
 
 @pytest.mark.parametrize("key", TABLE)
@@ -59,19 +59,19 @@ def test_every_error_code_of_a_response_is_found(key: int) -> None:
     version = row.highest
     samples = Samples(row.name, with_unknown_tags=False)
     found = 0
-    for _ in range(DRAWS):
+    for _ in range(SAMPLE_COUNT):
         response = samples.draw(message_tree(spec, version))
-        places = list(error_places(response))
-        for struct, name in places:
+        fields = list(error_fields(response))
+        for struct, name in fields:
             setattr(struct, name, 0)
         plain = answer(response, key, version)
-        assert named(plain, key, version) == "NONE"
-        for struct, name in places:
+        assert error_names_of(plain, key, version) == "NONE"
+        for struct, name in fields:
             setattr(struct, name, int(CODE))
             changed = answer(response, key, version)
             setattr(struct, name, 0)
             if changed != plain:  # or else this version does not have the field
-                assert named(changed, key, version) == CODE.name
+                assert error_names_of(changed, key, version) == CODE.name
                 found += 1
     assert found
 
@@ -86,14 +86,16 @@ def test_distinct_errors_are_listed_once_and_at_most_three() -> None:
             )
         ]
     )
-    assert named(answer(response, OFFSET_COMMIT, 9), OFFSET_COMMIT, 9) == (
+    assert error_names_of(answer(response, OFFSET_COMMIT, 9), OFFSET_COMMIT, 9) == (
         "NOT_COORDINATOR, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, +2"
     )
 
 
 def test_an_unknown_api_versions_request_is_answered_in_version_0() -> None:
     response = codec.response_class(API_VERSIONS)(error_code=35)
-    assert named(answer(response, API_VERSIONS, 0), API_VERSIONS, 99) == "UNSUPPORTED_VERSION"
+    assert (
+        error_names_of(answer(response, API_VERSIONS, 0), API_VERSIONS, 99) == "UNSUPPORTED_VERSION"
+    )
 
 
 def test_no_answer_has_no_error() -> None:
@@ -101,10 +103,10 @@ def test_no_answer_has_no_error() -> None:
 
 
 def test_malformed_answers_are_unreadable() -> None:
-    whole = b"".join(answer(ProduceResponse(), PRODUCE, 9))
-    for size in range(1, len(whole)):
-        assert error_names(PRODUCE, 9, [whole[:size]], size) == "unreadable"
-    assert error_names(999, 0, [whole], len(whole)) == "unreadable"
+    encoded = b"".join(answer(ProduceResponse(), PRODUCE, 9))
+    for size in range(1, len(encoded)):
+        assert error_names(PRODUCE, 9, [encoded[:size]], size) == "unreadable"
+    assert error_names(999, 0, [encoded], len(encoded)) == "unreadable"
 
 
 def test_an_answer_with_a_long_list_is_not_read() -> None:
@@ -114,4 +116,4 @@ def test_an_answer_with_a_long_list_is_not_read() -> None:
     ]
     topic = OffsetCommitResponse.OffsetCommitResponseTopic(name="t", partitions=partitions)
     out = answer(OffsetCommitResponse(topics=[topic]), OFFSET_COMMIT, 8)
-    assert named(out, OFFSET_COMMIT, 8) == "not searched in a long answer"
+    assert error_names_of(out, OFFSET_COMMIT, 8) == "not searched in a long answer"

@@ -38,16 +38,16 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 class ApiVersionsEra:
     """Traits of a range of ApiVersions versions."""
 
-    names_software: bool
+    has_client_software: bool
     """The client sends the name and version of its library (KIP-511)."""
     knows_level_zero: bool
     """The client can read features with lowest level 0; earlier versions omit them."""
 
 
 ERAS = Eras(
-    (0, ApiVersionsEra(names_software=False, knows_level_zero=False)),
-    (3, ApiVersionsEra(names_software=True, knows_level_zero=False)),
-    (4, ApiVersionsEra(names_software=True, knows_level_zero=True)),
+    (0, ApiVersionsEra(has_client_software=False, knows_level_zero=False)),
+    (3, ApiVersionsEra(has_client_software=True, knows_level_zero=False)),
+    (4, ApiVersionsEra(has_client_software=True, knows_level_zero=True)),
 )
 
 
@@ -67,7 +67,7 @@ class ApiVersionsHandler:
     def handle_api_versions(self, call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
         """Return the served APIs, and the feature levels of the cluster."""
         era: ApiVersionsEra = call.era
-        if era.names_software and not (
+        if era.has_client_software and not (
             _SOFTWARE_NAME.fullmatch(request.client_software_name)
             and _SOFTWARE_NAME.fullmatch(request.client_software_version)
         ):
@@ -80,7 +80,9 @@ class ApiVersionsHandler:
                 ApiVersionsResponse.SupportedFeatureKey(
                     name=name, min_version=feature.lowest, max_version=feature.highest
                 )
-                for name, feature in _supported(node.config.release, image.features).items()
+                for name, feature in _supported_features(
+                    node.config.release, image.features
+                ).items()
                 if feature.lowest or era.knows_level_zero
             ],
             finalized_features_epoch=image.version,
@@ -99,13 +101,14 @@ class ApiVersionsHandler:
         message: str | None,  # noqa: ARG002 - ApiVersions has no field for it
     ) -> ApiVersionsResponse:
         """Return the response with an error; with UNSUPPORTED_VERSION, also the known versions."""
-        own = [row for row in self._rows if row.api_key == API_VERSIONS_KEY]
+        api_versions_rows = [row for row in self._rows if row.api_key == API_VERSIONS_KEY]
         return ApiVersionsResponse(
-            error_code=code, api_keys=own if code is ErrorCode.UNSUPPORTED_VERSION else []
+            error_code=code,
+            api_keys=api_versions_rows if code is ErrorCode.UNSUPPORTED_VERSION else [],
         )
 
 
-def _supported(release: Release, finalized: Mapping[str, int]) -> dict[str, Feature]:
+def _supported_features(release: Release, finalized: Mapping[str, int]) -> dict[str, Feature]:
     """Return the features of a release, and others that the cluster's metadata contains."""
     additional = {
         name: Feature(0, level, 0)
@@ -115,16 +118,16 @@ def _supported(release: Release, finalized: Mapping[str, int]) -> dict[str, Feat
     return {**release.features, **additional}
 
 
-def api_versions(table: Mapping[int, Row]) -> Api:
+def new_api_versions_api(table: Mapping[int, Row]) -> Api:
     """Return the ApiVersions API for a table of served APIs."""
-    answers = ApiVersionsHandler(table)
+    handler = ApiVersionsHandler(table)
     return Api(
         key=API_VERSIONS_KEY,
         versions=VERSIONS,
-        handler=answers.handle_api_versions,
-        refuse=answers.refuse_api_versions,
+        handler=handler.handle_api_versions,
+        refuse=handler.refuse_api_versions,
         eras=ERAS,
     )
 
 
-APIS = (api_versions(TABLE),)
+APIS = (new_api_versions_api(TABLE),)

@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
+from kafkalite.apis.api_versions import new_api_versions_api
 from kafkalite.apis.table import Row
-from kafkalite.apis.versions_api import api_versions
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.gateway import Gateway
@@ -31,9 +31,9 @@ def never(*_: object) -> None:
 
 def ask(frame: bytes, answered_version: int, release: str | None = None) -> ApiVersionsResponse:
     """Return the response of a broker that serves Produce 3-13 and Heartbeat 0-4."""
-    api = api_versions(
+    api = new_api_versions_api(
         {
-            API_VERSIONS: Row("ApiVersions", 0, 4, "versions_api"),
+            API_VERSIONS: Row("ApiVersions", 0, 4, "api_versions"),
             HEARTBEAT: Row("Heartbeat", 0, 4, "nowhere"),
             PRODUCE: Row("Produce", 3, 13, "nowhere"),
         }
@@ -42,20 +42,20 @@ def ask(frame: bytes, answered_version: int, release: str | None = None) -> ApiV
     node = node_of(image=image, config=BrokerConfig.from_text(as_version=release))
     call = Call(node=node, listener="A", client_host="/")
     out: list[bytes | memoryview] = []
-    Gateway({API_VERSIONS: api}.get, never).serve_in_steps(
+    Gateway({API_VERSIONS: api}.get, never).serve_in_worker(
         call, bytearray(frame), 4, len(frame), out
     )
     (content,) = split_frames(b"".join(out))
     return cast("ApiVersionsResponse", read_answer(API_VERSIONS, answered_version, content)[1])
 
 
-def named(name: str = "soft", version: str = "1.0") -> ApiVersionsRequest:
+def request_from(name: str = "soft", version: str = "1.0") -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name=name, client_software_version=version)
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_api_is_listed_in_order_of_its_key(version: int) -> None:
-    answer = ask(request_frame(named(), version), version)
+    answer = ask(request_frame(request_from(), version), version)
     rows = [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys]
     # Produce is listed from 0, though served from 3: older librdkafka relies on it, and Kafka 4
     # does the same.
@@ -64,7 +64,7 @@ def test_every_api_is_listed_in_order_of_its_key(version: int) -> None:
 
 
 def test_features_are_listed_with_their_levels_from_version_3() -> None:
-    answer = ask(request_frame(named(), 4), 4)
+    answer = ask(request_frame(request_from(), 4), 4)
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
@@ -81,7 +81,7 @@ def test_features_are_listed_with_their_levels_from_version_3() -> None:
 
 
 def test_a_release_lists_its_features_and_those_of_the_cluster() -> None:
-    answer = ask(request_frame(named(), 4), 4, release="3.9")
+    answer = ask(request_frame(request_from(), 4), 4, release="3.9")
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "metadata.version": (1, 21),
         "group.version": (0, 1),
@@ -89,14 +89,14 @@ def test_a_release_lists_its_features_and_those_of_the_cluster() -> None:
 
 
 def test_version_3_omits_features_with_lowest_level_0() -> None:
-    answer = ask(request_frame(named(), 3), 3)
+    answer = ask(request_frame(request_from(), 3), 3)
     assert [row.name for row in answer.supported_features] == ["metadata.version"]
 
 
 @pytest.mark.parametrize("wrong", ["", "-soft", "soft-", "so ft", "söft", "soft\n"])
 @pytest.mark.parametrize("version", [3, 4])
 def test_invalid_software_names_are_refused(wrong: str, version: int) -> None:
-    for request in (named(name=wrong), named(version=wrong)):
+    for request in (request_from(name=wrong), request_from(version=wrong)):
         answer = ask(request_frame(request, version), version)
         assert answer.error_code == ErrorCode.INVALID_REQUEST
         assert answer.api_keys == []
@@ -104,7 +104,7 @@ def test_invalid_software_names_are_refused(wrong: str, version: int) -> None:
 
 @pytest.mark.parametrize("good", ["a", "apache-kafka-java", "librdkafka", "2.16.0", "1"])
 def test_usual_software_names_are_accepted(good: str) -> None:
-    assert ask(request_frame(named(name=good, version=good), 3), 3).error_code == 0
+    assert ask(request_frame(request_from(name=good, version=good), 3), 3).error_code == 0
 
 
 def test_an_unknown_version_gets_the_supported_versions() -> None:

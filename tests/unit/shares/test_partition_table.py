@@ -13,8 +13,8 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.acknowledgement import AcknowledgementBatch
 from kafkalite.shares.acquisition import AcquireRequest, FetchedBatches
+from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.shares.sessions import SessionKey, TopicPartition
-from kafkalite.shares.table import SharePartitionTable
 from tests.unit.shares.share_world import KEY, ShareWorld
 
 if TYPE_CHECKING:
@@ -29,30 +29,30 @@ class Stage:
 
     def __init__(self) -> None:
         self.world = ShareWorld({"group.share.delivery.count.limit": "3"})
-        self.world.begin()
+        self.world.initialize()
         self.table = SharePartitionTable(
             clock=self.world.clock,
             config=self.world.config,
             history=EventHistory(),
         )
 
-    def begin(self, leader_epoch: int = 0) -> None:
-        share = self.table.begin(
+    def load(self, leader_epoch: int = 0) -> None:
+        share = self.table.get_or_load(
             KEY,
             store=self.world.store,
             name="t-0",
             leader_epoch=leader_epoch,
-            choose_start=lambda: 0,
+            choose_start_offset=lambda: 0,
         )
         assert self.table.find(KEY) is share
 
-    def open_session(self, owner: object = None) -> None:
-        place = TopicPartition(KEY.topic_id, KEY.partition)
+    def open_session(self, connection: object = None) -> None:
+        partition = TopicPartition(KEY.topic_id, KEY.partition)
         self.table.sessions(1).begin_fetch(
-            MEMBER, 0, [(place, "t")], (), acknowledges=False, connection=owner
+            MEMBER, 0, [(partition, "t")], (), acknowledges=False, connection=connection
         )
 
-    def take(self) -> int:
+    def acquire(self) -> int:
         share = self.table.find(KEY)
         assert share is not None
         fetched = FetchedBatches([(0, 4)], share.window.next_fetch_offset())
@@ -72,40 +72,46 @@ def test_limits_are_those_of_the_group() -> None:
 def test_end_of_sessions_affects_only_their_group() -> None:
     """Connections may end by the thousand, each with a thousand groups: only theirs are read."""
     stage = Stage()
-    me = object()
+    connection = object()
     other = SessionKey("h", "a")
-    place = (TopicPartition(KEY.topic_id, KEY.partition), "t")
+    partition = (TopicPartition(KEY.topic_id, KEY.partition), "t")
     for key in (MEMBER, other):
         share_key = KEY._replace(group_id=key.group_id)
-        stage.world.begin(share_key)
-        stage.table.begin(
-            share_key, store=stage.world.store, name="t-0", leader_epoch=0, choose_start=lambda: 0
+        stage.world.initialize(share_key)
+        stage.table.get_or_load(
+            share_key,
+            store=stage.world.store,
+            name="t-0",
+            leader_epoch=0,
+            choose_start_offset=lambda: 0,
         )
-        stage.table.sessions(1).begin_fetch(key, 0, [place], (), acknowledges=False, connection=me)
-    stage.table.end_sessions_of(1, me, "g")
+        stage.table.sessions(1).begin_fetch(
+            key, 0, [partition], (), acknowledges=False, connection=connection
+        )
+    stage.table.end_sessions_of(1, connection, "g")
     assert stage.table.find(KEY) is None
     assert stage.table.find(KEY._replace(group_id="h")) is not None
     assert (len(stage.table.sessions(1)), stage.table.sessions(1).has_group("h")) == (1, True)
-    stage.table.end_sessions_of(1, me, "h")
+    stage.table.end_sessions_of(1, connection, "h")
     assert stage.table.find(KEY._replace(group_id="h")) is None
-    stage.table.end_sessions_of(1, me, "h")
+    stage.table.end_sessions_of(1, connection, "h")
     assert len(stage.table.sessions(1)) == 0
 
 
 def test_share_partition_is_loaded_once_per_leader() -> None:
     stage = Stage()
-    stage.begin()
-    stage.take()
-    stage.begin()
-    assert stage.take() == 0
-    stage.begin(leader_epoch=1)
-    assert stage.take() == 5
+    stage.load()
+    stage.acquire()
+    stage.load()
+    assert stage.acquire() == 0
+    stage.load(leader_epoch=1)
+    assert stage.acquire() == 5
 
 
 def test_share_partition_of_a_previous_leader_is_removed() -> None:
     stage = Stage()
-    stage.begin()
-    stage.take()
+    stage.load()
+    stage.acquire()
     topic = stage.world.topics["t"]
     moved = topic._replace(
         partitions=tuple(each._replace(leader_epoch=1) for each in topic.partitions)
@@ -120,7 +126,7 @@ def test_share_partition_of_a_previous_leader_is_removed() -> None:
 
 def test_share_partitions_are_removed_with_their_topic() -> None:
     stage = Stage()
-    stage.begin()
+    stage.load()
     deleted = stage.world.topics.pop("t")
     stage.table.on_image(stage.world.image, MetadataDelta(deleted=(deleted,)))
     assert stage.table.find(KEY) is None
@@ -134,51 +140,51 @@ def test_errors_of_another_leader_remove_the_share_partition(
     code: ErrorCode, *, is_dropped: bool
 ) -> None:
     stage = Stage()
-    stage.begin()
+    stage.load()
     stage.table.drop_if_stale(KEY, KafkaError(code))
     assert (stage.table.find(KEY) is None) is is_dropped
 
 
 def test_end_of_a_session_releases_its_records() -> None:
     stage = Stage()
-    stage.begin()
+    stage.load()
     stage.open_session()
-    stage.take()
+    stage.acquire()
     stage.table.end_session(1, MEMBER)
-    assert stage.take() == 5
+    assert stage.acquire() == 5
     stage.table.end_session(1, MEMBER)
 
 
 def test_end_of_a_session_with_a_reset_state_releases_nothing() -> None:
     stage = Stage()
-    stage.begin()
+    stage.load()
     stage.open_session()
-    stage.take()
-    stage.world.begin(state_epoch=1)
+    stage.acquire()
+    stage.world.initialize(state_epoch=1)
     stage.table.end_session(1, MEMBER)
     assert stage.table.find(KEY) is None
 
 
 def test_end_of_the_last_session_removes_the_share_partitions() -> None:
     stage = Stage()
-    stage.begin()
-    owner = object()
-    stage.open_session(owner)
+    stage.load()
+    connection = object()
+    stage.open_session(connection)
     stage.table.sessions(2).begin_fetch(
-        SessionKey("g", "b"), 0, [], (), acknowledges=False, connection=owner
+        SessionKey("g", "b"), 0, [], (), acknowledges=False, connection=connection
     )
-    stage.table.end_sessions_of(1, owner, "g")
+    stage.table.end_sessions_of(1, connection, "g")
     assert stage.table.find(KEY) is not None
-    stage.table.end_sessions_of(2, owner, "g")
+    stage.table.end_sessions_of(2, connection, "g")
     assert stage.table.find(KEY) is None
 
 
 def test_stop_removes_everything() -> None:
     stage = Stage()
-    stage.begin()
+    stage.load()
     share = stage.table.find(KEY)
     assert share is not None
-    stage.take()
+    stage.acquire()
     share.acknowledge("a", [AcknowledgementBatch(0, 4, [1])])
     stage.table.stop()
     assert stage.table.find(KEY) is None
@@ -217,13 +223,13 @@ class LateStage(Stage):
         super().__init__()
         self.store = LateStore(self.world.store)
 
-    def begin_late(self, leader_epoch: int = 0) -> Waiting[SharePartition]:
-        share = self.table.begin(
+    def load_late(self, leader_epoch: int = 0) -> Waiting[SharePartition]:
+        share = self.table.get_or_load(
             KEY,
             store=self.store,
             name="t-0",
             leader_epoch=leader_epoch,
-            choose_start=lambda: 0,
+            choose_start_offset=lambda: 0,
         )
         assert isinstance(share, Waiting)
         return share
@@ -231,7 +237,7 @@ class LateStage(Stage):
 
 def test_requests_waiting_for_a_state_share_one_share_partition() -> None:
     stage = LateStage()
-    first, second = stage.begin_late(), stage.begin_late()
+    first, second = stage.load_late(), stage.load_late()
     assert len(stage.store.reads) == 1
     first.abandon()
     stage.store.answer()
@@ -240,19 +246,19 @@ def test_requests_waiting_for_a_state_share_one_share_partition() -> None:
 
 def test_unreadable_state_returns_the_members_error_and_is_read_again() -> None:
     stage = LateStage()
-    share = stage.begin_late()
+    share = stage.load_late()
     stage.store.answer(KafkaError(ErrorCode.NOT_COORDINATOR))
     assert isinstance(share.value, KafkaError)
     assert share.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert stage.table.find(KEY) is None
-    again = stage.begin_late()
+    again = stage.load_late()
     stage.store.answer()
     assert again.value is stage.table.find(KEY)
 
 
 def test_late_state_of_a_previous_leader_is_ignored() -> None:
     stage = LateStage()
-    former, current = stage.begin_late(0), stage.begin_late(1)
+    former, current = stage.load_late(0), stage.load_late(1)
     stage.store.answer()
     assert isinstance(former.value, KafkaError)
     assert former.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,6 +1,6 @@
-"""Parts that the APIs of transactional producers share: shard lookup and errors of fencing.
+"""Functions for all APIs of transactional producers: shard lookup and errors of fenced producers.
 
-The error of a fenced producer is PRODUCER_FENCED, which the oldest versions of each API lack.
+The error of a fenced producer is PRODUCER_FENCED. The oldest versions of each API do not have it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from kafkalite.transactions.shard import TransactionShard
 
 
-class Answer(Protocol):
+class ResponseWithError(Protocol):
     """A response with one error for the whole request."""
 
     error_code: int
 
 
-R = TypeVar("R", bound=Answer)
+R = TypeVar("R", bound=ResponseWithError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def fencing_eras(*, knows_fenced_from: int) -> Eras[FencingEra]:
     return Eras((0, FencingEra(knows_fenced=False)), (knows_fenced_from, FencingEra()))
 
 
-def lower_fenced(response: R, era: FencingEra) -> R:
+def lower_fencing_error(response: R, era: FencingEra) -> R:
     """Replace the error of a response by one that this version knows."""
     response.error_code = era.error_for(ErrorCode(response.error_code))
     return response
