@@ -91,17 +91,27 @@ class Replication:
 
     def _update(self, partitions: Iterable[Partition]) -> None:
         isr_changes = []
+        must_check_later = False
+        all_follow = all(
+            node.is_reachable and not node.is_replication_paused and not node.has_stale_metadata
+            for node in self._nodes.values()
+        )
         for partition in partitions:
-            for node_id in {*partition.replicas, *partition.views}:
-                self._update_replica(partition, node_id)
-            partition.update_high_watermark()
+            if partition.views or not all_follow:
+                for node_id in {*partition.replicas, *partition.views}:
+                    self._update_replica(partition, node_id)
+                partition.update_high_watermark()
+            elif len(partition.isr) == len(partition.replicas):
+                continue
             isr = self._planned_isr(partition)
             if isr != partition.isr:
                 isr_changes.append((partition.topic_id, partition.index, isr))
+            must_check_later = must_check_later or self._has_lagging_isr(partition)
         if isr_changes:
             # Later: the change of the metadata that led here is not yet known to all listeners.
             self._metadata.defer(lambda: self._metadata.alter_isr(isr_changes))
-        self._schedule_isr_check()
+        if must_check_later:
+            self._schedule_isr_check()
 
     def _update_replica(self, partition: Partition, node_id: int) -> None:
         """Set the end of a node's replica and the leader that the node knows."""
@@ -199,13 +209,16 @@ class Replication:
             "replica.lag.time.max.ms"
         )
 
+    @staticmethod
+    def _has_lagging_isr(partition: Partition) -> bool:
+        return any(
+            view.replica_end is not None and node_id in partition.isr
+            for node_id, view in partition.views.items()
+        )
+
     def _schedule_isr_check(self) -> None:
         """Check the ISRs periodically while a member lags, as each leader in Kafka does."""
-        if self._isr_timer is not None or not any(
-            view.replica_end is not None and node_id in partition.isr
-            for partition in self._all_partitions()
-            for node_id, view in partition.views.items()
-        ):
+        if self._isr_timer is not None:
             return
         interval_ms = max(1, self._config.int("replica.lag.time.max.ms") // 2)
         self._isr_timer = self._clock.call_at(self._clock.now_ms() + interval_ms, self._check_isrs)
