@@ -165,8 +165,8 @@ def test_slice_of_a_column_is_decoded() -> None:
 
 
 def test_chunked_column_is_decoded_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode_module, "_PIECE_ROWS", 4)
-    monkeypatch.setattr(decode_module, "_PIECE_BYTES", 100)
+    monkeypatch.setattr(decode_module, "_MAX_SLICE_ROWS", 4)
+    monkeypatch.setattr(decode_module, "_MAX_SLICE_BYTES", 100)
     frames = [commit_frame(f"group {number}" * (number % 20)) for number in range(40)]
     frames[13] = b"?"
     column = pa.chunked_array([pa.array(frames[:25]), pa.array(frames[25:])], pa.binary())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from kafkalite.traffic.columnar.reading import Part
+    from kafkalite.traffic.columnar.reading import TableBatch
 
 LOOSE = {
     Table.CONNECTIONS: tables.CONNECTIONS,
@@ -64,7 +64,7 @@ class Reader:
         """Treat open requests as unanswered."""
         self._stitch({table: schema.empty_table() for table, schema in LOOSE.items()}, None)
 
-    def _take(self, parts: Iterable[Part], name: str, is_whole: bool) -> None:  # noqa: FBT001
+    def _take(self, parts: Iterable[TableBatch], name: str, is_whole: bool) -> None:  # noqa: FBT001
         found: dict[Table, list[pa.RecordBatch]] = {table: [] for table in LOOSE}
         pairs = []
         for table, batch in parts:
@@ -198,7 +198,7 @@ def test_age_of_open_requests_is_returned_by_api(tmp_path: Path) -> None:
     for size in range(500, len(data), 500):
         for _ in file.read(BytesIO(data[:size]), size):
             pass
-        for key, since_ns in file.open_since().items():
+        for key, since_ns in file.first_open_request_ns().items():
             assert since_ns >= traffic.START_NS
             seen.add(key)
     assert seen

@@ -27,7 +27,7 @@ def scanned(data: bytes, step: int) -> tuple[list[tuple[int, int, int]], list[Pr
         chunk = np.frombuffer(data[offset : offset + size], np.uint8)
         is_last = offset + size >= len(data)
         packets, used = scanner.scan(chunk, offset, is_last=is_last)
-        columns = (packets.at + offset, packets.captured, packets.at_ns)
+        columns = (packets.block_start + offset, packets.captured, packets.at_ns)
         found += zip(*(column.tolist() for column in columns), strict=True)
         if is_last:
             return found, problems

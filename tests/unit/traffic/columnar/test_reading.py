@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.traffic.columnar.options import Options, Table
-from kafkalite.traffic.columnar.reading import Reading, read_file
+from kafkalite.traffic.columnar.reading import CaptureReader, read_file
 from kafkalite.traffic.formats.pcap import MAGICS
 from kafkalite.traffic.formats.pcapng_reader import MAGIC as SECTION
 from kafkalite.traffic.model import Endpoint, ProblemKind
@@ -200,8 +200,8 @@ def test_batches_are_limited_and_can_have_one_api_each(tmp_path: Path) -> None:
 def test_reading_is_freed_without_the_cycle_collector(tmp_path: Path) -> None:
     """A reading can hold a hundred megabytes per file until the collector runs."""
     (path,) = write(tmp_path, 50_000, connections=3).files
-    reading = Reading("some", Options())
-    assert list(reading.of(path.read_bytes()))
+    reading = CaptureReader("some", Options())
+    assert list(reading.read_all(path.read_bytes()))
     alive = ref(reading)
     connections = ref(reading.connections)
     del reading
