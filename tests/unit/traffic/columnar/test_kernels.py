@@ -97,7 +97,7 @@ def test_kernels_work_without_a_cache_directory(
     ).read_bytes()
 
 
-def peeking(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a dispatcher
+def new_peek_kernel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a dispatcher
     """Return a kernel as a new process would."""
     monkeypatch.setattr(kernels, "kernel_directory", lambda: folder)
     known: Any = kernels.peek_u8
@@ -135,11 +135,11 @@ def test_kernel_with_corrupt_cache_is_compiled_again(
 ) -> None:
     folder = cache_in(tmp_path, monkeypatch)
     data = byte_array(bytes([3, 5]))
-    assert peeking(folder, monkeypatch)(data, 1) == 5
+    assert new_peek_kernel(folder, monkeypatch)(data, 1) == 5
     (cached,) = folder.rglob(f"*.{kind}")
     cached.write_bytes(junk)
-    assert peeking(folder, monkeypatch)(data, 1) == 5
-    repaired = peeking(folder, monkeypatch)
+    assert new_peek_kernel(folder, monkeypatch)(data, 1) == 5
+    repaired = new_peek_kernel(folder, monkeypatch)
     assert repaired(data, 1) == 5
     assert sum(repaired.stats.cache_hits.values()) == 1
 
@@ -152,7 +152,7 @@ def test_kernel_works_if_the_cache_cannot_be_written(
 
     folder = cache_in(tmp_path, monkeypatch)
     monkeypatch.setattr("os.replace", is_full)
-    assert peeking(folder, monkeypatch)(byte_array(bytes([3, 5])), 0) == 3
+    assert new_peek_kernel(folder, monkeypatch)(byte_array(bytes([3, 5])), 0) == 3
     assert not [*folder.rglob("*.nb?")]
 
 

@@ -24,9 +24,11 @@ def bodies(*parts: bytes) -> Bodies:
     return Bodies(np.frombuffer(b"".join(parts), np.uint8), starts, stops)
 
 
-@pytest.mark.parametrize("few", [0, 16])
-def test_batch_that_is_not_filled_is_invalid(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_fields, "_MIN_COLUMNAR_ROWS", few)
+@pytest.mark.parametrize("min_columnar_rows", [0, 16])
+def test_batch_that_is_not_filled_is_invalid(
+    min_columnar_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_fields, "_MIN_COLUMNAR_ROWS", min_columnar_rows)
     batch_bodies = bodies(BODY, BODY + b"\x00", BODY, BODY[:-1], b"", BODY)
 
     positions = find_records(batch_bodies, np.array([2, 2, 1, 2, 0, 2]))

@@ -77,9 +77,11 @@ def columnar(values: list[bytes]) -> tuple[list[tuple[object, ...]], list[int]]:
     return rows, owners
 
 
-@pytest.mark.parametrize("few", [0, 16, 1000])
-def test_rows_equal_records_of_storage(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_fields, "_MIN_COLUMNAR_ROWS", few)
+@pytest.mark.parametrize("min_columnar_rows", [0, 16, 1000])
+def test_rows_equal_records_of_storage(
+    min_columnar_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_fields, "_MIN_COLUMNAR_ROWS", min_columnar_rows)
     random = Random(4)  # noqa: S311 - it draws test data
     values = [
         b"".join(batch(random, 10 * number) for number in range(random.choice((0, 1, 4))))
@@ -101,9 +103,11 @@ def reseal(frame: bytearray) -> bytes:
     return bytes(frame)
 
 
-@pytest.mark.parametrize("few", [0, 16])
-def test_damaged_batch_is_rejected_as_by_storage(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_fields, "_MIN_COLUMNAR_ROWS", few)
+@pytest.mark.parametrize("min_columnar_rows", [0, 16])
+def test_damaged_batch_is_rejected_as_by_storage(
+    min_columnar_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_fields, "_MIN_COLUMNAR_ROWS", min_columnar_rows)
     random = Random(7)  # noqa: S311 - it draws test data
     values = []
     for number in range(120):
