@@ -51,7 +51,7 @@ class Chunk:
     direction_ids: Ints
     """By segment: twice the number of its connection, plus one for responses."""
     states: ConnectionStates
-    """All connections of the file so far."""
+    """All connections of the file that were found until now."""
 
     def origin(self, segment: int) -> tuple[int, int]:
         """Return the file offset and the time of a segment's packet."""
@@ -71,7 +71,7 @@ class ChunkMemory:
             ReusableArray(),
         )
         self.chunk_count = 0
-        """Number of chunks so far."""
+        """Number of chunks that were processed."""
 
 
 class ChunkFrames:

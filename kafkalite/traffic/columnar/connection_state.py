@@ -37,7 +37,7 @@ position at which it begins; and the index of the partial frame of earlier chunk
 
 MARKS, CONNECTION_LAST_CHUNK, IS_IRREGULAR, IS_RESET, LAST_NS = range(5)
 """Columns per connection: marks; the last chunk with segments; whether the connection is irregular
-and whether it was reset in this chunk; the time of the last packet."""
+and whether it was reset in this chunk; the approximate time of the last packet."""
 
 RECOGNIZED, HAS_FRAMES, CLOSED, IRREGULAR, FINISHED = 1, 2, 4, 8, 16
 """Bits of MARKS: the connection's first bytes are a request; it has frames; it has ended; it is
@@ -86,7 +86,7 @@ class StateTables:
 
 
 class ConnectionStates(Sequence["ConnectionState"]):
-    """All connections of one file so far."""
+    """The connections of one file that were found until now."""
 
     __slots__ = ("_states", "endpoints", "tables")
 

@@ -72,7 +72,7 @@ class GrowingFile:
         yield from self._new_connection_rows()
 
     def finish(self, source: IO[bytes]) -> Iterator[TableBatch]:
-        """Yield the remaining rows of a file that does not grow any more."""
+        """Yield the remaining rows of a file that has stopped growing."""
         yield from self._read_chunks(source, None, is_last=True)
         for table, batch in self._reader.finish():
             if table is Table.FRAGMENTS:

@@ -184,8 +184,8 @@ class IrregularConnection:
     def _add_remaining_fragments(self) -> None:
         """Store the bytes of directions in which no frame was found, as fragments.
 
-        A later part of a file may have too few bytes to recognise Kafka. Together with the earlier
-        part, they may be enough.
+        The bytes of a later part of a file can be too few to recognise Kafka. Together with the
+        bytes of the earlier part, they can be sufficient.
         """
         assert self._flow is not None
         if not (self._connections.is_later_part or self._state.is_marked(HAS_FRAMES)):

@@ -85,7 +85,7 @@ def spec_type(spec: MessageSpec) -> pa.StructType:
 
 
 def _struct(fields: Sequence[FieldSpec], spec: MessageSpec) -> pa.StructType:
-    # Some fields exist only in versions that are not supported any more.
+    # Some fields exist only in versions that Kafka no longer supports.
     supported_fields = [each for each in fields if each.versions.overlap(spec.versions) is not None]
     return pa.struct([pa.field(each.attribute, _type(each, spec)) for each in supported_fields])
 

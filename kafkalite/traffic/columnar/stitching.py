@@ -53,7 +53,7 @@ class Pending:
     """Rows that may continue in later files."""
 
     connections: pa.Table = field(default_factory=CONNECTIONS.empty_table)
-    """Open connections: one row each, with the id in the first file, for all files so far."""
+    """Open connections: one merged row each, with the id of the connection in the first file."""
     fragments: pa.Table = field(default_factory=FRAGMENTS.empty_table)
     """Partial frames."""
     requests: pa.Table = field(default_factory=PENDING_FRAMES.empty_table)

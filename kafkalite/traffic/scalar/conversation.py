@@ -53,7 +53,7 @@ _unpack_correlation_id = Struct(">i").unpack_from
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureContext:
-    """Settings and state of a whole capture."""
+    """Settings and state that all connections of a capture share."""
 
     report: Reporter
     ports: frozenset[int] = frozenset()

@@ -70,7 +70,7 @@ class Recorder:
         self._is_stopped = False
         self._is_closed = False
         self._has_no_reader = threading.Event()
-        """Set when no process reads the ring any more."""
+        """Set when the writer process has ended and is not replaced."""
         self._options = options or CaptureOptions()
         self._memory = new_memory()
         self._ring = RingBuffer(self._memory)
