@@ -56,7 +56,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One whole frame: a request or a response, without the four bytes of its length."""
+    """One complete frame: a request or a response, without the four bytes of its length."""
 
     at_ns: int
     """Time at which its last byte was captured."""

@@ -32,8 +32,9 @@ class Options:
     until_ns: int | None = None
     """First time not to read."""
     clients: str | None = None
-    """A pattern of the client's address, such as "10.0.0.*:*"."""
+    """A pattern for the address of the client, such as "10.0.0.*:*"."""
     payload: bool = True
+    """Whether rows contain the bytes of frames; otherwise these columns are null."""
     by_api: bool = False
     """Whether all requests of a batch of pairs have the same API and version."""
     batch_rows: int = 32_768

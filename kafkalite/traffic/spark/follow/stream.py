@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from kafkalite.traffic.columnar.options import Options
-    from kafkalite.traffic.columnar.reading import Part
+    from kafkalite.traffic.columnar.reading import TableBatch
     from kafkalite.traffic.columnar.stitching import Pending, Stitched
     from kafkalite.traffic.spark.locations import Location
     from kafkalite.traffic.spark.progress import ProgressReporter
@@ -284,7 +284,7 @@ class Decoding:
             (staged / PROBLEMS / name).move_to(self.subject.out / PROBLEMS / name)
         staged.delete()
 
-    def _new_rows(self, piece: FileRange) -> Iterator[Part]:
+    def _new_rows(self, piece: FileRange) -> Iterator[TableBatch]:
         """Yield the rows of a piece of a file that are not in its earlier pieces."""
         url, stop = piece.url, piece.stop
         file = self._decoder_at(url, piece.start)
@@ -335,7 +335,7 @@ class Decoding:
         """Return, by API, the time of the oldest request without a response."""
         since: dict[int, int] = {}
         for file in self.growing.values():
-            for key, at_ns in file.open_since().items():
+            for key, at_ns in file.first_open_request_ns().items():
                 at_us = at_ns // _NS_PER_US
                 since[key] = min(since.get(key, at_us), at_us)
         requests = zip(
@@ -357,7 +357,7 @@ class _IncompleteFrames:
             table: [schema.empty_table()] for table, schema in SCHEMAS.items()
         }
 
-    def take(self, parts: Iterable[Part]) -> None:
+    def take(self, parts: Iterable[TableBatch]) -> None:
         """Add tables read from a file."""
         for table, batch in parts:
             self._parts[table].append(pa.Table.from_batches([batch], SCHEMAS[table]))
@@ -381,7 +381,7 @@ def _last_ns(connections: pa.Table) -> list[int]:
     return [int(last_ns) for last_ns in connections["last_ns"].to_pylist()]
 
 
-def _read(url: str, read: Callable[[pa.NativeFile], Iterator[Part]]) -> Iterator[Part]:
+def _read(url: str, read: Callable[[pa.NativeFile], Iterator[TableBatch]]) -> Iterator[TableBatch]:
     where = location(url)
     with where.files.open_input_file(where.path) as source:
         yield from read(source)

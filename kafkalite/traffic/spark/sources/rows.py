@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkalite.traffic.columnar import tables, typed_exchanges
-from kafkalite.traffic.columnar.growing_files import HEAD_BYTES, GrowingFile, can_grow
+from kafkalite.traffic.columnar.growing_files import MAGIC_BYTES, GrowingFile, can_grow
 from kafkalite.traffic.columnar.options import Options, Table
 from kafkalite.traffic.columnar.reading import read_file
 from kafkalite.traffic.formats.pcapng import STATISTICS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.traffic.columnar.file_parts import FilePart
-    from kafkalite.traffic.columnar.reading import Part
+    from kafkalite.traffic.columnar.reading import TableBatch
     from kafkalite.traffic.spark.locations import InputFile
 
 CAPTURE_OPTIONS: Final = (
@@ -140,7 +140,7 @@ class Rows:
                 if _ends_with_statistics(stream):
                     return FileState.COMPLETE
                 stream.seek(0)
-                grows = self._with_open and can_grow(stream.read(HEAD_BYTES))
+                grows = self._with_open and can_grow(stream.read(MAGIC_BYTES))
         except (OSError, LocationError, pa.ArrowException):
             grows = False
         return FileState.GROWING if grows else FileState.DEFERRED
@@ -187,7 +187,7 @@ class Rows:
         except (OSError, LocationError, pa.ArrowException) as error:
             yield from self._problem_rows(name, str(error.args[0] if error.args else error))
 
-    def _read_rows(self, name: str, batches: Iterator[Part]) -> Iterator[pa.RecordBatch]:
+    def _read_rows(self, name: str, batches: Iterator[TableBatch]) -> Iterator[pa.RecordBatch]:
         while True:
             try:
                 table, batch = next(batches)
@@ -205,7 +205,7 @@ class Rows:
         name: str,
         start: int,
         stop: int | None,
-    ) -> Iterator[Part]:
+    ) -> Iterator[TableBatch]:
         # The decoder's state at `start` is restored by reading up to it.
         file = GrowingFile(name, self._options)
         for _ in file.read(source, start):

@@ -114,7 +114,7 @@ def _open(path: str, data: bytes, grown: Path) -> bool:
     file = GrowingFile(path, DEFAULT_OPTIONS)
     for _ in file.read(BytesIO(data), len(data)):
         pass
-    return bool(file.open_since())
+    return bool(file.first_open_request_ns())
 
 
 def test_file_that_became_shorter_is_reported(
