@@ -11,7 +11,7 @@ import pytest
 
 from kafkalite.traffic.columnar.growing_files import GrowingFile
 from kafkalite.traffic.columnar.options import DEFAULT_OPTIONS, Options
-from kafkalite.traffic.spark.follow.stream import Decoding, FollowedCapture, follow
+from kafkalite.traffic.spark.follow.stream import BatchDecoder, FollowedCapture, follow
 from kafkalite.traffic.spark.locations import LocationError, location
 from kafkalite.traffic.spark.output_journal import locked
 from kafkalite.traffic.spark.sources.folder_stream import FileRange
@@ -40,15 +40,15 @@ class Batches:
         self.pending: dict[int, dict[int, int]] = {}
 
     def take(self, number: int, *pieces: FileRange) -> None:
-        self._decoding().take(self._spark, pieces, number)
+        self._batch_decoder().decode(self._spark, pieces, number)
 
     def finish(self) -> None:
-        self._decoding().finish()
+        self._batch_decoder().finish()
 
     def all(self) -> list[Answer]:
         return sorted(row for rows in self.found.values() for row in rows)
 
-    def _decoding(self) -> Decoding:
+    def _batch_decoder(self) -> BatchDecoder:
         def each(
             requests: Requests,
             number: int,
@@ -59,7 +59,9 @@ class Batches:
             self.found[number] = [(row[0], row[1], row[2] is not None) for row in rows]
             self.pending[number] = dict(pending_us)
 
-        return Decoding(self._spark, FollowedCapture(inputs=(), out=location(str(self._out))), each)
+        return BatchDecoder(
+            self._spark, FollowedCapture(inputs=(), out=location(str(self._out))), each
+        )
 
 
 @pytest.fixture
@@ -121,20 +123,20 @@ def test_file_that_became_shorter_is_reported(
     spark: SparkSession, tmp_path: Path, capture: tuple[Path, ...]
 ) -> None:
     path, size = capture[0], capture[0].stat().st_size
-    decoding = Decoding(
+    batch_decoder = BatchDecoder(
         spark, FollowedCapture(inputs=(), out=location(str(tmp_path / "followed"))), lambda *_: None
     )
     torn = size // 2 + 7
-    decoding.take(spark, [FileRange(str(path), 0, torn, torn)], 0)
+    batch_decoder.decode(spark, [FileRange(str(path), 0, torn, torn)], 0)
     # A recorder with a full disk removes the block that it could not finish.
-    whole = decoding.growing[str(path)].position
+    whole = batch_decoder.growing[str(path)].position
     assert whole < torn
     os.truncate(path, whole)
-    assert not decoding.shrunk()
+    assert not batch_decoder.truncation_error()
     os.truncate(path, whole - 1)
-    assert f"has {whole - 1:,} bytes, but {whole:,} were read" in decoding.shrunk()
+    assert f"has {whole - 1:,} bytes, but {whole:,} were read" in batch_decoder.truncation_error()
     path.unlink()
-    assert not decoding.shrunk()
+    assert not batch_decoder.truncation_error()
 
 
 def test_second_follower_in_the_same_folder_is_refused(tmp_path: Path) -> None:
@@ -148,19 +150,19 @@ def test_other_input_or_options_in_the_same_folder_are_refused(tmp_path: Path) -
     out = location(str(tmp_path))
     no_session = cast("SparkSession", None)
 
-    def refused(subject: FollowedCapture) -> str:
+    def refused(capture: FollowedCapture) -> str:
         with pytest.raises(LocationError) as error:
-            follow(no_session, subject, lambda *_: None)
+            follow(no_session, capture, lambda *_: None)
         return str(error.value)
 
-    subject = FollowedCapture(inputs=[str(tmp_path / "in")], out=out)
+    capture = FollowedCapture(inputs=[str(tmp_path / "in")], out=out)
     with pytest.raises(AttributeError):  # without a session, it fails when it uses Spark
-        follow(no_session, subject, lambda *_: None)
-    assert "inputs" in refused(replace(subject, inputs=[str(tmp_path / "other")]))
-    assert "clients" in refused(replace(subject, options=Options(clients="a*")))
+        follow(no_session, capture, lambda *_: None)
+    assert "inputs" in refused(replace(capture, inputs=[str(tmp_path / "other")]))
+    assert "clients" in refused(replace(capture, options=Options(clients="a*")))
     description = out / "_kafkalite/followed.json"
     description.write_text("{")
-    assert "followed.json" in refused(subject)
+    assert "followed.json" in refused(capture)
     description.delete()
     (out / "_kafkalite/checkpoint/metadata").write_text("{}")
-    assert "layout" in refused(subject)
+    assert "layout" in refused(capture)

@@ -16,7 +16,7 @@ from kafkalite.traffic.spark.requests import Requests
 from kafkalite.traffic.spark.state.heartbeats import (
     EQUAL_COLUMNS,
     HEARTBEATS,
-    PLAIN,
+    IS_MERGEABLE,
     distinct_heartbeats,
     heartbeat_runs,
     heartbeats,
@@ -67,10 +67,10 @@ def table_of(rows_: Sequence[Beat], key: int = CONSUMERS) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=tables.requests(key))
 
 
-PLAIN_ONES: Final = [(second, "m", 1, 5, False) for second in range(3, 60, 3)]
+UNCHANGED_HEARTBEATS: Final = [(second, "m", 1, 5, False) for second in range(3, 60, 3)]
 HISTORY: Final[list[Beat]] = [
     (0, "m", 1, 5, True),
-    *PLAIN_ONES,
+    *UNCHANGED_HEARTBEATS,
     (60, "m", 1, None, False),
     (62, "m", 2, 5, False),
     (65, "m", 2, 6, True),
@@ -104,7 +104,7 @@ def of_all(requests: Requests) -> list[Row]:
     """Return the result of merging all heartbeats at once, by Spark."""
     return ordered(
         collapse_repeats(
-            heartbeats(requests), f.expr(PLAIN), EQUAL_COLUMNS, f.lit(TIMEOUT_MS * 1000)
+            heartbeats(requests), f.expr(IS_MERGEABLE), EQUAL_COLUMNS, f.lit(TIMEOUT_MS * 1000)
         )
     )
 
