@@ -66,24 +66,24 @@ def stitch(  # noqa: PLR0917 - called once
     if size <= DRIVER_BYTES and is_one_process(spark):
         return _to_split([stitch_incomplete(read_incomplete_frames(incomplete_files), task, 0, 0)])
     buckets = max(_BUCKETS_PER_CORE * cores(spark), size // _BUCKET_BYTES)
-    parts = []
+    tables = []
     for table in INCOMPLETE_TABLES:
         urls = [file.url for file in incomplete_files if f"{INCOMPLETE}/{table}/" in file.path]
         if urls:
-            read = spark.read.schema(from_arrow_schema(SCHEMAS[table])).parquet(*urls)
-            parts.append(
-                read.select(
+            rows = spark.read.schema(from_arrow_schema(SCHEMAS[table])).parquet(*urls)
+            tables.append(
+                rows.select(
                     f.lit(str(table)).alias(TABLE),
                     _bucket(buckets).alias(BUCKET),
-                    f.struct(*read.columns).alias(str(table)),
+                    f.struct(*rows.columns).alias(str(table)),
                 )
             )
-    rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
+    all_rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), tables)
 
     def stitch_rows(bucket: pa.Table) -> pa.Table:
         return stitch_bucket(bucket, task)
 
-    report_rows = rows.groupBy(BUCKET).applyInArrow(stitch_rows, REPORT_COLUMNS)
+    report_rows = all_rows.groupBy(BUCKET).applyInArrow(stitch_rows, REPORT_COLUMNS)
     return _to_split([TaskReport.from_json(row.report) for row in report_rows.collect()])
 
 

@@ -72,9 +72,9 @@ class Location:
 
     def __truediv__(self, name: str) -> Location:
         """Return the location `name`, which may contain slashes, below this one."""
-        return self.at(f"{self.path.rstrip('/')}/{name}")
+        return self.with_path(f"{self.path.rstrip('/')}/{name}")
 
-    def at(self, path: str) -> Location:
+    def with_path(self, path: str) -> Location:
         """Return another path in the same file system."""
         return replace(self, path=path)
 
@@ -95,7 +95,7 @@ class Location:
 
     def write_text(self, text: str) -> None:
         """Replace the file's content atomically."""
-        draft = self if self._is_object else self.at(f"{self.path}.draft")
+        draft = self if self._is_object else self.with_path(f"{self.path}.draft")
         with draft.create() as stream:
             stream.write(text.encode("utf-8"))
         if draft != self:
@@ -157,7 +157,7 @@ def location(url: str) -> Location:
         )
     root = _root(hadoop_url(f"{parts[1]}://{parts[2]}"))
     # The path is not parsed as a URL's, because it may contain patterns and spaces.
-    return root.at(f"{root.base}{parts[3]}".rstrip("/") or "/")
+    return root.with_path(f"{root.base}{parts[3]}".rstrip("/") or "/")
 
 
 def hadoop_url(url: str) -> str:
@@ -198,7 +198,7 @@ def find(
             raise LocationError(f"{url}: {error.object!r} is a file name but not UTF-8") from error
         for info in listed:
             if excluded is None or not info.path.startswith(f"{excluded.path.rstrip('/')}/"):
-                name = root.at(info.path).url
+                name = root.with_path(info.path).url
                 files[name] = InputFile(
                     url=name, size=info.size, modified_ns=int(info.mtime_ns or 0)
                 )

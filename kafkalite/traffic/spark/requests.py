@@ -92,8 +92,12 @@ class Requests:
         derive: Callable[[Requests, str], DataFrame] | None = None,
     ) -> Requests:
         """Return the requests that a run of the pipeline wrote to `out`."""
-        seen = {name.split("/")[0] for name in (out / REQUESTS).walk() if name.startswith("api=")}
-        folders = {api_key(name.removeprefix("api=")): out / REQUESTS / name for name in seen}
+        api_folders = {
+            name.split("/")[0] for name in (out / REQUESTS).walk() if name.startswith("api=")
+        }
+        folders = {
+            api_key(name.removeprefix("api=")): out / REQUESTS / name for name in api_folders
+        }
         files = {key: find([folder.url]) for key, folder in folders.items()}
         are_few = _are_few(spark, files)
 
@@ -102,14 +106,14 @@ class Requests:
             # A single partition: grouping and sorting need no shuffle.
             return rows.coalesce(1) if are_few else rows
 
-        names = None
+        connection_ids = None
         if any((out / CONNECTIONS).walk()):
-            names = table(from_arrow_schema(CONNECTION_IDS), out / CONNECTIONS)
-            names = f.broadcast(names)
+            connection_ids = table(from_arrow_schema(CONNECTION_IDS), out / CONNECTIONS)
+            connection_ids = f.broadcast(connection_ids)
 
         def rows_of(key: int) -> DataFrame:
             rows = table(spark_schema(key), folders[key])
-            return rows if names is None else _with_connection_ids(rows, names)
+            return rows if connection_ids is None else _with_connection_ids(rows, connection_ids)
 
         problems = None
         if any((out / PROBLEMS).walk()):
@@ -119,11 +123,13 @@ class Requests:
             # One scan of all files for the shared columns. Planning a union of one table per API
             # takes Spark longer than reading most captures.
             rows = table(_envelope_schema(), out / REQUESTS)
-            envelopes = (rows if names is None else _with_connection_ids(rows, names)).drop("api")
-        read = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
-        read._files = files
-        read._connection_ids = names
-        return read
+            envelopes = (
+                rows if connection_ids is None else _with_connection_ids(rows, connection_ids)
+            ).drop("api")
+        requests = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
+        requests._files = files
+        requests._connection_ids = connection_ids
+        return requests
 
     def of(self, api: str | int) -> DataFrame:
         """Return one API's requests: the columns of `tables.requests`, and `date`."""
@@ -182,7 +188,7 @@ class Requests:
         if not frames:
             schema = from_arrow_schema(tables.ENVELOPE.append(_DATE))
             return empty_table(self.spark, schema)
-        return reduce(lambda left, right: left.unionByName(right), frames)
+        return reduce(lambda left, common_id: left.unionByName(common_id), frames)
 
     def problems(self) -> DataFrame:
         """Return the problems of the captures."""
@@ -258,13 +264,13 @@ def _envelope_schema() -> StructType:
     return from_arrow_schema(tables.ENVELOPE.append(pa.field("api", pa.string())).append(_DATE))
 
 
-def _with_connection_ids(rows: DataFrame, names: DataFrame) -> DataFrame:
+def _with_connection_ids(rows: DataFrame, connection_ids: DataFrame) -> DataFrame:
     """Replace connection numbers by one number per connection; some connections have several."""
     if "connection" not in rows.columns:
         return rows  # the projection dropped the column
-    right = f.coalesce("id", "connection").alias("connection")
-    columns = [right if name == "connection" else f.col(name) for name in rows.columns]
-    return rows.join(names, "connection", "left").select(*columns)
+    common_id = f.coalesce("id", "connection").alias("connection")
+    columns = [common_id if name == "connection" else f.col(name) for name in rows.columns]
+    return rows.join(connection_ids, "connection", "left").select(*columns)
 
 
 def _with_date(table: pa.Table) -> pa.Table:

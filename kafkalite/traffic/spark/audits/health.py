@@ -146,9 +146,9 @@ def _api_name() -> Column:
     )
 
 
-def _percentiles(names: Sequence[str], where: Column | None = None) -> Column:
+def _percentiles(names: Sequence[str], condition: Column | None = None) -> Column:
     """Return all percentiles as one aggregate, for which Spark needs one sketch of the values."""
-    latency_ = f.col("latency_us") if where is None else f.when(where, f.col("latency_us"))
+    latency_ = f.col("latency_us") if condition is None else f.when(condition, f.col("latency_us"))
     shares = [_PERCENTILES[name] for name in names]
     return f.percentile_approx(latency_, shares, _PERCENTILE_ACCURACY).alias("percentiles")
 
@@ -293,10 +293,10 @@ def traffic(requests: Requests, topics: DataFrame) -> DataFrame:
 
 
 def _partition_bytes(
-    requests: DataFrame, where: str, *, name: str, partitions: str, index: str, column: str
+    requests: DataFrame, path: str, *, name: str, partitions: str, index: str, column: str
 ) -> DataFrame:
     return (
-        requests.select(f.explode(where).alias("t"))
+        requests.select(f.explode(path).alias("t"))
         .select(
             f.col(f"t.{name}").alias("topic"),
             f.hex("t.topic_id").alias("topic_id"),

@@ -71,11 +71,15 @@ class IncrementalAudits:
         """
         state = self._tables.begin(number, are_few=requests.are_few)
         batch_range = time_range(requests).collect()[0]
-        before = state.before
-        if batch_range["first_us"] is None and not before.tables:
+        previous_batch = state.previous_batch
+        if batch_range["first_us"] is None and not previous_batch.tables:
             return Findings()
-        first_us = min(before.first_us, _value_or(batch_range["first_us"], before.first_us))
-        last_us = max(before.last_us, _value_or(batch_range["last_us"], before.last_us))
+        first_us = min(
+            previous_batch.first_us, _value_or(batch_range["first_us"], previous_batch.first_us)
+        )
+        last_us = max(
+            previous_batch.last_us, _value_or(batch_range["last_us"], previous_batch.last_us)
+        )
         batch = Batch(state, self._limits, requests, first_us, last_us, pending_us or {})
         with self._small_query_settings(state, requests):
             findings = batch.run(is_last=is_last)

@@ -257,12 +257,8 @@ class Batch:
             and (self.state.has(HEARTBEATS) or self._has_requests(_HEARTBEAT_APIS))
         ):
             return None
-        membership_requests = membership_requests_.where(f.col("protocol") != CLASSIC).unionByName(
-            classic
-        )
-        return self.state.compute(
-            classic_intervals(membership_requests, self.limits.session_timeout_ms)
-        )
+        all_requests = membership_requests_.where(f.col("protocol") != CLASSIC).unionByName(classic)
+        return self.state.compute(classic_intervals(all_requests, self.limits.session_timeout_ms))
 
     def _needed_heartbeats(self, membership_requests_: DataFrame) -> DataFrame:
         """Return the heartbeats that are still needed: those that changed a live member.
@@ -365,7 +361,7 @@ class Batch:
         silences, until_us = self._silences(groups.membership_requests)
         is_new = silences != self.state.counts[GHOSTS.name]
         self.state.counts[GHOSTS.name] = silences
-        if not is_new and until_us < self.state.before.last_us - self.limits.max_delay_us:
+        if not is_new and until_us < self.state.previous_batch.last_us - self.limits.max_delay_us:
             return ()
         all_holdings = groups.holdings.unionByName(
             classic_holdings(groups.assignments, groups.generations, groups.classic_intervals)
@@ -413,21 +409,21 @@ class Batch:
         """Return the time until which all requests of these APIs have their responses."""
         return min([self.last_us, *(self.pending_us.get(key, FOREVER) for key in apis)])
 
-    def _stored_and_new(self, table: Table, of: Callable[[Requests], DataFrame]) -> DataFrame:
+    def _stored_and_new(self, table: Table, derive: Callable[[Requests], DataFrame]) -> DataFrame:
         """Return the stored and the new rows of a table."""
-        new = self.state.match_partitions(table.shape(of(self.requests)))
+        new = self.state.match_partitions(table.shape(derive(self.requests)))
         return self.state.previous(table).unionByName(new)
 
     def _store(self, table: Table, frame: DataFrame) -> DataFrame:
         return self.state.store(table, frame)
 
     def _store_names(
-        self, table: Table, of: Callable[[Requests], DataFrame], apis: frozenset[int] | set[int]
+        self, table: Table, derive: Callable[[Requests], DataFrame], apis: frozenset[int] | set[int]
     ) -> DataFrame:
         """Store a table of names if the batch may have new ones."""
         if not self._has_requests(apis):
             return self.state.previous(table)
-        return self._store(table, self._stored_and_new(table, of).distinct())
+        return self._store(table, self._stored_and_new(table, derive).distinct())
 
 
 def _settled(groups: _Groups) -> DataFrame:

@@ -64,7 +64,7 @@ class StoredTables:
         State and findings of this batch from an earlier attempt, and of later batches, are deleted.
         """
         numbers = _numbers(self._out)
-        before = self._previous_metadata(number, numbers)
+        previous_batch = self._previous_metadata(number, numbers)
         for old_number in numbers:
             if old_number >= number:
                 (self._out / f"{STATE}/{old_number}").delete()
@@ -72,7 +72,7 @@ class StoredTables:
             for name in self._batches(table, number):
                 (self._out / table.name / name).delete()
         self._has_begun = True
-        return BatchState(self._spark, self._out, number, before, are_few=are_few)
+        return BatchState(self._spark, self._out, number, previous_batch, are_few=are_few)
 
     def findings(self, table: Table) -> DataFrame:
         """Return the findings of all batches in a table."""
@@ -112,17 +112,17 @@ class BatchState:
         spark: SparkSession,
         out: Location,
         number: int,
-        before: BatchMetadata,
+        previous_batch: BatchMetadata,
         *,
         are_few: bool,
     ) -> None:
         """Begin with the tables and counts of the batch before."""
         self.spark = spark
-        self.before = before
-        self.counts = Counter(before.counts)
+        self.previous_batch = previous_batch
+        self.counts = Counter(previous_batch.counts)
         self._number = number
         self._out = out
-        self._tables = dict(before.tables)
+        self._tables = dict(previous_batch.tables)
         self.is_small = are_few and self._stored_bytes() <= DRIVER_BYTES
 
     def has(self, table: Table) -> bool:
@@ -131,7 +131,7 @@ class BatchState:
 
     def previous(self, table: Table) -> DataFrame:
         """Return a table as stored by the batch before."""
-        number = self.before.tables.get(table.name)
+        number = self.previous_batch.tables.get(table.name)
         if number is None:
             return table.empty(self.spark)
         return self._read(table, self._folder(number, table))
@@ -173,7 +173,7 @@ class BatchState:
         file = self._out / f"{STATE}/{self._number}/{_METADATA}"
         file.write_text(json.dumps(asdict(metadata)))
         needed = {self._number, self._number - 1}
-        needed |= {*self._tables.values(), *self.before.tables.values()}
+        needed |= {*self._tables.values(), *self.previous_batch.tables.values()}
         for old_number in _numbers(self._out) - needed:
             (self._out / f"{STATE}/{old_number}").delete()
 
@@ -203,7 +203,7 @@ class BatchState:
         return self.spark.createDataFrame(rows, schema).coalesce(1)
 
     def _stored_bytes(self) -> int:
-        tables = self.before.tables.items()
+        tables = self.previous_batch.tables.items()
         folders = (self._out / f"{STATE}/{number}/{name}" for name, number in tables)
         return sum(file.size for file in find(folder.url for folder in folders))
 

@@ -56,7 +56,9 @@ def accepted_offsets(requests: Requests, topics: DataFrame, bucket_us: int) -> D
     count if the transaction is aborted. A commit whose retention time is shorter than a bucket has
     a separate bucket.
     """
-    plain = requests.project(_projection(bucket_us)).withColumn("topic_id", f.hex("topic_id"))
+    fully_accepted = requests.project(_projection(bucket_us)).withColumn(
+        "topic_id", f.hex("topic_id")
+    )
     other_requests = with_outcomes(
         project_commits(requests, transactional_or_not_accepted, pa.schema([]))
     )
@@ -78,7 +80,7 @@ def accepted_offsets(requests: Requests, topics: DataFrame, bucket_us: int) -> D
         )
     )
     by_bucket = (
-        plain.unionByName(others.select(*plain.columns))
+        fully_accepted.unionByName(others.select(*fully_accepted.columns))
         .groupBy(*_PARTITION, "bucket_us")
         .agg(
             f.min("first_us").alias("first_us"),
@@ -138,14 +140,14 @@ def transactional_or_not_accepted(rows: pa.Table) -> pa.Table:
 def last_per_bucket(rows: pa.Table, bucket_us: int) -> pa.Table:
     """Return each partition's last commit in each bucket, among entirely accepted commits."""
     is_accepted, _, _ = outcomes(rows["answered"])
-    plain = rows.filter(pa.array(is_accepted & is_valid(rows["end_us"])))
-    at_us = np.asarray(plain["end_us"])
-    retention_ms = np.asarray(pc.fill_null(plain["retention_ms"], -1))
+    accepted = rows.filter(pa.array(is_accepted & is_valid(rows["end_us"])))
+    at_us = np.asarray(accepted["end_us"])
+    retention_ms = np.asarray(pc.fill_null(accepted["retention_ms"], -1))
     is_short = (retention_ms >= 0) & (retention_ms * 1000 < bucket_us)
     bucket = np.where(is_short, at_us, at_us - at_us % bucket_us)
     position_range = 1 << (_BITS - bucket_us.bit_length())
-    sequence = (at_us - bucket) * position_range + np.asarray(plain["position"]) % position_range
-    topic_lists = plain["asked"].combine_chunks()
+    sequence = (at_us - bucket) * position_range + np.asarray(accepted["position"]) % position_range
+    topic_lists = accepted["asked"].combine_chunks()
     topics = pc.list_flatten(topic_lists)
     partitions = pc.struct_field(topics, "partitions")
     of_partition = pc.list_parent_indices(partitions)
@@ -153,12 +155,12 @@ def last_per_bucket(rows: pa.Table, bucket_us: int) -> pa.Table:
     partition = pc.list_flatten(partitions)
     by_request = pa.table(
         {
-            "group_id": plain["group_id"],
+            "group_id": accepted["group_id"],
             "bucket_us": bucket,
             "at_us": at_us,
             "sequence": sequence,
             "retention_ms": retention_ms,
-            "is_simple": pc.equal(pc.fill_null(plain["member_id"], ""), ""),
+            "is_simple": pc.equal(pc.fill_null(accepted["member_id"], ""), ""),
         }
     )
     by_partition_ = by_request.take(of_topic)
@@ -180,7 +182,7 @@ def last_per_bucket(rows: pa.Table, bucket_us: int) -> pa.Table:
 
 def _with_effective_time(requests: DataFrame, ends: DataFrame) -> DataFrame:
     """Add `at_us`, the time from which a commit counts; drop those of aborted transactions."""
-    plain = requests.where("not is_transactional").withColumn("at_us", f.col("end_us"))
+    non_transactional = requests.where("not is_transactional").withColumn("at_us", f.col("end_us"))
     transactional = requests.where("is_transactional").unionByName(ends, allowMissingColumns=True)
     # Descending order, so that `last` finds the next end; at equal times the commit comes first.
     descending = Window.partitionBy("transactional_id").orderBy(
@@ -190,12 +192,12 @@ def _with_effective_time(requests: DataFrame, ends: DataFrame) -> DataFrame:
     following = f.last(f.when(f.col("ended_us").isNotNull(), end), ignorenulls=True).over(
         descending.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    ended = (
+    committed = (
         transactional.withColumn("end", following)
         .where("ended_us is null and end.is_committed")
         .withColumn("at_us", f.col("end.ended_us"))
     )
-    return plain.unionByName(ended.select(*plain.columns))
+    return non_transactional.unionByName(committed.select(*non_transactional.columns))
 
 
 def _transaction_ends(requests: Requests) -> DataFrame:

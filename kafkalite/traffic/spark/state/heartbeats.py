@@ -165,9 +165,9 @@ def _combine_protocols(kinds: Iterable[tuple[_Kind, DataFrame]]) -> DataFrame:
     return reduce(DataFrame.unionByName, tables)
 
 
-def _partition_names(where: str, partition: str) -> Column:
+def _partition_names(path: str, partition: str) -> Column:
     """Return the names of all partitions in a nested list."""
-    return f.flatten(f.expr(f"transform({where}, t -> transform(t.partitions, p -> {partition}))"))
+    return f.flatten(f.expr(f"transform({path}, t -> transform(t.partitions, p -> {partition}))"))
 
 
 def _heartbeats_of(requests: Requests, kind: _Kind) -> DataFrame:

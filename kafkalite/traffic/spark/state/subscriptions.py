@@ -58,17 +58,17 @@ def subscriptions(
     requests: Requests, membership_requests: DataFrame, session_timeout_ms: int
 ) -> DataFrame:
     """Return the subscriptions of members and their intervals, as `SUBSCRIPTIONS`."""
-    sent = _from_heartbeats(requests)
+    sent_subscriptions = _from_heartbeats(requests)
     if "JoinGroup" in requests:
         # mapInArrow would start a Python job even for an empty table.
-        sent = sent.unionByName(_from_joins(requests))
+        sent_subscriptions = sent_subscriptions.unionByName(_from_joins(requests))
     # Ordering by topics too makes the order of rows with equal times deterministic.
     ordered = ordered_rows(IDENTITY, ("at_us", "topics"))
-    since = sent.withColumn("next_us", f.lead("at_us").over(ordered))
+    with_next = sent_subscriptions.withColumn("next_us", f.lead("at_us").over(ordered))
     membership_rows = memberships(membership_requests, session_timeout_ms)
     names = f.coalesce(f.concat("topics", f.array(f.lit(_NO_TOPIC))), f.array(f.lit(None)))
     known = (
-        membership_rows.join(since, [*IDENTITY])
+        membership_rows.join(with_next, [*IDENTITY])
         .where("at_us between from_us and until_us")
         .withColumns(
             {
@@ -78,7 +78,7 @@ def subscriptions(
             }
         )
     )
-    first = sent.select(*IDENTITY, "at_us").alias("t")
+    first = sent_subscriptions.select(*IDENTITY, "at_us").alias("t")
     is_same_member = f.expr(
         "m.group_id = t.group_id and m.identity = t.identity"
         " and t.at_us between m.from_us and m.until_us"
@@ -100,7 +100,7 @@ _NO_TOPIC: Final = ""
 
 def _from_heartbeats(requests: Requests) -> DataFrame:
     """Return subscriptions of consumer group members; a regular expression overrides names."""
-    sent = (
+    sent_subscriptions = (
         requests.of("ConsumerGroupHeartbeat")
         .where("request.subscribed_topic_names is not null or request.subscribed_topic_regex != ''")
         .where(f"coalesce(response.error_code, 0) = {int(ErrorCode.NONE)}")
@@ -123,19 +123,21 @@ def _from_heartbeats(requests: Requests) -> DataFrame:
     # Without a response, the subscription may or may not have changed.
     is_known = f.col("end_us").isNotNull() & (f.coalesce(regex, f.lit("")) == "")
     topics = f.when(is_known, names)
-    return sent.withColumns({"topics": topics, IDENTITY[1]: identity()}).select(*_COLUMNS)
+    return sent_subscriptions.withColumns({"topics": topics, IDENTITY[1]: identity()}).select(
+        *_COLUMNS
+    )
 
 
 def _from_joins(requests: Requests) -> DataFrame:
     """Return subscriptions of classic members: the union over their supported protocols."""
     joined = requests.of("JoinGroup").where(f"response.error_code = {int(ErrorCode.NONE)}")
-    sent = joined.select(
+    sent_subscriptions = joined.select(
         "request.group_id",
         identity("response.member_id", "request.group_instance_id"),
         f.unix_micros("answered").alias("at_us"),
         f.when(f.col("request.protocol_type") == _CONSUMER, f.col("request.protocols")).alias("p"),
     ).select(*_COLUMNS[:3], f.explode_outer("p.metadata").alias("metadata"))
-    read = sent.mapInArrow(read_subscriptions, from_arrow_schema(_DECODED))
+    read = sent_subscriptions.mapInArrow(read_subscriptions, from_arrow_schema(_DECODED))
     is_complete = f.bool_and(f.col("topics").isNotNull())
     topics = f.array_distinct(f.flatten(f.collect_list("topics")))
     return (

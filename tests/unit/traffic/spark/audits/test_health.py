@@ -1,4 +1,4 @@
-"""Errors of ordinary use: those of a topic that is being created, and of a first join."""
+"""Errors of normal use: those of a topic that is being created, and of a first join."""
 
 from __future__ import annotations
 

@@ -21,10 +21,12 @@ INTERVAL: Final = "group_id string, protocol string, from_us bigint, until_us bi
 
 def test_lag_uses_the_highest_of_offsets_committed_at_the_same_time(spark: SparkSession) -> None:
     rows = [("g", "t", 0, offset, 0, SECOND, -1, False) for offset in (10, 30, 20)]
-    marks = spark.createDataFrame([("t", 0, 0, 50)], HIGH_WATERMARKS.schema)
-    for turned in (rows, rows[::-1]):
+    watermarks = spark.createDataFrame([("t", 0, 0, 50)], HIGH_WATERMARKS.schema)
+    for ordered_rows in (rows, rows[::-1]):
         found = lag(
-            spark.createDataFrame(turned, ACCEPTED_OFFSETS.schema).coalesce(1), marks, SECOND * 60
+            spark.createDataFrame(ordered_rows, ACCEPTED_OFFSETS.schema).coalesce(1),
+            watermarks,
+            SECOND * 60,
         )
         assert [(row.committed_offset, row.lag) for row in found.collect()] == [(30, 20)]
 

@@ -21,17 +21,17 @@ NO_SESSION = cast("SparkSession", None)
 def test_batch_starts_from_the_last_complete_batch(tmp_path: Path) -> None:
     out = location(str(tmp_path))
     first = StoredTables(NO_SESSION, out, ()).begin(0)
-    assert first.before == BatchMetadata()
+    assert first.previous_batch == BatchMetadata()
     first.counts["ghosts"] += 3
     first.end(10, 20)
     StoredTables(NO_SESSION, out, ()).begin(1).end(10, 30)
     # Batch 2 has no metadata file, so it is incomplete and is repeated.
     (out / "_kafkalite/state/2/epochs/part.parquet").write_text("torn")
     again = StoredTables(NO_SESSION, out, ()).begin(2)
-    assert (again.before.first_us, again.before.last_us) == (10, 30)
+    assert (again.previous_batch.first_us, again.previous_batch.last_us) == (10, 30)
     assert not (out / "_kafkalite/state/2").exists()
-    before = StoredTables(NO_SESSION, out, ()).begin(1).before
-    assert (before.last_us, before.counts) == (20, {"ghosts": 3})
+    previous_batch = StoredTables(NO_SESSION, out, ()).begin(1).previous_batch
+    assert (previous_batch.last_us, previous_batch.counts) == (20, {"ghosts": 3})
 
 
 def test_findings_of_a_repeated_batch_and_later_ones_are_deleted(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-Answer = tuple[int, int, bool]
+Exchange = tuple[int, int, bool]
 
 
 class Batches:
@@ -36,16 +36,16 @@ class Batches:
     def __init__(self, spark: SparkSession, out: Path) -> None:
         self._spark = spark
         self._out = out
-        self.found: dict[int, list[Answer]] = {}
+        self.found: dict[int, list[Exchange]] = {}
         self.pending: dict[int, dict[int, int]] = {}
 
-    def take(self, number: int, *pieces: FileRange) -> None:
+    def decode(self, number: int, *pieces: FileRange) -> None:
         self._batch_decoder().decode(self._spark, pieces, number)
 
     def finish(self) -> None:
         self._batch_decoder().finish()
 
-    def all(self) -> list[Answer]:
+    def all(self) -> list[Exchange]:
         return sorted(row for rows in self.found.values() for row in rows)
 
     def _batch_decoder(self) -> BatchDecoder:
@@ -77,19 +77,19 @@ def test_request_is_passed_on_with_its_response_from_a_later_batch(
     sizes = [path.stat().st_size for path in capture]
     first, second = map(str, capture)
     at_once = Batches(spark, tmp_path / "at-once")
-    at_once.take(0, FileRange(first, 0, None, sizes[0]), FileRange(second, 0, None, sizes[1]))
+    at_once.decode(0, FileRange(first, 0, None, sizes[0]), FileRange(second, 0, None, sizes[1]))
     at_once.finish()
 
     cut = sizes[0] // 2 + 7
     followed = Batches(spark, tmp_path / "followed")
-    followed.take(0, FileRange(first, 0, cut, cut))
-    followed.take(
+    followed.decode(0, FileRange(first, 0, cut, cut))
+    followed.decode(
         1, FileRange(first, cut, None, sizes[0] - cut), FileRange(second, 0, 9_000, 9_000)
     )
-    followed.take(
+    followed.decode(
         1, FileRange(first, cut, None, sizes[0] - cut), FileRange(second, 0, 9_000, 9_000)
     )
-    followed.take(2, FileRange(second, 9_000, None, sizes[1] - 9_000))
+    followed.decode(2, FileRange(second, 9_000, None, sizes[1] - 9_000))
     followed.finish()
     assert len(followed.all()) > 100
     assert followed.all() == at_once.all()
@@ -100,12 +100,12 @@ def test_requests_without_responses_are_passed_on_at_the_end(
     spark: SparkSession, tmp_path: Path, capture: tuple[Path, ...]
 ) -> None:
     path, data = str(capture[0]), capture[0].read_bytes()
-    waits = next(
+    cut = next(
         size for size in range(2_000, len(data), 50) if _open(path, data[:size], tmp_path / "grown")
     )
     followed = Batches(spark, tmp_path / "followed")
     grown = tmp_path / "grown"
-    followed.take(0, FileRange(str(grown), 0, waits, waits))
+    followed.decode(0, FileRange(str(grown), 0, cut, cut))
     assert followed.pending[0]
     followed.finish()
     assert [answered for *_, answered in followed.found[1]].count(False) >= 1

@@ -38,7 +38,7 @@ ROWS: Final = st.lists(
 )
 
 
-def naive(rows: Sequence[Row]) -> list[tuple[int, int]]:
+def naive_runs(rows: Sequence[Row]) -> list[tuple[int, int]]:
     """Return (first, last) of each run, as indexes of rows."""
     found: list[tuple[int, int]] = []
     ordered = sorted(range(len(rows)), key=lambda number: rows[number][:3])
@@ -70,7 +70,7 @@ def test_runs_of_repeated_rows_equal_those_of_a_naive_search(rows: list[Row]) ->
     firsts, lasts = find_repeats(
         table, ("member",), ORDER, is_mergeable=plain, equal_columns=("value",), timeout_us=TIMEOUT
     )
-    assert sorted(zip(firsts.tolist(), lasts.tolist(), strict=True)) == sorted(naive(rows))
+    assert sorted(zip(firsts.tolist(), lasts.tolist(), strict=True)) == sorted(naive_runs(rows))
 
 
 def test_codes_are_equal_for_equal_rows_and_null_is_a_value() -> None:

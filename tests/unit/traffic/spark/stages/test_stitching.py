@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from kafkalite.traffic.model import Problem
 
 
-def bucket(folder: Path, connection_id_rows: list[str]) -> pa.Table:
+def bucket(folder: Path, paths: list[str]) -> pa.Table:
     """Return incomplete frames as Spark's shuffle passes them: a struct column per table."""
     parts = []
     for table in INCOMPLETE_TABLES:
-        mine = [name for name in connection_id_rows if f"/{table}/" in name]
+        mine = [name for name in paths if f"/{table}/" in name]
         for name in mine:
             rows = parquet.ParquetFile(folder / name).read().cast(SCHEMAS[table])
             structs = rows.to_struct_array().combine_chunks()
@@ -51,8 +51,8 @@ def test_connections_that_span_files_are_joined_to_requests(tmp_path: Path) -> N
         row.response is not None for row in found
     )
     assert all("000001-stitched-00003-" in name for name in joined.requests)
-    [connection_id_rows] = joined.connections
-    renamed = parquet.ParquetFile(tmp_path / "out" / connection_id_rows).read()
+    [connections_path] = joined.connections
+    renamed = parquet.ParquetFile(tmp_path / "out" / connections_path).read()
     assert len(set(renamed["id"].to_pylist())) == len({row.connection for row in found})
 
 

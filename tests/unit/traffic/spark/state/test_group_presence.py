@@ -19,12 +19,12 @@ pytestmark = pytest.mark.spark
 SECOND: Final = 1_000_000
 SESSION_MS: Final = 45_000
 
-Sign = tuple[str, str | None, str, int]
+SentRequest = tuple[str, str | None, str, int]
 """(member id, instance id, sign, second); answered at once."""
 
 
 def table_of(
-    spark: SparkSession, membership_requests: Iterable[Sign], protocol: str = CLASSIC
+    spark: SparkSession, membership_requests: Iterable[SentRequest], protocol: str = CLASSIC
 ) -> DataFrame:
     rows = []
     for position, (member, instance, sign, second) in enumerate(membership_requests):
@@ -71,11 +71,11 @@ def test_removal_of_one_member_does_not_affect_others(spark: SparkSession) -> No
     assert intervals(table_of(spark, membership_requests)) == [("m", 1, 46), ("one", 0, 4)]
 
 
-def test_membership_has_the_protocol_of_its_first_sign(
+def test_membership_has_the_protocol_of_its_first_request(
     spark: SparkSession,
 ) -> None:
     before = table_of(spark, [("m", None, JOIN, 0)])
     after = table_of(spark, [("m", None, STAY, 3)], "consumer")
     both = [before.unionByName(after), after.unionByName(before)]
-    protocols = {row.protocol for sign in both for row in memberships(sign, SESSION_MS).collect()}
+    protocols = {row.protocol for frame in both for row in memberships(frame, SESSION_MS).collect()}
     assert protocols == {CLASSIC}

@@ -1,4 +1,4 @@
-"""Signs of life: requests that could not be decoded are dropped."""
+"""Membership requests: requests that could not be decoded are dropped."""
 
 from __future__ import annotations
 
