@@ -26,8 +26,8 @@ from kafkalite.traffic.spark.state.liveness import membership_requests
 from kafkalite.traffic.spark.state.protocol_changes import (
     classic_heartbeats,
     classic_intervals,
-    with_epochs,
-    within_intervals,
+    select_with_epochs,
+    select_within_intervals,
 )
 from tests.spark.truth.all_scenarios import Expected, run_scenarios
 from tests.spark.truth.classic_ghosts import SESSION_MS
@@ -129,7 +129,7 @@ def test_counted_commits_are_accepted_by_all_rules_when_classified(
     request = ("group_id", "connection", "start_us", "position")
     states = (findings.requests.state(name) for name in ("epochs", "holdings", "topics"))
     epochs, intervals = (findings.requests.state(name) for name in ("epochs", "classic_turns"))
-    with_epoch = with_epochs(commits(findings.requests), epochs, intervals)
+    with_epoch = select_with_epochs(commits(findings.requests), epochs, intervals)
     every = classify(with_epoch, *states).where("truth != 'unjudged'").collect()
     checked = findings.requests.state("judged_commits").collect()
     assert {str(row) for row in checked} <= {str(row) for row in every}
@@ -171,7 +171,7 @@ def test_results_without_repeated_heartbeats_equal_those_with_all(findings: Find
         for each in (all_requests, distinct_membership_requests)
     ]
     assert sorted_rows(ghost_tables[0]) == sorted_rows(ghost_tables[1])
-    led = within_intervals(all_requests, intervals, negated=True)
+    led = select_within_intervals(all_requests, intervals, negated=True)
     assert sorted_rows(generations(led)) == sorted_rows(requests.state("generations"))
     assert sorted_rows(rebalances(all_requests, 5)) == sorted_rows(
         rebalances(distinct_membership_requests, 5)

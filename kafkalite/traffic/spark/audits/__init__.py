@@ -55,8 +55,8 @@ from kafkalite.traffic.spark.state.protocol_changes import (
     classic_heartbeats,
     classic_intervals,
     may_migrate,
-    with_epochs,
-    within_intervals,
+    select_with_epochs,
+    select_within_intervals,
 )
 from kafkalite.traffic.spark.state.subscriptions import SUBSCRIPTIONS, subscriptions
 from kafkalite.traffic.spark.state.time_range import TIME_RANGE, time_range
@@ -106,7 +106,7 @@ def _epochs(requests: Requests) -> DataFrame:
 def _generations(requests: Requests) -> DataFrame:
     membership_requests = requests.state(MEMBERSHIP_REQUESTS.name)
     if may_migrate(requests):
-        membership_requests = within_intervals(
+        membership_requests = select_within_intervals(
             membership_requests, requests.state(CLASSIC_INTERVALS.name), negated=True
         )
     return generations(membership_requests)
@@ -114,7 +114,7 @@ def _generations(requests: Requests) -> DataFrame:
 
 def _select_without_epochs(commits: DataFrame, requests: Requests) -> DataFrame:
     intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
-    return with_epochs(commits, requests.state(EPOCHS.name), intervals, negated=True)
+    return select_with_epochs(commits, requests.state(EPOCHS.name), intervals, negated=True)
 
 
 def _subscriptions(requests: Requests, options: AuditOptions) -> DataFrame:

@@ -83,14 +83,14 @@ def compare_with_generations(commits: DataFrame, generations: DataFrame) -> Data
     )
     first = f.min_by(f.struct("generation", "done_us"), f.struct("life", "generation"))
     groups = generations.groupBy("group_id").agg(
-        first.alias("first"), (f.max("life") == 0).alias("is_one_life")
+        first.alias("first"), (f.max("life") == 0).alias("never_restarted")
     )
     is_own = f.expr(
         "group_id = in_group and commit_epoch = generation and start_us >= g_begin_us"
         " and (g_again_us is null or start_us < g_again_us)"
     )
     is_earlier = (
-        "g_next_done_us <= start_us or (generation is null and is_one_life"
+        "g_next_done_us <= start_us or (generation is null and never_restarted"
         " and commit_epoch < first.generation and first.done_us <= start_us)"
     )
     is_current = (
@@ -115,7 +115,7 @@ def compare_with_generations(commits: DataFrame, generations: DataFrame) -> Data
                 "assignment_decision": f.expr(assignment_decision),
             }
         )
-        .drop("in_group", "generation", "first", "is_one_life")
+        .drop("in_group", "generation", "first", "never_restarted")
     )
 
 
@@ -145,7 +145,10 @@ def is_plain_commit() -> Column:
 def classify_by_generation(
     commits: DataFrame, generations: DataFrame, assignments: DataFrame, topics: DataFrame
 ) -> DataFrame:
-    """Return the partitions of members' commits, as `BY_GENERATION`; omit plain commits before."""
+    """Classify the partitions of members' commits, as `BY_GENERATION`.
+
+    `commits` has no plain commits, which need no check.
+    """
     member_commits = commits.where(~f.col("generation_status").isin(SIMPLE, UNKNOWN))
     current = by_partition(
         member_commits.where(f.col("generation_status") != AT_EARLIER_GENERATION), topics

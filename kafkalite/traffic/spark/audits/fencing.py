@@ -28,7 +28,7 @@ from kafkalite.traffic.spark.state.epochs import EPOCHS
 from kafkalite.traffic.spark.state.protocol_changes import (
     CLASSIC_INTERVALS,
     may_migrate,
-    with_epochs,
+    select_with_epochs,
 )
 from kafkalite.traffic.spark.state.tables import Table, table
 
@@ -91,7 +91,7 @@ def classify_commits(requests: Requests) -> DataFrame:
     epochs = requests.state(EPOCHS.name)
     intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
     return classify(
-        with_epochs(commits_to_check(requests), epochs, intervals),
+        select_with_epochs(commits_to_check(requests), epochs, intervals),
         epochs,
         requests.state("holdings"),
         requests.state("topics"),

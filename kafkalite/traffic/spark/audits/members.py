@@ -204,21 +204,21 @@ def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> 
         {"end_or_start_us": f.coalesce("end_us", "start_us"), "identity": identity()}
     )
     up_to_current = rows_up_to_current(IDENTITY, _TIME_ORDER)
-    sent_timeout = f.last("session_timeout_ms", ignorenulls=True).over(up_to_current)
+    requested_timeout_ms = f.last("session_timeout_ms", ignorenulls=True).over(up_to_current)
     last = of_known_members.withColumns(
         {
-            "session_timeout_ms": sent_timeout,
-            "timeout_us": f.coalesce(sent_timeout, f.lit(session_timeout_ms)) * 1000,
+            "session_timeout_ms": requested_timeout_ms,
+            "timeout_us": f.coalesce(requested_timeout_ms, f.lit(session_timeout_ms)) * 1000,
             "next_us": f.lead("start_us").over(ordered_rows(IDENTITY, _TIME_ORDER)),
             "joined_without_id": f.first("asked_member_id").over(up_to_current) == "",
-            "later_requests": f.count_if(f.col("sign") != JOIN).over(up_to_current),
+            "other_requests": f.count_if(f.col("sign") != JOIN).over(up_to_current),
             "from_us": f.col("lasts_us"),
         }
     ).where(
         ~ends_membership()
         & (f.col("next_us").isNull() | (f.expr("next_us - from_us > timeout_us")))
     )
-    joined_only = f.col("later_requests") == 0
+    joined_only = f.col("other_requests") == 0
     return last.withColumns(
         {
             "kind": f.when(joined_only, NEVER_CAME_BACK).otherwise(VANISHED),

@@ -51,8 +51,8 @@ from kafkalite.traffic.spark.state.partition_ownership import HOLDINGS, holdings
 from kafkalite.traffic.spark.state.protocol_changes import (
     classic_heartbeats,
     classic_intervals,
-    with_epochs,
-    within_intervals,
+    select_with_epochs,
+    select_within_intervals,
 )
 from kafkalite.traffic.spark.state.tables import Table, table
 from kafkalite.traffic.spark.state.timing import UNANSWERED_US
@@ -182,7 +182,9 @@ class Batch:
         intervals = self._classic_intervals(membership_requests_, classic)
         if has_classic_requests:
             classic_group_requests = (
-                classic if intervals is None else within_intervals(classic, intervals, negated=True)
+                classic
+                if intervals is None
+                else select_within_intervals(classic, intervals, negated=True)
             )
             generations_ = self._store(GENERATIONS, generations(classic_group_requests))
             assignments_ = self._store(ASSIGNMENTS, self._retained_assignments(classic))
@@ -236,8 +238,8 @@ class Batch:
             "latest": f.max("generation").over(group_rows),
             "seen_us": f.max("lasts_us").over(group_rows),
         }
-        is_young = f.col("lasts_us") >= self._retained_since_us
-        is_needed = is_young | (f.col("generation") == f.col("latest"))
+        is_recent = f.col("lasts_us") >= self._retained_since_us
+        is_needed = is_recent | (f.col("generation") == f.col("latest"))
         return merged.withColumns(of_group).where(
             (f.col("seen_us") >= self._retained_since_us) & is_needed
         )
@@ -312,9 +314,11 @@ class Batch:
         """Count the plain commits among those that are due, and return the others classified."""
         epochs = groups.epochs
         with_member_epochs = with_is_within(
-            with_epochs(due, epochs, groups.classic_intervals), epoch_intervals(epochs)
+            select_with_epochs(due, epochs, groups.classic_intervals), epoch_intervals(epochs)
         )
-        without_member_epochs = with_epochs(due, epochs, groups.classic_intervals, negated=True)
+        without_member_epochs = select_with_epochs(
+            due, epochs, groups.classic_intervals, negated=True
+        )
         classic_commits = compare_with_generations(without_member_epochs, groups.generations)
         is_plain_ = f.col("is_within") & f.col("is_accepted")
         plain = with_member_epochs.where(is_plain_).select(

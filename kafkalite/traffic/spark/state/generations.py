@@ -56,7 +56,7 @@ def generations(membership_requests: DataFrame) -> DataFrame:
         .withColumn("life", f.expr("coalesce(size(filter(restarts, t -> t <= end_us)), 0)"))
         .drop("restarts")
     )
-    return GENERATIONS.shape(_with_neighbours(_by_generation(answered)))
+    return GENERATIONS.shape(_with_start_times(_by_generation(answered)))
 
 
 def _find_restarts(answered: DataFrame) -> DataFrame:
@@ -94,8 +94,8 @@ def _by_generation(answered: DataFrame) -> DataFrame:
     return aggregated.join(first_join, [*_GENERATION], "left")
 
 
-def _with_neighbours(by_generation: DataFrame) -> DataFrame:
-    """Add the start times of the next generation."""
+def _with_start_times(by_generation: DataFrame) -> DataFrame:
+    """Add the start and assignment times of each generation, and the start of the next one."""
     ordered = ordered_rows(("group_id",), ("life", "generation"))
     earlier = f.max("last_us").over(rows_before_current(("group_id",), ("life", "generation")))
     with_begin = by_generation.withColumn(

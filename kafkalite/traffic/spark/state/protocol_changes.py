@@ -126,13 +126,15 @@ def _times_without_epochs(membership_requests: DataFrame, session_timeout_ms: in
 _UNBOUNDED: Final = Window.unboundedFollowing
 
 
-def within_intervals(frame: DataFrame, intervals: DataFrame, *, negated: bool = False) -> DataFrame:
+def select_within_intervals(
+    frame: DataFrame, intervals: DataFrame, *, negated: bool = False
+) -> DataFrame:
     """Select the rows of members within their intervals, or all other rows if negated."""
     how = "left_anti" if negated else "left_semi"
     return frame.join(intervals, f.expr(_IS_WITHIN), how)
 
 
-def with_epochs(
+def select_with_epochs(
     commits: DataFrame, epochs: DataFrame, intervals: DataFrame | None, *, negated: bool = False
 ) -> DataFrame:
     """Select the commits of members that had epochs, or all other commits if negated."""
@@ -146,7 +148,7 @@ def with_epochs(
         return commits.join(members, is_same_member, "left_anti" if negated else "left_semi")
     unlimited = members.withColumns({"from_us": f.lit(0), "until_us": f.lit(None)})
     spans = intervals.select(*unlimited.columns).unionByName(unlimited)
-    return within_intervals(commits, spans, negated=negated)
+    return select_within_intervals(commits, spans, negated=negated)
 
 
 def classic_heartbeats(
