@@ -203,12 +203,12 @@ def test_every_name_in_the_document_exists() -> None:
     assert unknown_names(text()) == []
 
 
-def test_the_map_has_every_package() -> None:
+def test_the_table_of_packages_is_complete() -> None:
     rows = [package for package, _ in rows_of_map(text())]
     assert sorted(rows) == sorted(packages())
 
 
-def test_the_map_is_in_the_order_of_imports() -> None:
+def test_the_table_of_packages_is_in_the_order_of_imports() -> None:
     rows = rows_of_map(text())
     assert rows == [(package, layers()[package]) for package, _ in rows]
     assert rows == sorted(rows, key=lambda row: row[1])
