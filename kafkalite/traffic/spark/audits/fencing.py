@@ -54,7 +54,7 @@ TOTALS = table(
         (
             "epoch: of members with epochs; generation: of members of classic groups, to which "
             "relaxed rules do not apply; simple: of clients that are not members; unknown: of "
-            "members of groups that the capture does not show otherwise"
+            "members of groups of which the capture has only commits"
         ),
     ),
     ("rule", "string", "strict, revocation-epoch, assignment-epoch, or broker: its decisions"),
@@ -66,7 +66,7 @@ TOTALS = table(
     ("zombies_refused", "bigint", "refused partitions of zombies"),
     ("zombies_accepted", "bigint", "accepted partitions of zombies"),
     ("innocents_refused", "bigint", "refused partitions that the member still held"),
-    ("otherwise_than_broker", "bigint", "requests on which rule and broker differ"),
+    ("otherwise_than_broker", "bigint", "requests that the rule and the broker decide differently"),
 )
 
 PLAIN = table(

@@ -74,7 +74,7 @@ REBALANCES = table(
     ("protocol", "string", "consumer, streams or classic"),
     ("at", "timestamp", "start of the minute"),
     ("rebalances", "bigint", "number of new epochs or generations"),
-    ("is_storm", "boolean", "whether these are enough for a rebalance storm"),
+    ("is_storm", "boolean", "whether this number is a rebalance storm (option --storm)"),
 )
 
 TRAFFIC = table(
