@@ -100,13 +100,13 @@ def test_enough_pieces_are_joined() -> None:
     assert pieces == [b"abc", b"de"]
 
 
-def test_a_message_is_dissolved_in_steps() -> None:
+def test_a_message_is_freed_in_steps() -> None:
     response = DeleteGroupsResponse(results=[Result() for _ in range(3 * ELEMENTS_PER_PAUSE)])
     assert turns_taken(lambda: dissolve(response)) == 4
     assert response.results == []
 
 
-def test_shared_list_is_not_dissolved() -> None:
+def test_shared_list_is_not_freed() -> None:
     results = [Result() for _ in range(3 * ELEMENTS_PER_PAUSE)]
     dissolve(DeleteGroupsResponse(results=results))
     assert len(results) == 3 * ELEMENTS_PER_PAUSE

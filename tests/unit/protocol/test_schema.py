@@ -113,11 +113,11 @@ def field(text: str) -> FieldSpec:
         ("A: B 0+ nullable 0+ = null\n  C: int8 0+", None),
     ],
 )
-def test_defaults(text: str, default: object) -> None:
+def test_default_of_a_field_depends_on_its_type(text: str, default: object) -> None:
     assert default_of(field(text)) == default
 
 
-def test_what_may_be_none() -> None:
+def test_may_be_none() -> None:
     versions = Versions(0, 3)
     assert nullable_somewhere(field("A: string 0+ nullable 2+"), versions)
     assert nullable_somewhere(field("A: B 0+ tag 0 0+\n  C: int8 0+"), versions)
@@ -125,13 +125,13 @@ def test_what_may_be_none() -> None:
     assert not nullable_somewhere(field("A: B 0+\n  C: int8 0+"), versions)
 
 
-def test_what_is_one_struct() -> None:
+def test_is_struct() -> None:
     assert is_struct(field("A: B 0+\n  C: int8 0+"))
     assert not is_struct(field("A: []B 0+\n  C: int8 0+"))
     assert not is_struct(field("A: int8 0+"))
 
 
-def test_where_classes_live() -> None:
+def test_generated_modules_are_named_by_their_spec() -> None:
     assert (
         module_of(load_spec("apis", "fetch_request"))
         == "kafkalite.protocol._generated.messages.fetch"

@@ -43,7 +43,7 @@ def test_a_subset_of_keys_has_the_order_of_the_whole_set() -> None:
     assert in_java_order(some, string_hash, set_size=100) == [key for key in order if key in some]
 
 
-def test_put_appends_and_get_or_make_prepends_in_a_bucket() -> None:
+def test_put_appends_and_compute_if_absent_prepends_in_a_bucket() -> None:
     put: JavaHashMap[int, None] = JavaHashMap(int_hash)
     made: JavaHashMap[int, list[int]] = JavaHashMap(int_hash)
     for number in (0, 16, 32):

@@ -71,18 +71,18 @@ def test_output_of_a_vanished_file_is_dropped_unless_keep_vanished() -> None:
     assert plan(DONE, left, keep_vanished=True).is_empty
 
 
-def test_small_files_share_a_lot_and_a_large_file_has_its_own() -> None:
+def test_small_files_share_a_split_and_a_large_file_has_its_own() -> None:
     files = [file("a", 3), file("b", 3), file("c", 3), file("d", 50), file("e", 1)]
     shared = [[file.url for file in split] for split in split_evenly(files, 1, 8)]
     assert shared == [["a", "b"], ["c"], ["d"], ["e"]]
 
 
-def test_there_are_enough_lots_for_all_tasks() -> None:
+def test_there_are_enough_splits_for_all_tasks() -> None:
     files = [file(str(number), 10) for number in range(8)]
     assert [len(split) for split in split_evenly(files, 4, 1_000)] == [2, 2, 2, 2]
 
 
-def test_part_of_a_file_is_a_lot_by_itself() -> None:
+def test_part_of_a_file_is_a_split_by_itself() -> None:
     parts = [
         FilePart(start=start, stop=stop, magic=b"", state=ScannerState())
         for start, stop in ((0, 40), (40, None))
@@ -97,7 +97,7 @@ def test_part_of_a_file_is_a_lot_by_itself() -> None:
     assert [sum(piece.size for piece in split) for split in shared] == [40, 10, 6]
 
 
-def test_changed_file_read_in_parts_drops_all_its_lots() -> None:
+def test_changed_file_read_in_parts_drops_all_its_splits() -> None:
     done = Manifest(
         decoder="1", splits=(InputSplit(inputs=(file("a"),)), InputSplit(inputs=(file("a"),)), C)
     )
@@ -106,7 +106,7 @@ def test_changed_file_read_in_parts_drops_all_its_lots() -> None:
 
 
 @given(st.lists(st.integers(0, 300), max_size=30), st.integers(1, 9), st.integers(1, 400))
-def test_every_file_is_in_one_lot_in_order(
+def test_every_file_is_in_one_split_in_order(
     sizes: list[int], tasks: int, largest_bytes: int
 ) -> None:
     files = [file(f"{number:03}", size) for number, size in enumerate(sizes)]

@@ -63,7 +63,7 @@ def test_removal_of_one_member_does_not_affect_others(spark: SparkSession) -> No
     assert intervals(table_of(spark, signs)) == [("m", 1, 46), ("one", 0, 4)]
 
 
-def test_membership_has_the_protocol_of_its_first_sign(
+def test_membership_has_the_protocol_of_its_first_request(
     spark: SparkSession,
 ) -> None:
     before = table_of(spark, [("m", None, JOIN, 0)])
