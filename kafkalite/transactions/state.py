@@ -97,7 +97,7 @@ class Transaction(NamedTuple):
     client_transaction_version: int = 0
     """The level of the feature `transaction.version` that the producer uses."""
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The previous epoch, which identifies a repeated InitProducerId; not stored in the log."""
+    """The previous epoch, which identifies a repeated InitProducerId; soft state."""
 
     @property
     def producer(self) -> Producer:

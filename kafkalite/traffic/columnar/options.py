@@ -40,7 +40,7 @@ class Options:
     clients: str | None = None
     """A pattern of the client's address, such as "10.0.0.*:*"."""
     payload: bool = True
-    """Whether the rows contain the bytes of the frames."""
+    """Whether rows contain the bytes of frames; otherwise these columns are null."""
     by_api: bool = False
     """Whether all requests of a batch of pairs have the same API and version."""
     batch_rows: int = 32_768

@@ -54,7 +54,7 @@ TOTALS = table(
         (
             "epoch: of members with epochs; generation: of members of classic groups, to which "
             "relaxed rules do not apply; simple: of clients that are not members; unknown: of "
-            "members of groups of which the capture has only commits"
+            "members of groups whose epochs and generations the capture does not show"
         ),
     ),
     ("rule", "string", "strict, revocation-epoch, assignment-epoch, or broker: its decisions"),

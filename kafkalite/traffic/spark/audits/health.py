@@ -74,7 +74,11 @@ REBALANCES = table(
     ("protocol", "string", "consumer, streams or classic"),
     ("at", "timestamp", "start of the minute"),
     ("rebalances", "bigint", "number of new epochs or generations"),
-    ("is_storm", "boolean", "whether this number is a rebalance storm (option --storm)"),
+    (
+        "is_storm",
+        "boolean",
+        "whether the minute is a rebalance storm: it has at least --storm rebalances",
+    ),
 )
 
 TRAFFIC = table(

@@ -120,7 +120,7 @@ def _were(number: int) -> str:
 
 _UNCLASSIFIED: Final = {
     "simple": "came from clients that are not group members",
-    "unknown": "came from members of groups of which the capture has only commits",
+    "unknown": "came from members of groups whose epochs and generations are not in the capture",
 }
 """Kinds of commits that no rule applies to → the report's text about them."""
 

@@ -44,7 +44,7 @@ EPOCHS = table(
     (
         "since_us",
         "bigint",
-        "earliest possible time of the change, which a lost response may have reported",
+        "earliest possible time of its change: a heartbeat without a response may have caused it",
     ),
     ("connection", "bigint", "the connection of its heartbeat"),
     ("epoch", "int", "the member's epoch from this step on; null unless known"),
@@ -55,11 +55,7 @@ EPOCHS = table(
     ("assigned", "array<string>", "its partitions from this step on; null while unknown"),
     ("gained", "array<string>", "newly assigned partitions"),
     ("lost", "array<string>", "partitions that are no longer assigned to it"),
-    (
-        "owned",
-        "array<string>",
-        "the partitions that it reports as owned; null without such a report",
-    ),
+    ("owned", "array<string>", "the partitions it reports as owned; null if it reports none"),
     ("released", f"struct<{RELEASE}>", "the step from which the lost partitions are free"),
 )
 

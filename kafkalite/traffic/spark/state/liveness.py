@@ -50,7 +50,7 @@ SIGNS = table(
     ("instance_id", "string", "a static member's instance id, which its successor shares"),
     ("sign", "string", "join, stay or leave"),
     ("hands_out", "boolean", "whether it is a leader's SyncGroup with assignments"),
-    ("is_harmless", "boolean", "true if no ghost remains when the response is lost"),
+    ("is_harmless", "boolean", "whether the loss of its response cannot leave a ghost"),
     ("error", "smallint", "error code of the response; null without a response"),
     ("generation", "int", "the member epoch or generation"),
     ("is_leaderless", "boolean", "whether it joined a consumer group, which has no leader"),

@@ -29,12 +29,8 @@ HOLDINGS = table(
     ("done_us", "bigint", "latest possible time of the assignment"),
     ("lost_step", "int", "the step that revoked it; null for none"),
     ("released", f"struct<{RELEASE}>", "the step from which it is free for other members"),
-    (
-        "taken_begin_us",
-        "bigint",
-        "earliest time at which another member got it before this one released it",
-    ),
-    ("taken_done_us", "bigint", "latest such time; the group had removed this member by then"),
+    ("taken_begin_us", "bigint", "earliest time at which another member got it without a release"),
+    ("taken_done_us", "bigint", "latest such time; this member was removed by then"),
 )
 
 _MEMBER = ("group_id", "member_id")
