@@ -91,7 +91,7 @@ COUNTS: Final = (
         "--storm",
         "storm_rebalances",
         "5",
-        "number of rebalances within a minute that is a rebalance storm",
+        "number of rebalances within a minute that counts as a rebalance storm",
     ),
 )
 

@@ -67,7 +67,9 @@ class LogOptions:
     with_control: bool = False
     """Whether control records (transaction markers) are included."""
     batch_rows: int = 32_768
+    """Maximum number of rows of a batch."""
     chunk_bytes: int = 16 << 20
+    """Number of bytes that are processed at once."""
 
     def wants(self, table: str) -> bool:
         """Whether a table was requested."""

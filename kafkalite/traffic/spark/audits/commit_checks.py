@@ -62,7 +62,7 @@ CLASSIFIED = table(
         "int",
         "the epoch at which the member got the partition; null if it does not hold it",
     ),
-    ("strict", "string", "accept, refuse or undecidable: epochs must be equal (Kafka 4.0)"),
+    ("strict", "string", "accept, refuse or undecidable: epochs must be equal (Kafka 4.0 to 4.2)"),
     ("revocation", "string", "the same by the member's revocation epoch (KAFKA-19779), or n/a"),
     ("assignment", "string", "the same by the partition's assignment epoch (KIP-1251), or n/a"),
     (
@@ -70,10 +70,11 @@ CLASSIFIED = table(
         "string",
         (
             "current: at the member's epoch; innocent: at an earlier epoch, but the member has "
-            "held the partition since; zombie: another member holds the partition; given up: no "
-            "other member is known to hold it yet; never its own: the member never held it; "
-            "departed: the member had left the group; undecidable: the capture does not show "
-            "enough; unjudged: no member, or a member without epochs"
+            "held the partition since; zombie: another member holds the partition; given up: the "
+            "member lost the partition, and no other member is known to hold it yet; never its "
+            "own: the member never held it; departed: the member had left the group; undecidable: "
+            "the capture does not show enough; unjudged: not classified, because the commit has no "
+            "member, or a member without epochs"
         ),
     ),
     ("error", "smallint", "error code of the response; null without a response"),

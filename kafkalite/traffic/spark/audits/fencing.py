@@ -70,7 +70,7 @@ TOTALS = table(
     ("zombies_refused", "bigint", "refused partitions of zombies"),
     ("zombies_accepted", "bigint", "accepted partitions of zombies"),
     ("innocents_refused", "bigint", "refused partitions that the member still held"),
-    ("otherwise_than_broker", "bigint", "requests on which rule and broker differ"),
+    ("otherwise_than_broker", "bigint", "requests that the rule and the broker decide differently"),
 )
 
 PLAIN_COMMITS = table(

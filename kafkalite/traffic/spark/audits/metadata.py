@@ -42,7 +42,7 @@ STALE = table(
     ("api", "string", "API of the request"),
     ("topic", "string", "the topic"),
     ("partition", "int", "the partition"),
-    ("kind", "string", "leader epoch: an earlier one; topic id: of a topic deleted since"),
+    ("kind", "string", "leader epoch: an earlier epoch; topic id: the id of a topic deleted since"),
     ("told_epoch", "int", "leader epoch in the response"),
     ("known_epoch", "int", "leader epoch that the client knew"),
     ("known_since", "timestamp", "time since which the client knew the newer metadata"),

@@ -43,7 +43,10 @@ FENCES = table(
     (
         "kind",
         "string",
-        "first; own: the same producer with a later epoch; takeover: it fences another producer",
+        (
+            "first: the first of its id; own: the same producer with a later epoch; takeover: it "
+            "fences another producer"
+        ),
     ),
     ("fenced_client", "string", "the client of the fenced producer"),
     ("fenced_epoch", "int", "the fenced epoch"),

@@ -36,13 +36,13 @@ RELEASE_TYPE: Final = "step: int, begin_us: bigint, done_us: bigint"
 
 EPOCHS = table(
     "epochs",
-    "A step of a member: a time from which its epoch or partitions may differ",
+    "A step of a member: a time at which its epoch or partitions may have changed",
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member"),
     ("protocol", "string", "consumer, streams, or classic: see classic_turns"),
     ("step", "int", "number of the member's step, from 1"),
-    ("life", "int", "how many times the member was gone before"),
-    ("standing", "string", "known, unknown or gone"),
+    ("life", "int", "how many times the member had left or was removed before"),
+    ("standing", "string", "known; unknown: a response was lost; gone: it left or was removed"),
     ("begin_us", "bigint", "earliest possible time of the step"),
     ("done_us", "bigint", "latest possible time of the step"),
     (
@@ -54,8 +54,8 @@ EPOCHS = table(
     ("epoch", "int", "the member's epoch from this step on; null unless known"),
     ("left_epoch", "int", "the previous epoch; null at first"),
     ("revocation_epoch", "int", "the latest epoch at which it released partitions; null for none"),
-    ("is_blurred", "boolean", "whether the state before it is unknown"),
-    ("certain_epoch", "int", "the epoch from which its state is known; null for any"),
+    ("is_blurred", "boolean", "whether the state before this step is unknown"),
+    ("certain_epoch", "int", "the epoch from which on its state is known; null for every epoch"),
     ("assigned", "array<string>", "its partitions from this step on; null while unknown"),
     ("gained", "array<string>", "newly assigned partitions"),
     ("lost", "array<string>", "partitions that are no longer assigned to it"),

@@ -31,7 +31,11 @@ GENERATIONS = table(
     ("assigned_done_us", "bigint", "latest possible time of its assignment; null if unseen"),
     ("next_begin_us", "bigint", "earliest possible start of the next one; null for the last"),
     ("next_done_us", "bigint", "latest possible start of the next one"),
-    ("again_us", "bigint", "time at which a later life reaches the same number; null for never"),
+    (
+        "again_us",
+        "bigint",
+        "time at which restarted numbers reach this generation again; null for never",
+    ),
 )
 
 _LIFE: Final = ("group_id", "life")

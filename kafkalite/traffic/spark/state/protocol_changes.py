@@ -37,8 +37,8 @@ CLASSIC_INTERVALS = table(
     ("of_member", "string", "the member"),
     ("from_us", "bigint", "time of its JoinGroup in microseconds since the Unix epoch"),
     ("until_us", "bigint", "time of its next JoinGroup, or of the group's migration; null: never"),
-    ("goes_on", "boolean", "whether another such interval follows at once"),
-    ("came_with", "int", "its generation in the classic group before; null if it was in none"),
+    ("goes_on", "boolean", "whether another such interval follows immediately"),
+    ("came_with", "int", "its generation in the earlier classic group; null if it was not in it"),
     ("is_new", "boolean", "whether it was not a member before"),
 )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RUN_END: Final = (
     ("last_start_us", "bigint", "time of the last identical request that followed, or its own"),
-    ("lasts_us", "bigint", "time of that request's response; of the request without one"),
+    ("lasts_us", "bigint", "time of its response; time of that request if it has no response"),
 )
 """The columns with the end of a run of identical requests."""
 

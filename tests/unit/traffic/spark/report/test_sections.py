@@ -77,7 +77,7 @@ def test_errors_of_normal_use_do_not_affect_health() -> None:
     assert "; 2 errors;" in section.headline
 
 
-def test_title_of_a_shortened_listing_says_so() -> None:
+def test_title_of_a_shortened_listing_has_the_number_of_rows() -> None:
     rows = [{"at": number, "error": 47} for number in range(MAX_ROWS + 1)]
     assert listing("Writes", rows, ("at",)).title == f"Writes (first {MAX_ROWS} rows)"
     assert listing("Writes", rows[: MAX_ROWS - 1], ("at",)).title == "Writes"

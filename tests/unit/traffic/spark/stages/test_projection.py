@@ -141,6 +141,6 @@ def test_rows_read_by_spark_are_projected_by_batch() -> None:
     ]
 
 
-def test_type_at_a_path_is_that_of_the_table_of_requests() -> None:
+def test_type_at_a_path_equals_the_column_type_of_the_requests_table() -> None:
     assert type_at(HEARTBEAT, "ts") == tables.TIME
     assert type_at(HEARTBEAT, "request.generation_id") == pa.int32()

@@ -93,7 +93,7 @@ def test_time_after_a_refused_leave_is_a_silence(spark: SparkSession) -> None:
     assert intervals(rows) == [("m", STAY, 0, 87), ("m", JOIN, 300, 300)]
 
 
-def test_members_not_seen_since_then_and_older_silences_are_dropped(
+def test_members_last_seen_before_the_start_and_older_silences_are_dropped(
     spark: SparkSession,
 ) -> None:
     membership_requests = [
