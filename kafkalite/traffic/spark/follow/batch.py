@@ -163,18 +163,11 @@ class Batch:
 
     def _groups(self, names: DataFrame) -> _Groups:
         """Store the state of groups, except for tables that the batch cannot change."""
-        has_heartbeats, has_classic_requests = (
-            self._has_requests(_HEARTBEAT_APIS),
-            self._has_requests(_CLASSIC_APIS),
-        )
-        membership_requests_, classic = (
-            self.state.previous(MEMBERSHIP_REQUESTS),
-            self.state.previous(_CLASSIC_REQUESTS),
-        )
-        generations_, assignments_ = (
-            self.state.previous(GENERATIONS),
-            self.state.previous(ASSIGNMENTS),
-        )
+        has_heartbeats = self._has_requests(_HEARTBEAT_APIS)
+        has_classic_requests = self._has_requests(_CLASSIC_APIS)
+        previous = self.state.previous
+        membership_requests_, classic = previous(MEMBERSHIP_REQUESTS), previous(_CLASSIC_REQUESTS)
+        generations_, assignments_ = previous(GENERATIONS), previous(ASSIGNMENTS)
         if has_heartbeats or has_classic_requests:
             membership_requests_ = self._store(MEMBERSHIP_REQUESTS, self._membership_runs())
         if has_classic_requests:
@@ -198,10 +191,10 @@ class Batch:
             self.state.has(HEARTBEATS)
             and (has_classic_requests or self._has_requests(_TOPIC_NAME_APIS))
         ):
-            epochs, holdings_ = self.state.previous(EPOCHS), self.state.previous(HOLDINGS)
+            epochs, holdings_ = previous(EPOCHS), previous(HOLDINGS)
         else:
             heartbeat_rows = (
-                self.state.previous(HEARTBEATS) if needed_heartbeats is None else needed_heartbeats
+                previous(HEARTBEATS) if needed_heartbeats is None else needed_heartbeats
             )
             if intervals is not None:
                 heartbeat_rows = heartbeat_rows.unionByName(
