@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.options import Options
     from kafkalite.traffic.spark.audits import AuditOptions
     from kafkalite.traffic.spark.pipeline import Job, Outcome
-    from kafkalite.traffic.spark.progress import Console
+    from kafkalite.traffic.spark.progress import ConsoleReporter
     from kafkalite.traffic.spark.requests import Requests
 
 SIGNAL_STATUS_BASE = 128
@@ -91,7 +91,7 @@ COUNTS: Final = (
         "--storm",
         "storm_rebalances",
         "5",
-        "number of rebalances within a minute that is a rebalance storm",
+        "number of rebalances within a minute that counts as a rebalance storm",
     ),
 )
 
@@ -219,7 +219,7 @@ def _run(
     from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
     from kafkalite.traffic.spark.output_journal import locked  # noqa: PLC0415
     from kafkalite.traffic.spark.pipeline import audit as run  # noqa: PLC0415
-    from kafkalite.traffic.spark.progress import Console  # noqa: PLC0415
+    from kafkalite.traffic.spark.progress import ConsoleReporter  # noqa: PLC0415
     from kafkalite.traffic.spark.session import start  # noqa: PLC0415
     from kafkalite.traffic.spark.shipping import ship  # noqa: PLC0415
 
@@ -228,7 +228,7 @@ def _run(
     is_small = _is_input_small(master, job, is_following=is_following)
     with locked(location(job.out)):
         pass
-    console = Console(sys.stderr, AdjustableClock().now_ms)
+    console = ConsoleReporter(sys.stderr, AdjustableClock().now_ms)
     with filtered_stderr(sys.stderr) as stderr:
         _end_on_signal(stderr)
         session = start(master, conf, quick=is_small)
@@ -261,9 +261,9 @@ def _is_input_small(master: str, job: Job, *, is_following: bool) -> bool:
     return master.startswith("local") and sum(each.size for each in files) < SMALL_BYTES
 
 
-def _follow(session: SparkSession, job: Job, console: Console) -> None:
+def _follow(session: SparkSession, job: Job, console: ConsoleReporter) -> None:
     from kafkalite.traffic.spark.audits import STATES  # noqa: PLC0415 - see above
-    from kafkalite.traffic.spark.follow.audits import Follower, finding_lines  # noqa: PLC0415
+    from kafkalite.traffic.spark.follow.audits import IncrementalAudits, finding_lines  # noqa: PLC0415
     from kafkalite.traffic.spark.follow.stream import FollowedCapture, follow  # noqa: PLC0415
     from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
 
@@ -271,7 +271,7 @@ def _follow(session: SparkSession, job: Job, console: Console) -> None:
         return STATES[name](requests, job.audit_options).cache()
 
     out = location(job.out) / "follow"
-    follower = Follower(session, out, job.audit_options)
+    audits = IncrementalAudits(session, out, job.audit_options)
     signals: list[int] = []
 
     def stop(number: int, _: object) -> None:
@@ -279,24 +279,24 @@ def _follow(session: SparkSession, job: Job, console: Console) -> None:
         console.step("stopping after this batch; a second signal stops at once")
         _end_on_signal()
 
-    def absorb(
+    def audit_batch(
         requests: Requests,
         number: int,
         pending_us: Mapping[int, int],
         is_last: bool,  # noqa: FBT001
     ) -> None:
-        new_findings = follower.absorb(requests, number, pending_us, is_last=is_last)
-        for line in finding_lines(new_findings):
+        findings = audits.audit_batch(requests, number, pending_us, is_last=is_last)
+        for line in finding_lines(findings):
             try_print(f"{line}\n")
 
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, stop)
-    followed_capture = FollowedCapture(
+    capture = FollowedCapture(
         inputs=job.inputs, out=out, options=job.options, derive=derive, reporter=console
     )
-    follow(session, followed_capture, absorb, should_stop=lambda: bool(signals))
+    follow(session, capture, audit_batch, should_stop=lambda: bool(signals))
     _end_on_signal()
-    for row in follower.totals().where("commits > 0").collect():
+    for row in audits.totals().where("commits > 0").collect():
         try_print(" ".join(f"{name}={value}" for name, value in row.asDict().items()) + "\n")
 
 
@@ -317,9 +317,9 @@ def _interrupted(stderr: int, number: int, _: object) -> NoReturn:
 def _print_outcome(outcome: Outcome) -> None:
     from kafkalite.traffic.spark.progress import size_text  # noqa: PLC0415 - see above
 
-    earlier_count = outcome.files - outcome.read
+    earlier_count = outcome.files - outcome.files_read
     earlier_text = f" ({earlier_count:,} were read by earlier runs)" if earlier_count else ""
-    try_print(f"files: {outcome.read:,}, {size_text(outcome.size)}{earlier_text}\n")
+    try_print(f"files: {outcome.files_read:,}, {size_text(outcome.bytes_read)}{earlier_text}\n")
     try_print(f"requests: {outcome.requests:,}\n")
     if outcome.quarantined:
         more = len(outcome.quarantined) - 1

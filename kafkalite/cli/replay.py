@@ -54,7 +54,7 @@ def add_replay(parser: ArgumentParser) -> None:
         type=_parse_speed,
         default=None,
         metavar="SPEED",
-        help="original, a factor such as 10x, or max: as fast as the broker answers [max]",
+        help="speed: original, a factor such as 10x, or max, as fast as the broker answers [max]",
     )
     parser.add_argument(
         "--clients", metavar="GLOB", help="replay only clients whose id matches, such as app-*"

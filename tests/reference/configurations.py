@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 _INTRODUCTION = """\
 Every configuration of a Kafka 4.3 broker, topic and group is accepted, and its value is checked.
 Set broker configurations with `--config KEY=VALUE`, with `--properties FILE` or with
-`Broker(config={…})`. The scope is Kafka's update mode: an admin client cannot change a
-configuration with scope *at start*; it can change one with scope *per broker* for each broker or
-for all, and one with scope *cluster wide* for all brokers only. The defaults of kafkalite are
-chosen for tests on one node; `--defaults kafka` selects those of Kafka. `null` means that the
-configuration is not set."""
+`Broker(config={…})`. The scope is Kafka's update mode. An admin client can change a configuration
+with scope *per-broker* for one broker or for all, and one with scope *cluster-wide* for all brokers
+only. It cannot change one with scope *at start*. The defaults of kafkalite are chosen for tests on
+one node; `--defaults kafka` selects those of Kafka. `null` means that the configuration is not
+set."""
 
 _SCOPES = {
     UpdateMode.READ_ONLY: "at start",
-    UpdateMode.PER_BROKER: "per broker",
-    UpdateMode.CLUSTER_WIDE: "cluster wide",
+    UpdateMode.PER_BROKER: "per-broker",
+    UpdateMode.CLUSTER_WIDE: "cluster-wide",
 }
 _HEADINGS = ("Configuration", "Type", "Default", "Values", "Effect")
 _RULES = {

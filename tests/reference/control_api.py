@@ -38,29 +38,29 @@ ROUTES: dict[tuple[str, str], ControlRoute] = {
         '[]}`. With disk failures `status` is `"degraded"`, and `disk` lists up to 100 of `{"problem", '
         '"path", "reason"}`.',
     ),
-    ("GET", "/v1/clock"): ControlRoute("Return the time of the broker.", response="[ClockJson](#clockshape)"),
+    ("GET", "/v1/clock"): ControlRoute("Return the time of the broker.", response="[ClockJson](#clockjson)"),
     ("POST", "/v1/clock"): ControlRoute(
         "Change the clock, and return it. Before the response is sent, all timers that are due by the "
         "new time have run.",
         "[one clock command](#clock-commands)",
-        "[ClockJson](#clockshape)",
+        "[ClockJson](#clockjson)",
     ),
     ("GET", "/v1/explain"): ControlRoute(
         "Return the history of a group, of a transactional id, or of all.",
         f"parameters `group` or `transactional_id`, and `limit` (1 to {MAX_EXPLAIN_ENTRIES}; default "
         f"{DEFAULT_EXPLAIN_ENTRIES})",
-        "[ExplanationJson](#explanationshape)",
+        "[ExplanationJson](#explanationjson)",
     ),
-    ("GET", "/v1/faults"): ControlRoute("List all faults.", response="[FaultsJson](#faultsshape)"),
+    ("GET", "/v1/faults"): ControlRoute("List all faults.", response="[FaultsJson](#faultsjson)"),
     ("POST", "/v1/faults"): ControlRoute(
-        "Add a fault. The HTTP status is 201.", "[a fault rule](#fault-rules)", "[FaultJson](#faultshape)"
+        "Add a fault. The HTTP status is 201.", "[a fault rule](#fault-rules)", "[FaultJson](#faultjson)"
     ),
     ("DELETE", "/v1/faults"): ControlRoute(
-        "Remove all faults; return them with their final counts.", response="[FaultsJson](#faultsshape)"
+        "Remove all faults; return them with their final counts.", response="[FaultsJson](#faultsjson)"
     ),
     ("DELETE", "/v1/faults/ID"): ControlRoute(
         "Remove a fault; return it with its final counts. The HTTP status is 404 for an unknown id.",
-        response="[FaultJson](#faultshape)",
+        response="[FaultJson](#faultjson)",
     ),
 }  # fmt: skip
 

@@ -88,6 +88,7 @@ SECTIONS = (
     ),
     Section(
         "Captures and logs in Spark",
+        "[Read captures as tables](../how-to/tables.md) lists the options of the sources. "
         "Needs the extra `spark` (`pip install '.[spark]'` in the clone). "
         "[Audit tables](audit-tables.md) describes the tables.",
         {

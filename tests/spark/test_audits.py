@@ -22,12 +22,12 @@ from kafkalite.traffic.spark.state.epochs import steps
 from kafkalite.traffic.spark.state.generations import generations
 from kafkalite.traffic.spark.state.group_presence import empty_intervals
 from kafkalite.traffic.spark.state.heartbeats import heartbeats
-from kafkalite.traffic.spark.state.liveness import signs
+from kafkalite.traffic.spark.state.liveness import membership_requests
 from kafkalite.traffic.spark.state.protocol_changes import (
     classic_heartbeats,
     classic_intervals,
-    with_epochs,
-    within_intervals,
+    select_with_epochs,
+    select_within_intervals,
 )
 from tests.spark.truth.all_scenarios import Expected, run_scenarios
 from tests.spark.truth.classic_ghosts import SESSION_MS
@@ -63,7 +63,7 @@ class Findings:
         frames = {
             name: frame
             for audit in AUDITS.values()
-            for name, frame in audit.tables(self.requests, OPTIONS).items()
+            for name, frame in audit.compute(self.requests, OPTIONS).items()
         }
         self.schemas = {name: frame.schema for name, frame in frames.items()}
         # Planning a query uses one core and takes longer than the query.
@@ -129,7 +129,7 @@ def test_counted_commits_are_accepted_by_all_rules_when_classified(
     request = ("group_id", "connection", "start_us", "position")
     states = (findings.requests.state(name) for name in ("epochs", "holdings", "topics"))
     epochs, intervals = (findings.requests.state(name) for name in ("epochs", "classic_turns"))
-    with_epoch = with_epochs(commits(findings.requests), epochs, intervals)
+    with_epoch = select_with_epochs(commits(findings.requests), epochs, intervals)
     every = classify(with_epoch, *states).where("truth != 'unjudged'").collect()
     checked = findings.requests.state("judged_commits").collect()
     assert {str(row) for row in checked} <= {str(row) for row in every}
@@ -150,26 +150,32 @@ def test_results_without_repeated_heartbeats_equal_those_with_all(findings: Find
     requests = findings.requests
     every, distinct = heartbeats(requests), requests.state("heartbeats")
     assert distinct.count() < every.count() / 2
-    all_signs, distinct_signs = signs(requests), requests.state("signs_of_life")
-    assert distinct_signs.count() < all_signs.count()
-    intervals = classic_intervals(all_signs, OPTIONS.session_timeout_ms)
+    all_requests, distinct_membership_requests = (
+        membership_requests(requests),
+        requests.state("signs_of_life"),
+    )
+    assert distinct_membership_requests.count() < all_requests.count()
+    intervals = classic_intervals(all_requests, OPTIONS.session_timeout_ms)
     assert sorted_rows(intervals) == sorted_rows(requests.state("classic_turns"))
     names = requests.state("assignments"), requests.state("topics")
-    every = every.unionByName(classic_heartbeats(all_signs, intervals, *names))
+    every = every.unionByName(classic_heartbeats(all_requests, intervals, *names))
     assert sorted_rows(steps(every)) == sorted_rows(requests.state("epochs"))
     empty = [
-        empty_intervals(each, OPTIONS.session_timeout_ms) for each in (all_signs, distinct_signs)
+        empty_intervals(each, OPTIONS.session_timeout_ms)
+        for each in (all_requests, distinct_membership_requests)
     ]
     assert sorted_rows(empty[0]) == sorted_rows(empty[1])
-    held, extent = requests.state("holdings"), requests.state("extent")
+    held, time_range = requests.state("holdings"), requests.state("extent")
     ghost_tables = [
-        ghosts(each, held, extent, OPTIONS.session_timeout_ms)
-        for each in (all_signs, distinct_signs)
+        ghosts(each, held, time_range, OPTIONS.session_timeout_ms)
+        for each in (all_requests, distinct_membership_requests)
     ]
     assert sorted_rows(ghost_tables[0]) == sorted_rows(ghost_tables[1])
-    led = within_intervals(all_signs, intervals, negated=True)
+    led = select_within_intervals(all_requests, intervals, negated=True)
     assert sorted_rows(generations(led)) == sorted_rows(requests.state("generations"))
-    assert sorted_rows(rebalances(all_signs, 5)) == sorted_rows(rebalances(distinct_signs, 5))
+    assert sorted_rows(rebalances(all_requests, 5)) == sorted_rows(
+        rebalances(distinct_membership_requests, 5)
+    )
 
 
 def sorted_rows(frame: DataFrame) -> list[str]:
@@ -332,7 +338,7 @@ def test_offsets_expired_before_kip_211_are_found(findings: Findings) -> None:
 
 def test_longer_retention_expires_no_offset_within_the_capture(findings: Findings) -> None:
     options = AuditOptions(retention_ms=7 * 24 * 3600 * 1000)
-    rows = AUDITS["offsets"].tables(findings.requests, options)["offset_expiry"]
+    rows = AUDITS["offsets"].compute(findings.requests, options)["offset_expiry"]
     assert {row.fate for row in rows.select("fate").distinct().collect()} == {"at risk"}
 
 
@@ -516,5 +522,5 @@ def test_audits_of_an_empty_capture_find_nothing(spark: SparkSession, tmp_path: 
     with interpreted(spark):
         empty = laid_out(spark, [], tmp_path, OPTIONS)
         for name in ("members", "producers"):
-            for frame in AUDITS[name].tables(empty, OPTIONS).values():
+            for frame in AUDITS[name].compute(empty, OPTIONS).values():
                 assert frame.isEmpty()

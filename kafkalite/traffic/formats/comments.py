@@ -23,6 +23,7 @@ class InterfaceNote:
     node: int | None = None
     """The node's id; -1 if unknown, as for the first connection of a proxy."""
     listener: str | None = None
+    """Name of the listener; for a proxy, the security protocol of the cluster's listener."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class PacketNote:
     software: str | None = None
     """Name of the client library, as reported in ApiVersions."""
     software_version: str | None = None
+    """Version of the client library, as reported in ApiVersions."""
     blanked: int | None = None
     """Number of secret bytes that were overwritten in this packet."""
     snapped: int | None = None

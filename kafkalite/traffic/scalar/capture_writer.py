@@ -79,8 +79,10 @@ class CaptureWriter:
         if interface is None:
             interface = self._interfaces[node_listener] = len(self._interfaces)
             rotation.add((_interface_block(*node_listener),))
-        client = _with_numeric_host(connection.client)
-        tcp = TcpConnection(client, _with_numeric_host(connection.broker), interface, at_ns, number)
+        client = _with_numeric_address(connection.client)
+        tcp = TcpConnection(
+            client, _with_numeric_address(connection.broker), interface, at_ns, number
+        )
         self._connections[number] = ConnectionWriter(
             tcp, str(client), rotation, FramePolicy(self._rules)
         )
@@ -153,7 +155,7 @@ def _interface_block(node: int, listener: str) -> bytes:
     return pcapng.interface(f"node-{node}-{listener}", encode_interface_note(note))
 
 
-def _with_numeric_host(endpoint: Endpoint) -> Endpoint:
+def _with_numeric_address(endpoint: Endpoint) -> Endpoint:
     """Return an endpoint with a numeric address; an unknown address becomes 0.0.0.0."""
     host = endpoint.host.partition("%")[0]
     try:

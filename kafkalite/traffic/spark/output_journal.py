@@ -1,7 +1,7 @@
 """The journal that replaces the output of a run atomically by that of the next run.
 
 New files are staged first. Then the journal is written, with all moves and deletions. From then on
-the change is certain: this run or the next one carries it out.
+the change cannot be lost: this run or the next one carries it out.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def commit(out: Location, change: Change) -> None:
 def recover(out: Location) -> None:
     """Finish an interrupted change, and delete staged files that were not committed.
 
-    Raises LocationError if the journal is invalid, because only it knows which files were moved;
-    and if a file is at neither its staged nor its final path.
+    Raises LocationError if the journal is invalid, because no other file records the moves,
+    or if a file is neither at its staged nor at its final path.
     """
     journal = out / _JOURNAL
     text = journal.read_text()

@@ -30,7 +30,7 @@ def main(url: str, folder: str, conf: str) -> None:
     frames = [source.load(f"{captures}{below}").count() for below in ("", "/part-[01]*")]
     runs = [audit(spark, job) for job in (local, by_name, by_name, by_spark, by_spark)]
     result = {
-        "read": [run.read for run in runs],
+        "read": [run.files_read for run in runs],
         "requests": [run.requests for run in runs],
         "report": runs[2].report,
         "quarantined": [*runs[2].quarantined],

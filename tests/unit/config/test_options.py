@@ -35,7 +35,7 @@ def option_named(name: str) -> Option:
     return option
 
 
-def test_names_are_unique() -> None:
+def test_names_of_options_are_unique() -> None:
     for names in (
         [option.name for option in OPTIONS],
         [option.keyword.name for option in OPTIONS if option.keyword is not None],

@@ -470,7 +470,7 @@ def test_nanoseconds_are_those_of_the_same_time(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
-def test_late_loop_reads_sockets_before_it_makes_due_calls(
+def test_delayed_loop_reads_sockets_before_it_makes_due_calls(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     """Otherwise a member whose heartbeat is waiting in its socket would be treated as dead."""

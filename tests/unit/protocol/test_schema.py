@@ -113,7 +113,7 @@ def field(text: str) -> FieldSpec:
         ("A: B 0+ nullable 0+ = null\n  C: int8 0+", None),
     ],
 )
-def test_defaults(text: str, default: object) -> None:
+def test_default_of_a_field_depends_on_its_type(text: str, default: object) -> None:
     assert default_of(field(text)) == default
 
 
@@ -131,7 +131,7 @@ def test_is_struct() -> None:
     assert not is_struct(field("A: int8 0+"))
 
 
-def test_where_classes_live() -> None:
+def test_generated_modules_are_named_by_their_spec() -> None:
     assert (
         module_of(load_spec("apis", "fetch_request"))
         == "kafkalite.protocol._generated.messages.fetch"

@@ -34,7 +34,7 @@ def steps(files: FaultyFiles) -> None:
     files.remove_directory("d")
 
 
-def test_only_changes_are_steps() -> None:
+def test_only_calls_that_change_files_count_as_steps() -> None:
     files = FaultyFiles(MemoryFiles())
     steps(files)
     assert files.steps == 11

@@ -67,9 +67,13 @@ class Change:
     what: str
     """The path of a field after "request." or "response.", the name of an error, or empty."""
     before: str
+    """Number or value in the first capture."""
     after: str
+    """Number or value in the second capture."""
     times: int = 1
+    """Number of occurrences."""
     row: str = ""
+    """The keys of the rows that contain the field, in the first occurrence."""
 
 
 @dataclass(slots=True)

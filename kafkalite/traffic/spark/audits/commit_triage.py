@@ -33,18 +33,23 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
 
 _KINDS: Final = (BY_EPOCH, GENERATION, SIMPLE, UNKNOWN)
+"""Values of `fenced_by`, in the order of the conditions in `triage`."""
 _HOUR_US: Final = 3_600_000_000
 _MAX_INTERVALS: Final = 1 << 20
-"""Limit of intervals sent to each task, longest first. Commits outside of these are checked."""
+"""Limit of intervals sent to each task; the longest are sent. Other commits are checked."""
 
 TRIAGED = Table(
     "sifted_commits",
-    "A commit to check; if `fenced_by` is set, a count of a group's other commits in one hour",
+    "A commit to check; if fenced_by is set, the number of a group's other commits in one hour",
     (
         *COMMITS.columns,
         Column("fenced_by", "string", "epoch, generation, simple or unknown: see fencing_totals"),
         Column("commits", "bigint", "number of counted requests; null for a commit to check"),
-        Column("refused", "bigint", "of these, requests with a partition that the broker refused"),
+        Column(
+            "refused",
+            "bigint",
+            "of these, requests of which the broker refused at least one partition",
+        ),
     ),
 )
 _COUNT_COLUMNS: Final = pa.schema(
@@ -59,9 +64,10 @@ class KnownGroups:
     with_epochs: pa.Array
     """Groups that have members with epochs."""
     with_generations: pa.Array
-    of_members: pa.Table
+    """Classic groups whose generations are in the capture."""
+    member_intervals: pa.Table
     """Intervals in which members certainly had one epoch."""
-    of_groups: pa.Table
+    group_intervals: pa.Table
     """Intervals in which classic groups certainly had a generation and accepted commits."""
 
 
@@ -72,13 +78,13 @@ def triage_commits(requests: Requests) -> DataFrame:
 
 
 def commits_to_check(requests: Requests) -> DataFrame:
-    """Return the commits to check, as `COMMITS`, with their outcomes."""
+    """Return the commits to check, as `COMMITS` with the columns of `with_outcomes`."""
     to_check = COMMITS.shape(requests.state(TRIAGED.name).where("fenced_by is null"))
     return with_outcomes(to_check)
 
 
 def counted_commits(requests: Requests) -> DataFrame:
-    """Return the number of the other commits by kind, group and hour."""
+    """Return the number of commits that need no check, by kind, group and hour."""
     return requests.state(TRIAGED.name).where("fenced_by is not null")
 
 
@@ -111,10 +117,10 @@ def _collect_known_groups(epochs: DataFrame, generations: DataFrame) -> KnownGro
     return KnownGroups(
         with_epochs=_group_ids(epochs),
         with_generations=_group_ids(generations),
-        of_members=intervals.filter(pc.equal(intervals["kind"], BY_EPOCH)).select(
+        member_intervals=intervals.filter(pc.equal(intervals["kind"], BY_EPOCH)).select(
             [*_MEMBER, *_INTERVAL]
         ),
-        of_groups=intervals.filter(pc.equal(intervals["kind"], GENERATION)).select(
+        group_intervals=intervals.filter(pc.equal(intervals["kind"], GENERATION)).select(
             [*_GROUP, *_INTERVAL]
         ),
     )
@@ -133,8 +139,8 @@ def triage(rows: pa.Table, known: KnownGroups) -> pa.Table:
     has_generations = _all_true(pc.is_in(group, known.with_generations))
     kind = np.select(
         [
-            is_accepted & is_covered(rows, known.of_members, _MEMBER),
-            is_accepted & is_classic & ~is_simple & is_covered(rows, known.of_groups, _GROUP),
+            is_accepted & is_covered(rows, known.member_intervals, _MEMBER),
+            is_accepted & is_classic & ~is_simple & is_covered(rows, known.group_intervals, _GROUP),
             is_answered & is_simple,
             is_answered & is_classic & ~has_generations,
         ],

@@ -27,7 +27,7 @@ class AuditOptions:
     transaction_timeout_ms: int = _MINUTE_MS
     """Transaction timeout if the capture lacks the InitProducerId."""
     aftermath_ms: int = _MINUTE_MS
-    """Events within this time after a stale answer count as its consequences."""
+    """Events within this time after a stale response count as its consequences."""
     bucket_ms: int = 10_000
     """Width of time buckets for lag, rebalances and traffic."""
     storm_rebalances: int = 5
@@ -36,10 +36,11 @@ class AuditOptions:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """One audit: its name, summary, and the tables it returns."""
+    """One audit: its name, its summary, and the tables that it computes."""
 
     name: str
     summary: str
-    columns: tuple[Table, ...]
+    tables: tuple[Table, ...]
     """Descriptions of its tables."""
-    tables: Callable[[Requests, AuditOptions], Mapping[str, DataFrame]] = field(repr=False)
+    compute: Callable[[Requests, AuditOptions], Mapping[str, DataFrame]] = field(repr=False)
+    """Returns its tables by name."""

@@ -1,7 +1,7 @@
 """Fencing of commits (KAFKA-19779, KIP-1251): the decisions of each rule and of the broker.
 
-The totals compare every rule with the broker: commits and transactions it would have failed, how
-many of these came from zombies, and how many commits of zombies it would have accepted.
+The totals compare every rule with the broker: the commits and transactions that the rule would have
+failed, how many of these came from zombies, and how many commits of zombies it would have accepted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 
 from kafkalite.groups.modern.offset_commit_fencing import STRICT
-from kafkalite.traffic.spark.audits.classic import BY_GENERATION, COUNTS, GENERATION
+from kafkalite.traffic.spark.audits.classic import BY_GENERATION, COMMIT_COUNTS, GENERATION
 from kafkalite.traffic.spark.audits.commit_checks import (
     BY_EPOCH,
     CLASSIFIED,
@@ -28,7 +28,7 @@ from kafkalite.traffic.spark.state.epochs import EPOCHS
 from kafkalite.traffic.spark.state.protocol_changes import (
     CLASSIC_INTERVALS,
     may_migrate,
-    with_epochs,
+    select_with_epochs,
 )
 from kafkalite.traffic.spark.state.tables import Table, table
 
@@ -54,22 +54,26 @@ TOTALS = table(
         (
             "epoch: of members with epochs; generation: of members of classic groups, to which "
             "relaxed rules do not apply; simple: of clients that are not members; unknown: of "
-            "members of groups that the capture does not show otherwise"
+            "members of groups whose epochs and generations the capture does not show"
         ),
     ),
     ("rule", "string", "strict, revocation-epoch, assignment-epoch, or broker: its decisions"),
     ("commits", "bigint", "number of requests"),
     ("commits_failed", "bigint", "requests with at least one refused partition"),
-    ("commits_undecidable", "bigint", "requests for which the capture does not show enough"),
+    (
+        "commits_undecidable",
+        "bigint",
+        "requests for which the capture does not contain enough information",
+    ),
     ("partitions_failed", "bigint", "number of refused partitions"),
     ("transactions_aborted", "bigint", "transactions that must abort because of refusals"),
     ("zombies_refused", "bigint", "refused partitions of zombies"),
     ("zombies_accepted", "bigint", "accepted partitions of zombies"),
     ("innocents_refused", "bigint", "refused partitions that the member still held"),
-    ("otherwise_than_broker", "bigint", "requests on which rule and broker differ"),
+    ("otherwise_than_broker", "bigint", "requests that the rule and the broker decide differently"),
 )
 
-PLAIN = table(
+PLAIN_COMMITS = table(
     "plain_commits",
     "Number of commits of a group in one hour that were accepted at their member's epoch",
     ("group_id", "string", "the group"),
@@ -87,7 +91,7 @@ def classify_commits(requests: Requests) -> DataFrame:
     epochs = requests.state(EPOCHS.name)
     intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
     return classify(
-        with_epochs(commits_to_check(requests), epochs, intervals),
+        select_with_epochs(commits_to_check(requests), epochs, intervals),
         epochs,
         requests.state("holdings"),
         requests.state("topics"),
@@ -95,8 +99,8 @@ def classify_commits(requests: Requests) -> DataFrame:
 
 
 def count_plain_commits(requests: Requests) -> DataFrame:
-    """Return the number of plain commits of members with epochs, as `PLAIN`."""
-    return PLAIN.shape(
+    """Return the number of plain commits of members with epochs, as `PLAIN_COMMITS`."""
+    return PLAIN_COMMITS.shape(
         counted_commits(requests)
         .where(f.col("fenced_by") == BY_EPOCH)
         .groupBy("group_id", f.timestamp_micros("start_us").alias("at"))
@@ -109,7 +113,7 @@ def fencing(requests: Requests, _: AuditOptions) -> Mapping[str, DataFrame]:
     rows = requests.state(CLASSIFIED.name).unionByName(requests.state(BY_GENERATION.name))
     ends = requests.of("EndTxn").select("request.transactional_id", f.unix_micros("ts").alias("at"))
     counted = add_counted_commits(
-        totals(rows, ends), requests.state(COUNTS.name), requests.state(PLAIN.name)
+        totals(rows, ends), requests.state(COMMIT_COUNTS.name), requests.state(PLAIN_COMMITS.name)
     )
     return {TOTALS.name: counted, CASES.name: cases(rows)}
 
@@ -157,17 +161,19 @@ def totals(classified_commits: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def _kinds(spark: SparkSession) -> DataFrame:
-    """Return the kinds of members that rules apply to; every kind has a row in the totals."""
+    """Return the values of `fenced_by` that always have a row in the totals."""
     kinds = f.array(f.lit(BY_EPOCH), f.lit(GENERATION))
     return spark.range(1).select(f.explode(kinds).alias("fenced_by"))
 
 
-def add_counted_commits(found: DataFrame, counts: DataFrame, plain_counts: DataFrame) -> DataFrame:
+def add_counted_commits(
+    checked_totals: DataFrame, counts: DataFrame, plain_commits: DataFrame
+) -> DataFrame:
     """Add the commits that were only counted, and those of clients that are not members."""
     by_kind = counts.select("fenced_by", f.col("commits").alias("counted"), "refused")
-    by_epoch = plain_counts.agg(f.coalesce(f.sum("commits"), f.lit(0)).alias("plain"))
+    by_epoch = plain_commits.agg(f.coalesce(f.sum("commits"), f.lit(0)).alias("plain"))
     known = (
-        found.join(by_kind, "fenced_by", "left")
+        checked_totals.join(by_kind, "fenced_by", "left")
         .crossJoin(f.broadcast(by_epoch))
         .withColumn(
             "commits",
@@ -205,20 +211,25 @@ def _request_aggregates(column: str) -> dict[str, Column]:
     }
 
 
-_SUMMED: Final = ("partitions_failed", "zombies_refused", "zombies_accepted", "innocents_refused")
+_SUM_COLUMNS: Final = (
+    "partitions_failed",
+    "zombies_refused",
+    "zombies_accepted",
+    "innocents_refused",
+)
 
 
 def _total_aggregates(column: str) -> dict[str, Column]:
     """Return a rule's decisions on all requests, as aggregates over requests."""
     fails = f.col(f"{column}_partitions_failed") > 0
     is_undecidable = ~fails & (f.col(f"{column}_undecidable") > 0)
-    did_fail = f.col(f"{BROKER}_partitions_failed") > 0
+    broker_fails = f.col(f"{BROKER}_partitions_failed") > 0
     return {
         "commits": f.count(f.lit(1)),
         "commits_failed": f.count_if(fails),
         "commits_undecidable": f.count_if(is_undecidable),
-        "otherwise_than_broker": f.count_if(~is_undecidable & (fails != did_fail)),
-        **{name: f.coalesce(f.sum(f"{column}_{name}"), f.lit(0)) for name in _SUMMED},
+        "otherwise_than_broker": f.count_if(~is_undecidable & (fails != broker_fails)),
+        **{name: f.coalesce(f.sum(f"{column}_{name}"), f.lit(0)) for name in _SUM_COLUMNS},
     }
 
 

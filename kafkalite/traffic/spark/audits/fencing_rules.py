@@ -1,7 +1,7 @@
 """The three rules of `groups.modern.offset_commit_fencing` as SQL, for partly known members.
 
-A rule returns accept or refuse; if the capture does not show the coordinator's state, undecidable.
-A property test compares these rules with the coordinator's own function.
+A rule returns accept or refuse, or undecidable if the capture does not show the coordinator's
+state. A property test compares these rules with the coordinator's own function.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ACCEPT: Final = "accept"
 REFUSE: Final = "refuse"
 UNDECIDABLE: Final = "undecidable"
 NOT_APPLICABLE: Final = "n/a"
-"""The decision of a rule by member epochs on a member without epochs."""
+"""The decision of a rule by member epochs for a member without epochs."""
 
 RULE_COLUMNS: Final[Mapping[str, str]] = {
     STRICT: "strict",
@@ -41,11 +41,11 @@ def decision_sql(rule: str, state: str, held: str) -> str:
         f" when {state}.standing is distinct from '{KNOWN}' then '{UNDECIDABLE}'"
         f" when commit_epoch = {state}.epoch then '{ACCEPT}'"
         f" when commit_epoch > {state}.epoch then '{REFUSE}'"
-        f" {_BEHIND[rule].format(state=state, held=held)} end"
+        f" {_DECISIONS_AT_EARLIER_EPOCH[rule].format(state=state, held=held)} end"
     )
 
 
-_BEHIND: Final[Mapping[str, str]] = {
+_DECISIONS_AT_EARLIER_EPOCH: Final[Mapping[str, str]] = {
     STRICT: f"else '{REFUSE}'",
     REVOCATION_EPOCH: (
         f"when commit_epoch <= {{state}}.revocation_epoch then '{REFUSE}'"

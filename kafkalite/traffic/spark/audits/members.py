@@ -1,9 +1,9 @@
-"""Ghosts in groups (KIP-1082): members that no client acts for.
+"""Ghosts in groups (KIP-1082): members for which no client sends requests.
 
 If the response to a join is lost, the member stays in the group without a client, unless the client
 generated the member id: then the retry joins as the same member. A client that stops before it
-knows its member id cannot leave. Both kinds stay until their session times out, and their
-partitions are not read until then.
+knows its member id cannot leave. A client may also stop without leaving. All of
+these stay in the group until their session times out, and their partitions are not read until then.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from kafkalite.traffic.spark.state.generations import GENERATIONS
 from kafkalite.traffic.spark.state.liveness import (
     IDENTITY,
     JOIN,
-    SIGNS,
+    MEMBERSHIP_REQUESTS,
     SYNC_GROUP,
+    ends_membership,
     identity,
-    is_over,
 )
 from kafkalite.traffic.spark.state.partition_ownership import HOLDINGS
 from kafkalite.traffic.spark.state.protocol_changes import CLASSIC_INTERVALS, may_migrate
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.time_range import EXTENT
-from kafkalite.traffic.spark.state.windows import in_order, until_now
+from kafkalite.traffic.spark.state.time_range import TIME_RANGE
+from kafkalite.traffic.spark.state.windows import ordered_rows, rows_up_to_current
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +54,7 @@ GHOSTS = table(
         (
             "lost answer: the response to its join was lost, and the client had not generated its "
             "id; never came back: it joined and sent nothing else; "
-            "vanished: it sent heartbeats for a while and did not leave"
+            "vanished: it sent heartbeats, then stopped without leaving"
         ),
     ),
     ("client", "string", "its client: host:port"),
@@ -69,7 +69,7 @@ GHOSTS = table(
         "double",
         (
             "total time for which partitions that other members had released stayed unassigned; "
-            "split evenly between ghosts of a group at the same time"
+            "if a group has several ghosts at that time, each gets an equal share"
         ),
     ),
     ("would_own_id_save", "boolean", "whether a client-generated id would have avoided the ghost"),
@@ -85,7 +85,7 @@ TOTALS = table(
     ("partition_seconds", "double", "total time for which partitions were held or unassigned"),
 )
 
-_ORDER: Final = ("end_or_start_us", "start_us", "position")
+_TIME_ORDER: Final = ("end_or_start_us", "start_us", "position")
 _US_PER_S: Final = 1_000_000
 
 
@@ -103,30 +103,30 @@ def find_ghosts(requests: Requests, options: AuditOptions) -> DataFrame:
         intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
         holdings = holdings.unionByName(classic_holdings(assigned, generations, intervals))
     return ghosts(
-        requests.state(SIGNS.name),
+        requests.state(MEMBERSHIP_REQUESTS.name),
         holdings,
-        requests.state(EXTENT.name),
+        requests.state(TIME_RANGE.name),
         options.session_timeout_ms,
     )
 
 
 def classic_holdings(
-    given: DataFrame, generations: DataFrame, intervals: DataFrame | None
+    assignments: DataFrame, generations: DataFrame, intervals: DataFrame | None
 ) -> DataFrame:
     """Return the holdings of classic members until their group migrated, as `HOLDINGS`."""
-    holdings = assignment_holdings(given, generations)
+    holdings = assignment_holdings(assignments, generations)
     if intervals is None:
         return holdings
     migrated = intervals.where("came_with is not null").select(
-        "in_group", "of_member", "came_with", f.col("from_us").alias("became_us")
+        "in_group", "of_member", "came_with", f.col("from_us").alias("migrated_us")
     )
     is_same_member = "group_id = in_group and member_id = of_member and since_epoch = came_with"
     release = f.struct(
         f.lit(None).cast("int").alias("step"),
-        f.col("became_us").alias("begin_us"),
-        f.col("became_us").alias("done_us"),
+        f.col("migrated_us").alias("begin_us"),
+        f.col("migrated_us").alias("done_us"),
     )
-    is_sooner = "became_us < coalesce(released.begin_us, became_us + 1)"
+    is_sooner = "migrated_us < coalesce(released.begin_us, migrated_us + 1)"
     return HOLDINGS.shape(
         holdings.join(f.broadcast(migrated), f.expr(is_same_member), "left").withColumn(
             "released", f.when(f.expr(is_sooner), release).otherwise(f.col("released"))
@@ -135,17 +135,22 @@ def classic_holdings(
 
 
 def ghosts(
-    signs_of_life: DataFrame, holdings: DataFrame, extent_: DataFrame, session_timeout_ms: int
+    membership_requests: DataFrame,
+    holdings: DataFrame,
+    capture_range: DataFrame,
+    session_timeout_ms: int,
 ) -> DataFrame:
     """Return all ghosts, as `GHOSTS`."""
-    silent = _joins_without_response(signs_of_life, session_timeout_ms).unionByName(
-        _silent_members(signs_of_life, session_timeout_ms)
+    silent_members = _joins_without_response(membership_requests, session_timeout_ms).unionByName(
+        _silent_members(membership_requests, session_timeout_ms)
     )
-    ended = silent.crossJoin(f.broadcast(extent_)).where("last_us - from_us >= timeout_us")
-    until = f.least("next_us", f.col("from_us") + f.col("timeout_us"), "last_us")
+    ended = silent_members.crossJoin(f.broadcast(capture_range)).where(
+        "last_us - from_us >= timeout_us"
+    )
+    until_us = f.least("next_us", f.col("from_us") + f.col("timeout_us"), "last_us")
     with_end = ended.withColumns(
         {
-            "until_us": until,
+            "until_us": until_us,
             "ended_by": f.lit("session timeout"),
             "ghost": f.struct("group_id", "member_id", "client", "from_us"),
         }
@@ -175,9 +180,9 @@ def _timeout_us(session_timeout_ms: int) -> Column:
     return f.coalesce("session_timeout_ms", f.lit(session_timeout_ms)) * 1000
 
 
-def _joins_without_response(signs_of_life: DataFrame, session_timeout_ms: int) -> DataFrame:
+def _joins_without_response(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
     """Find joins whose response was lost, so that only the coordinator knows the member id."""
-    lost = signs_of_life.where(
+    lost = membership_requests.where(
         (f.col("sign") == JOIN) & f.col("end_us").isNull() & ~f.col("is_harmless")
     )
     return lost.withColumns(
@@ -191,36 +196,39 @@ def _joins_without_response(signs_of_life: DataFrame, session_timeout_ms: int) -
     ).select(*_SILENT_COLUMNS)
 
 
-def _silent_members(signs_of_life: DataFrame, session_timeout_ms: int) -> DataFrame:
-    """Find members that sent no next request, or sent it after their session timed out."""
+def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
+    """Find members that sent no further request before their session timed out."""
     # A request refused for another reason comes from a client that is not a member.
-    is_member = (f.col("error") == ErrorCode.NONE) | f.col("end_us").isNull() | is_over()
-    named = signs_of_life.where((identity() != "") & is_member).withColumns(
+    is_member = (f.col("error") == ErrorCode.NONE) | f.col("end_us").isNull() | ends_membership()
+    of_known_members = membership_requests.where((identity() != "") & is_member).withColumns(
         {"end_or_start_us": f.coalesce("end_us", "start_us"), "identity": identity()}
     )
-    so_far = until_now(IDENTITY, _ORDER)
-    sent_timeout = f.last("session_timeout_ms", ignorenulls=True).over(so_far)
-    last = named.withColumns(
+    up_to_current = rows_up_to_current(IDENTITY, _TIME_ORDER)
+    requested_timeout_ms = f.last("session_timeout_ms", ignorenulls=True).over(up_to_current)
+    last = of_known_members.withColumns(
         {
-            "session_timeout_ms": sent_timeout,
-            "timeout_us": f.coalesce(sent_timeout, f.lit(session_timeout_ms)) * 1000,
-            "next_us": f.lead("start_us").over(in_order(IDENTITY, _ORDER)),
-            "was_nameless": f.first("asked_member_id").over(so_far) == "",
-            "stays": f.count_if(f.col("sign") != JOIN).over(so_far),
+            "session_timeout_ms": requested_timeout_ms,
+            "timeout_us": f.coalesce(requested_timeout_ms, f.lit(session_timeout_ms)) * 1000,
+            "next_us": f.lead("start_us").over(ordered_rows(IDENTITY, _TIME_ORDER)),
+            "joined_without_id": f.first("asked_member_id").over(up_to_current) == "",
+            "other_requests": f.count_if(f.col("sign") != JOIN).over(up_to_current),
             "from_us": f.col("lasts_us"),
         }
-    ).where(~is_over() & (f.col("next_us").isNull() | (f.expr("next_us - from_us > timeout_us"))))
-    joined_only = f.col("stays") == 0
+    ).where(
+        ~ends_membership()
+        & (f.col("next_us").isNull() | (f.expr("next_us - from_us > timeout_us")))
+    )
+    joined_only = f.col("other_requests") == 0
     return last.withColumns(
         {
             "kind": f.when(joined_only, NEVER_CAME_BACK).otherwise(VANISHED),
-            "would_own_id_save": joined_only & f.col("was_nameless"),
+            "would_own_id_save": joined_only & f.col("joined_without_id"),
         }
     ).select(*_SILENT_COLUMNS)
 
 
 def _with_held_partitions(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
-    """Add how many partitions ghosts held, and for how long after their last request."""
+    """Add the number of partitions that ghosts held, and the time after their last request."""
     with_holdings = ghosts_.alias("g").join(
         holdings.alias("h"),
         f.expr(
@@ -242,26 +250,30 @@ def _with_held_partitions(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
 def _with_unassigned_time(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
     """Add the time for which released partitions stayed unassigned because of ghosts."""
     partition = ("group_id", "topic", "partition")
-    next_assignment = f.lead("done_us").over(in_order(partition, ("begin_us",)))
-    free = holdings.withColumn("given_us", next_assignment).where("released is not null").alias("h")
+    next_assignment = f.lead("done_us").over(ordered_rows(partition, ("begin_us",)))
+    released_holdings = (
+        holdings.withColumn("given_us", next_assignment).where("released is not null").alias("h")
+    )
     is_overlapping = f.expr(
         "g.group_id = h.group_id and h.released.done_us < g.until_us"
         " and coalesce(h.given_us, g.last_us) > g.from_us"
     )
-    gaps = ghosts_.select("ghost", "group_id", "from_us", "until_us", "last_us").alias("g")
+    ghost_intervals = ghosts_.select("ghost", "group_id", "from_us", "until_us", "last_us").alias(
+        "g"
+    )
     gap = f.struct("h.topic", "h.partition", "h.released.done_us")
     overlap = f.expr(
         "least(coalesce(h.given_us, g.last_us), g.until_us)"
         " - greatest(h.released.done_us, g.from_us)"
     )
-    shared = (
-        gaps.join(free, is_overlapping)
+    overlaps = (
+        ghost_intervals.join(released_holdings, is_overlapping)
         .select("ghost", "g.group_id", gap.alias("gap"), (overlap / _US_PER_S).alias("seconds"))
         .where("seconds > 0")
     )
     ghost_count = f.count(f.lit(1)).over(Window.partitionBy("group_id", "gap"))
     by_ghost = (
-        shared.withColumn("seconds", f.col("seconds") / ghost_count)
+        overlaps.withColumn("seconds", f.col("seconds") / ghost_count)
         .groupBy("ghost")
         .agg(f.sum("seconds").alias("free_seconds"))
     )
@@ -272,12 +284,12 @@ def _with_unassigned_time(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
 
 def totals(found: DataFrame) -> DataFrame:
     """Return the totals of ghosts of each kind, as `TOTALS`."""
-    cost = f.col("partition_seconds_held") + f.col("partition_seconds_kept_free")
+    blocked_seconds = f.col("partition_seconds_held") + f.col("partition_seconds_kept_free")
     return TOTALS.shape(
         found.groupBy("kind", "would_own_id_save").agg(
             f.count(f.lit(1)).alias("ghosts"),
             f.count_distinct("group_id").alias("groups"),
-            f.sum(cost).alias("partition_seconds"),
+            f.sum(blocked_seconds).alias("partition_seconds"),
         )
     )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def fencing(rows_by_query: Mapping[str, Rows]) -> Section:
-    """Return the section: commits that each fencing rule and the broker refuse."""
+    """Return the section about commits that each fencing rule and the broker refuse."""
     by_kind: dict[str, dict[str, Row]] = {}
     for row in rows_by_query["fencing_totals"]:
         by_kind.setdefault(row["fenced_by"], {})[row["rule"]] = row
@@ -34,7 +34,7 @@ def fencing(rows_by_query: Mapping[str, Rows]) -> Section:
         _closest_rules(totals)
         + (f" Transactions aborted by refused commits: {aborts}." if aborts else "")
         + (
-            f" The capture does not show enough to decide {count(undecidable, 'commit')}."
+            f" The capture does not contain enough to decide {count(undecidable, 'commit')}."
             if undecidable
             else ""
         )
@@ -69,12 +69,12 @@ def fencing(rows_by_query: Mapping[str, Rows]) -> Section:
 _LEGEND: Final = (
     (BAD, "zombie: another member owns the partition"),
     (WARN, "innocent: the member still owns the partition"),
-    ("plain", "other: unowned partitions, and members that had left"),
+    ("plain", "other: the partition has no owner, or the member had left"),
 )
 
 
 def _closest_rules(totals: Mapping[str, Row]) -> str:
-    """Say which rules decide most like the broker; name no rule if all agree equally often."""
+    """Return a sentence that names the rules closest to the broker, or says that all are equal."""
     differences = {
         rule: row["otherwise_than_broker"] for rule, row in totals.items() if rule != "broker"
     }
@@ -108,7 +108,7 @@ def _commits_without_epochs(by_kind: Mapping[str, Mapping[str, Row]]) -> str:
             f"{_were(refused)} committed by zombies. It accepted {broker['zombies_accepted']:,} "
             "partitions committed by zombies."
         )
-    for kind, text in _UNCLASSIFIED.items():
+    for kind, text in _TEXTS_BY_KIND.items():
         if kind in by_kind:
             parts.append(f" {count(by_kind[kind]['broker']['commits'], 'commit')} {text}.")
     return "".join(parts)
@@ -118,9 +118,9 @@ def _were(number: int) -> str:
     return "was" if number == 1 else "were"
 
 
-_UNCLASSIFIED: Final = {
+_TEXTS_BY_KIND: Final = {
     "simple": "came from clients that are not group members",
-    "unknown": "came from members of groups that the capture does not show otherwise",
+    "unknown": "came from members of groups whose epochs and generations are not in the capture",
 }
 """Kinds of commits that no rule applies to → the report's text about them."""
 

@@ -1,6 +1,6 @@
-"""Queries of the audits' tables for the report: totals, and the worst rows of each table.
+"""Queries of the audits' tables for the report: totals, and the most important rows.
 
-Each query has a row limit, so little data is fetched however large the tables are.
+Each query returns few rows, however large the tables are.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _spared(spared: DataFrame) -> DataFrame:
 
 
 def _by_group(lag: DataFrame) -> DataFrame:
-    """Sum each group's lag by bucket; keep the largest sums."""
+    """Sum each group's lag by bucket; return the largest sums."""
     sums = lag.groupBy("group_id", "at").agg(f.sum("lag").alias("lag"))
     return sums.orderBy(f.col("lag").desc()).limit(_MAX_POINTS)
 
@@ -171,8 +171,8 @@ _QUERIES: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
 """The query's name → (table, query)."""
 
 
-def extent(load: DataFrame) -> tuple[Any, Any]:
-    """Return the first and last time of the audited requests; None if there are none."""
+def time_range(load: DataFrame) -> tuple[Any, Any]:
+    """Return the times of the first and last bucket of requests; None if there are none."""
     row = load.agg(f.min("at").alias("first"), f.max("at").alias("last")).collect()[0]
     return row["first"], row["last"]
 

@@ -1,6 +1,6 @@
-"""The report's sections, one per audit: a headline, a plot and the worst cases.
+"""The report's sections, one per audit: a headline, a plot and the most important rows.
 
-Rows go in, sections come out. Every number shown is in a table of the audits.
+Every number in the report is computed from the audits' tables.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.traffic.spark.audits.health import LONG_POLL_APIS
 from kafkalite.traffic.spark.report import charts
-from kafkalite.traffic.spark.report.charts import Bar, Lane, Part, Series, Span
+from kafkalite.traffic.spark.report.charts import Bar, Part, Series, Span, Timeline
 from kafkalite.traffic.spark.report.fencing import fencing
-from kafkalite.traffic.spark.report.formatting import MAX_MARKS, NAMELESS, count, listing, name
+from kafkalite.traffic.spark.report.formatting import MAX_CHART_ROWS, UNNAMED, count, listing, name
 from kafkalite.traffic.spark.report.model import BAD, GOOD, WARN, Section
 from kafkalite.traffic.spark.report.producers import producers
 
@@ -25,8 +25,8 @@ _MAX_SERIES: Final = 6
 
 
 def sections(rows_by_query: Mapping[str, Rows]) -> list[Section]:
-    """Return the sections of the audits whose tables exist."""
-    return [make(rows_by_query) for needs, make in _SECTIONS if needs in rows_by_query]
+    """Return the sections of the audits that have results."""
+    return [section(rows_by_query) for required, section in _SECTIONS if required in rows_by_query]
 
 
 def _members(rows_by_query: Mapping[str, Rows]) -> Section:
@@ -34,20 +34,20 @@ def _members(rows_by_query: Mapping[str, Rows]) -> Section:
     number = sum(row["ghosts"] for row in totals)
     headline = _ghost_headline(totals, number)
     kinds = ", ".join(f"{row['ghosts']} {row['kind']}" for row in totals)
-    lanes = [
-        Lane(
+    timelines = [
+        Timeline(
             name(row["group_id"]),
             (
                 Span(
                     row["last_sign"].timestamp(),
                     row["until"].timestamp(),
                     WARN if row["would_own_id_save"] else "plain",
-                    f"{row['member_id'] or NAMELESS} {row['kind']}: "
+                    f"{row['member_id'] or UNNAMED} {row['kind']}: "
                     f"{_blocked_seconds(row):.0f} partition-seconds",
                 ),
             ),
         )
-        for row in ghosts[:MAX_MARKS]
+        for row in ghosts[:MAX_CHART_ROWS]
     ]
     return Section(
         name="members",
@@ -56,7 +56,7 @@ def _members(rows_by_query: Mapping[str, Rows]) -> Section:
         tone=WARN if number else GOOD,
         headline=headline,
         detail=f"By kind: {kinds}." if kinds else "",
-        plot=charts.lanes(lanes),
+        plot=charts.timelines(timelines),
         legend=(
             (WARN, "avoidable with a client-generated member id"),
             ("plain", "not avoidable"),
@@ -138,7 +138,7 @@ def _offsets(rows_by_query: Mapping[str, Rows]) -> Section:
 
 
 def _spared(row: Row) -> str:
-    """Say how many more offsets expired under the rule before KIP-211."""
+    """Return a sentence: how many more offsets the rule before KIP-211 expires."""
     if not row["offsets"]:
         return ""
     return (
@@ -162,11 +162,11 @@ def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
     causes = {row["cause"]: row for row in rows_by_query.get("resets_by_cause", ())}
     same_connection = sum(row["certain"] for row in by_broker)
     headline = (
-        f"{count(number, 'stale answer')}: older than the metadata that the client already had. "
+        f"{count(number, 'stale response')}: older than the metadata that the client already had. "
         f"{same_connection} came on the connection that had returned the newer metadata. "
         f"{count(resets, 'offset reset')} followed."
         if number
-        else "No stale answers: no metadata was older than what the client already had."
+        else "No stale responses: no client received older metadata than it already had."
     )
     bars = [
         Bar(
@@ -177,7 +177,7 @@ def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
             ),
             f"{row['answers']:,}",
         )
-        for row in by_broker[:MAX_MARKS]
+        for row in by_broker[:MAX_CHART_ROWS]
     ]
     return Section(
         name="metadata",
@@ -187,14 +187,19 @@ def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
         headline=headline,
         detail=" ".join(map(_out_of_range, causes.values())),
         plot=charts.bars(bars) if number else None,
-        legend=((BAD, "same connection"), (WARN, "same client")) if number else (),
+        legend=(
+            (BAD, "newer metadata was on the same connection"),
+            (WARN, "on another connection of the client"),
+        )
+        if number
+        else (),
         listings=_listings(rows_by_query, _METADATA_LISTINGS),
     )
 
 
 _METADATA_LISTINGS: Final = (
     (
-        "Stale answers, those followed by offset resets first",
+        "Stale responses; those before offset resets come first",
         "stale_metadata",
         ("at", "host", "client_id", "broker", "topic", "partition", "kind", "told_epoch",
          "known_epoch", "evidence", "errors_after", "resets_after"),
@@ -223,7 +228,7 @@ def _listings(
 
 
 def _out_of_range(row: Row) -> str:
-    """Say how often fetch offsets were out of range for one cause, and the resulting cost."""
+    """Return a sentence: how often fetches were out of range for one cause, and the effect."""
     return (
         f"Out of range {count(row['resets'], 'time')} ({row['cause']}): "
         f"{row['again']:,} records read again, {row['skipped']:,} skipped."
@@ -233,8 +238,8 @@ def _out_of_range(row: Row) -> str:
 def _health(rows_by_query: Mapping[str, Rows]) -> Section:
     latency, errors = rows_by_query["latency"], rows_by_query.get("error_counts", ())
     requests = sum(row["requests"] for row in latency)
-    ordinary = sum(row["expected"] or 0 for row in errors)
-    faults = sum(row["times"] for row in errors) - ordinary
+    expected = sum(row["expected"] or 0 for row in errors)
+    unexpected = sum(row["times"] for row in errors) - expected
     measured = [row for row in latency if row["p99_ms"] is not None]
     immediate = [row for row in measured if row["api"] not in LONG_POLL_APIS]
     slowest = max(immediate, key=lambda row: row["p99_ms"], default=None)
@@ -247,7 +252,7 @@ def _health(rows_by_query: Mapping[str, Rows]) -> Section:
             if slowest
             else ""
         )
-        + f"{count(faults, 'error')}; "
+        + f"{count(unexpected, 'error')}; "
         + f"{count(len(storms), 'minute')} with rebalance storms."
     )
     bars = _latency_bars(measured)
@@ -255,7 +260,7 @@ def _health(rows_by_query: Mapping[str, Rows]) -> Section:
         name="health",
         title="Health",
         source="latency, errors, rebalances, partitions, clients",
-        tone=WARN if storms or faults else GOOD,
+        tone=WARN if storms or unexpected else GOOD,
         headline=headline,
         detail=("Bars show p99 latency on a logarithmic scale." if bars else "")
         + (
@@ -264,20 +269,23 @@ def _health(rows_by_query: Mapping[str, Rows]) -> Section:
             else ""
         )
         + (
-            f" Not counted as errors: {count(ordinary, 'error code')} of ordinary use, see the "
-            "column expected."
-            if ordinary
+            f" Not counted as errors: {count(expected, 'error code')} of normal use (column "
+            "expected)."
+            if expected
             else ""
         ),
         plot=charts.bars(bars, is_log=True),
-        legend=(("a", "broker latency"), ("plain", "long polls: wait for data or other members")),
+        legend=(
+            ("a", "broker latency"),
+            ("plain", "long polls, which wait for data or other members"),
+        ),
         listings=_listings(rows_by_query, _HEALTH_LISTINGS),
     )  # fmt: skip
 
 
 def _latency_bars(measured: Rows) -> list[Bar]:
     """Return a bar for each of the busiest APIs, the slowest first."""
-    busiest = sorted(measured, key=lambda row: -row["requests"])[:MAX_MARKS]
+    busiest = sorted(measured, key=lambda row: -row["requests"])[:MAX_CHART_ROWS]
     return [
         Bar(
             name(row["api"]),
@@ -335,4 +343,4 @@ _SECTIONS: Final = (
     ("takeovers", producers),
     ("latency", _health),
 )
-"""(table that the section requires, function that returns the section)."""
+"""(query that the section requires, function that returns the section)."""

@@ -1,7 +1,7 @@
 """Assignments of classic groups: the partitions that each member received in each generation.
 
 The leader's SyncGroup request has the assignments of all members; a member's response has only its
-own. Coordinators treat them as bytes; consumers use ConsumerProtocolAssignment.
+own. Coordinators do not decode assignments; those of consumers are ConsumerProtocolAssignment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkalite.traffic.columnar.coordinator_records import decode_versioned
 from kafkalite.traffic.spark.state.liveness import SYNC_GROUP
 from kafkalite.traffic.spark.state.partition_ownership import HOLDINGS
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.windows import in_order
+from kafkalite.traffic.spark.state.windows import ordered_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,7 +47,7 @@ _SPEC: Final = "consumer_protocol_assignment"
 _LIST: Final = pa.list_(
     pa.struct([pa.field("topic", pa.string()), pa.field("partitions", pa.list_(pa.int32()))])
 )
-_READ: Final = pa.schema(
+_DECODED: Final = pa.schema(
     [
         pa.field("group_id", pa.string()),
         pa.field("generation", pa.int32()),
@@ -59,7 +59,7 @@ _READ: Final = pa.schema(
         pa.field("given", _LIST),
     ]
 )
-_ROWS: Final = tuple(_READ.names[:6])
+_KEY_COLUMNS: Final = tuple(_DECODED.names[:6])
 
 
 def assignments(requests: Requests) -> DataFrame:
@@ -68,15 +68,17 @@ def assignments(requests: Requests) -> DataFrame:
         # mapInArrow would start a Python job even for an empty table.
         return ASSIGNMENTS.empty(requests.spark)
     rows = _from_leaders(requests).unionByName(_from_members(requests))
-    read = rows.mapInArrow(read_assignments, from_arrow_schema(_READ))
+    read = rows.mapInArrow(read_assignments, from_arrow_schema(_DECODED))
     return ASSIGNMENTS.shape(
-        read.select(*_ROWS, "is_read", f.explode_outer("given").alias("g"))
-        .select(*_ROWS, "is_read", "g.topic", f.explode_outer("g.partitions").alias("partition"))
+        read.select(*_KEY_COLUMNS, "is_read", f.explode_outer("given").alias("g"))
+        .select(
+            *_KEY_COLUMNS, "is_read", "g.topic", f.explode_outer("g.partitions").alias("partition")
+        )
         .withColumn("topic", f.when(f.col("partition").isNotNull(), f.col("topic")))
     )
 
 
-def _syncs(requests: Requests) -> DataFrame:
+def _successful_syncs(requests: Requests) -> DataFrame:
     return (
         requests.of(SYNC_GROUP)
         .where(
@@ -95,17 +97,17 @@ def _syncs(requests: Requests) -> DataFrame:
 
 
 def _from_leaders(requests: Requests) -> DataFrame:
-    rows = _syncs(requests).withColumns(
+    rows = _successful_syncs(requests).withColumns(
         {"is_leaders": f.lit(True), "a": f.explode("request.assignments")}
     )
-    return rows.withColumn("member_id", f.col("a.member_id")).select(*_ROWS, "a.assignment")
+    return rows.withColumn("member_id", f.col("a.member_id")).select(*_KEY_COLUMNS, "a.assignment")
 
 
 def _from_members(requests: Requests) -> DataFrame:
-    rows = _syncs(requests).where("size(request.assignments) = 0")
+    rows = _successful_syncs(requests).where("size(request.assignments) = 0")
     return rows.withColumns(
         {"is_leaders": f.lit(False), "member_id": f.col("request.member_id")}
-    ).select(*_ROWS, "response.assignment")
+    ).select(*_KEY_COLUMNS, "response.assignment")
 
 
 def read_assignments(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -118,19 +120,19 @@ def read_assignments(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
         decoded = decode_versioned(_SPEC, column)
         is_read = np.asarray(column.is_valid()).copy()
         is_read[[error.row for error in decoded.errors]] = False
-        none = np.asarray(pc.equal(pc.binary_length(column), 0).fill_null(True))
+        is_empty = np.asarray(pc.equal(pc.binary_length(column), 0).fill_null(True))
         assigned = pc.if_else(
-            pa.array(is_read & ~none), decoded.values.field("assigned_partitions"), None
+            pa.array(is_read & ~is_empty), decoded.values.field("assigned_partitions"), None
         )
-        columns = [batch[name].cast(_READ.field(name).type) for name in _ROWS]
+        columns = [batch[name].cast(_DECODED.field(name).type) for name in _KEY_COLUMNS]
         yield pa.RecordBatch.from_arrays(
-            [*columns, pa.array(is_read | none), assigned.cast(_LIST)], schema=_READ
+            [*columns, pa.array(is_read | is_empty), assigned.cast(_LIST)], schema=_DECODED
         )
 
 
-def assignment_holdings(given: DataFrame, generations: DataFrame) -> DataFrame:
+def assignment_holdings(assignments_: DataFrame, generations: DataFrame) -> DataFrame:
     """Return the holdings of classic members between successive assignments, as `HOLDINGS`."""
-    by_group = in_order(("group_id",), ("life", "generation"))
+    by_group = ordered_rows(("group_id",), ("life", "generation"))
     times = generations.where("assigned_done_us is not null").select(
         "group_id",
         "generation",
@@ -139,7 +141,7 @@ def assignment_holdings(given: DataFrame, generations: DataFrame) -> DataFrame:
         f.lead("assigned_done_us").over(by_group).alias("taken_done_us"),
     )
     intervals = (
-        given.where("topic is not null")
+        assignments_.where("topic is not null")
         .groupBy("group_id", "generation", "member_id", "topic", "partition", "begin_us")
         .agg(f.min("done_us").alias("done_us"))
         .join(times.alias("t"), ["group_id", "generation"])

@@ -1,4 +1,4 @@
-"""Offset commits, plain and transactional, in one shape: one row per request."""
+"""Offset commits inside and outside of transactions, in one table: one row per request."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from kafkalite.traffic.spark.requests import api_key
-from kafkalite.traffic.spark.stages.projection import Projection, is_valid, types
+from kafkalite.traffic.spark.stages.projection import Projection, column_types, is_valid
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.timing import SPAN, span
-from kafkalite.traffic.spark.state.topics import named
+from kafkalite.traffic.spark.state.timing import TIME_COLUMNS, time_columns
+from kafkalite.traffic.spark.state.topics import with_topic_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ _ANSWERED: Final = (
 COMMITS = table(
     "commits",
     "A request to commit offsets",
-    *SPAN,
+    *TIME_COLUMNS,
     ("client", "string", "the client: host:port"),
     ("is_transactional", "boolean", "whether it is a TxnOffsetCommit"),
     ("group_id", "string", "the group"),
@@ -53,7 +53,7 @@ COMMITS = table(
     ("answered", _ANSWERED, "error codes in the response"),
 )
 
-COMMITTED: Final = (
+PARTITION_COLUMNS: Final = (
     ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
     ("partition", "int", "the partition"),
     ("committed_offset", "bigint", "the offset"),
@@ -64,31 +64,31 @@ COMMITTED: Final = (
 
 def commits(requests: Requests) -> DataFrame:
     """Return every request to commit offsets, as `COMMITS`."""
-    kinds = []
+    tables = []
     for kind in _KINDS:
         paths = {**_FIELDS, **kind.fields}.items()
         rows = requests.of(kind.api).select(
-            *span(), *(f.col(path).alias(name) for name, path in paths)
+            *time_columns(), *(f.col(path).alias(name) for name, path in paths)
         )
-        kinds.append(_shaped(rows, kind))
-    return reduce(DataFrame.unionByName, kinds)
+        tables.append(_to_commits(rows, kind))
+    return reduce(DataFrame.unionByName, tables)
 
 
 def project_commits(
-    requests: Requests, narrow: Callable[[pa.Table], pa.Table], added: pa.Schema
+    requests: Requests, reduce_rows: Callable[[pa.Table], pa.Table], added: pa.Schema
 ) -> DataFrame:
-    """Return commits as `COMMITS`, filtered by `narrow` where they are read.
+    """Return commits as `COMMITS`, filtered by `reduce_rows` where they are read.
 
-    `narrow` receives tables of one API at a time, with `asked` and `answered` as the API has them.
-    It may add columns; `added` has their types.
+    `reduce_rows` receives tables of one API at a time, with `asked` and `answered` as the API has
+    them. It may add columns; `added` has their types.
     """
-    kinds = []
+    tables = []
     for kind in _KINDS:
         key, fields = api_key(kind.api), {**_FIELDS, **kind.fields}
-        schema = pa.schema([*types(key, fields).items(), *added])
-        narrowing = Projection(api_key=key, fields=fields, narrow=narrow, schema=schema)
-        kinds.append(_shaped(requests.project(narrowing), kind))
-    return reduce(DataFrame.unionByName, kinds)
+        schema = pa.schema([*column_types(key, fields).items(), *added])
+        projection = Projection(api_key=key, fields=fields, reduce_rows=reduce_rows, schema=schema)
+        tables.append(_to_commits(requests.project(projection), kind))
+    return reduce(DataFrame.unionByName, tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ _KINDS: Final = (
     ),
 )
 
-_EVERY: Final = {
+_COMMON_COLUMNS: Final = {
     "member_id": "coalesce(member_id, '')",
     "commit_epoch": "coalesce(commit_epoch, -1)",
 }
@@ -180,10 +180,10 @@ def outcomes(answered: pa.ChunkedArray) -> tuple[Bools, Bools, Bools]:
     return is_answered & is_any & ~is_refused, is_answered & is_refused, is_answered
 
 
-def _shaped(rows: DataFrame, kind: _Kind) -> DataFrame:
-    """Add columns that requests lack, and drop the fields of partitions that are not needed."""
+def _to_commits(rows: DataFrame, kind: _Kind) -> DataFrame:
+    """Add the columns that the API lacks, and drop unneeded fields of partitions."""
     columns = {
-        **_EVERY,
+        **_COMMON_COLUMNS,
         **kind.columns,
         "asked": _topics("asked", "committed_offset", kind.topic_id),
         "answered": _topics("answered", "error_code", kind.topic_id),
@@ -191,42 +191,55 @@ def _shaped(rows: DataFrame, kind: _Kind) -> DataFrame:
     return rows.withColumns({name: f.expr(expression) for name, expression in columns.items()})
 
 
-def _topics(where: str, field_: str, topic_id: str) -> str:
+def _topics(path: str, field_: str, topic_id: str) -> str:
     """Return SQL for a message's topics with a single field per partition."""
     return (
-        f"transform({where}, t -> struct(t.name as name, {topic_id} as topic_id,"
+        f"transform({path}, t -> struct(t.name as name, {topic_id} as topic_id,"
         f" transform(t.partitions, p -> struct(p.partition_index, p.{field_})) as partitions))"
     )
 
 
 def by_partition(requests: DataFrame, names: DataFrame) -> DataFrame:
-    """Return one row per partition, with `COMMITTED` in place of `asked` and `answered`.
+    """Return one row per partition, with `PARTITION_COLUMNS` in place of `asked` and `answered`.
 
-    A response has the order of its request unless some partitions were refused early. So the same
-    position is tried first, and a search is the fallback.
+    A response has its partitions in the order of the request, unless some were refused early. So
+    the same position is tried first, then the others are searched.
     """
     rows = (
         requests.select("*", f.posexplode("asked").alias("i", "topic_asked"))
         .select("*", f.posexplode("topic_asked.partitions").alias("j", "partition_asked"))
-        .withColumn("here", f.expr("get(answered, i)"))
-        .withColumn("there", f.expr("get(here.partitions, j)"))
+        .withColumn("topic_answered", f.expr("get(answered, i)"))
+        .withColumn("partition_answered", f.expr("get(topic_answered.partitions, j)"))
     )
-    is_valid = (
-        "here.name <=> topic_asked.name and here.topic_id <=> topic_asked.topic_id"
-        " and there.partition_index = partition_asked.partition_index"
+    is_same_position = (
+        "topic_answered.name <=> topic_asked.name"
+        " and topic_answered.topic_id <=> topic_asked.topic_id"
+        " and partition_answered.partition_index = partition_asked.partition_index"
     )
     elsewhere = (
         "get(filter(flatten(transform(filter(answered, t -> t.name <=> topic_asked.name"
         " and t.topic_id <=> topic_asked.topic_id), t -> t.partitions)),"
         " p -> p.partition_index = partition_asked.partition_index), 0).error_code"
     )
-    flat = rows.withColumns(
+    by_partition_ = rows.withColumns(
         {
-            "error": f.expr(f"case when {is_valid} then there.error_code else {elsewhere} end"),
+            "error": f.expr(
+                f"case when {is_same_position} then partition_answered.error_code"
+                f" else {elsewhere} end"
+            ),
             "topic": f.col("topic_asked.name"),
             "topic_id": f.hex("topic_asked.topic_id"),
             "partition": f.col("partition_asked.partition_index"),
             "committed_offset": f.col("partition_asked.committed_offset"),
         }
-    ).drop("i", "j", "topic_asked", "partition_asked", "here", "there", "asked", "answered")
-    return named(flat, names).drop("topic_id")
+    ).drop(
+        "i",
+        "j",
+        "topic_asked",
+        "partition_asked",
+        "topic_answered",
+        "partition_answered",
+        "asked",
+        "answered",
+    )
+    return with_topic_names(by_partition_, names).drop("topic_id")

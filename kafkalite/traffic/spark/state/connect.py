@@ -53,7 +53,7 @@ _KEYS: Final = (
 """(prefix of the record's key, kind, field with the number of tasks)."""
 
 _MAX_TASKS: Final = 2**31 - 1
-_READ: Final = pa.schema(
+_DECODED: Final = pa.schema(
     [
         pa.field("connect_group", pa.string()),
         pa.field("client", pa.string()),
@@ -65,7 +65,7 @@ _READ: Final = pa.schema(
         pa.field("place", pa.int32()),
     ]
 )
-_REQUEST_COLUMNS: Final = tuple(_READ.names[:4])
+_REQUEST_COLUMNS: Final = tuple(_DECODED.names[:4])
 
 
 def configurations(requests: Requests) -> DataFrame:
@@ -90,7 +90,9 @@ def configurations(requests: Requests) -> DataFrame:
     if "Produce" not in requests or written.isEmpty():
         # Most captures have none; this avoids starting Python workers.
         return CONFIGURATIONS.empty(requests.spark)
-    return CONFIGURATIONS.shape(written.mapInArrow(read_configurations, from_arrow_schema(_READ)))
+    return CONFIGURATIONS.shape(
+        written.mapInArrow(read_configurations, from_arrow_schema(_DECODED))
+    )
 
 
 def read_configurations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,19 +103,22 @@ def read_configurations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
     for batch in batches:
         requests_ = batch.select(_REQUEST_COLUMNS).to_pylist()
         rows = []
-        for opened in read_column(batch["records"].cast(pa.binary())):
-            keys, values = opened.records["key"].to_pylist(), opened.records["value"].to_pylist()
-            for position, (cell, key, value) in enumerate(
-                zip(opened.range_indexes, keys, values, strict=True)
+        for decoded_records in read_column(batch["records"].cast(pa.binary())):
+            keys, values = (
+                decoded_records.records["key"].to_pylist(),
+                decoded_records.records["value"].to_pylist(),
+            )
+            for position, (request_index, key, value) in enumerate(
+                zip(decoded_records.range_indexes, keys, values, strict=True)
             ):
                 decoded = configuration(key, value)
                 if decoded is not None:
                     connector, kind, tasks = decoded
                     rows.append(
-                        requests_[int(cell)]
+                        requests_[int(request_index)]
                         | {"connector": connector, "kind": kind, "tasks": tasks, "place": position}
                     )
-        yield pa.RecordBatch.from_pylist(rows, _READ)
+        yield pa.RecordBatch.from_pylist(rows, _DECODED)
 
 
 def configuration(key: bytes | None, value: bytes | None) -> tuple[str, str, int] | None:

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
-from kafkalite.traffic.spark.stages.projection import codes
+from kafkalite.traffic.spark.stages.projection import row_codes
 from kafkalite.traffic.spark.state.epochs import KNOWN
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.windows import in_order
+from kafkalite.traffic.spark.state.windows import ordered_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +41,13 @@ FOREVER: Final = 2**62
 
 def epoch_intervals(epochs: DataFrame) -> DataFrame:
     """Return the intervals of all members with epochs, as `EPOCH_INTERVALS`."""
-    ordered = in_order(_MEMBER, ("step",))
+    ordered = ordered_rows(_MEMBER, ("step",))
     firsts = epochs.withColumns(
-        {"was": f.lag("standing").over(ordered), "was_epoch": f.lag("epoch").over(ordered)}
-    ).where("not (standing <=> was and epoch <=> was_epoch)")
+        {
+            "previous_standing": f.lag("standing").over(ordered),
+            "previous_epoch": f.lag("epoch").over(ordered),
+        }
+    ).where("not (standing <=> previous_standing and epoch <=> previous_epoch)")
     until = f.coalesce(f.lead("begin_us").over(ordered), f.lit(FOREVER))
     return EPOCH_INTERVALS.shape(
         firsts.withColumn("until_us", until)
@@ -59,10 +62,10 @@ def epoch_intervals(epochs: DataFrame) -> DataFrame:
     )
 
 
-def within(commits: DataFrame, intervals: DataFrame) -> DataFrame:
+def with_is_within(commits: DataFrame, intervals: DataFrame) -> DataFrame:
     """Add `is_within`: whether a commit is within an interval of its member and epoch.
 
-    A commit without a response is within none, because its time is unknown.
+    A commit without a response is within no interval, because its time is unknown.
     """
     is_same_member = (
         "group_id = in_group and member_id = of_member and commit_epoch = at_epoch"
@@ -76,19 +79,21 @@ def within(commits: DataFrame, intervals: DataFrame) -> DataFrame:
 
 
 def is_covered(rows: pa.Table, intervals: pa.Table, by: Sequence[str]) -> Bools:
-    """Return a mask of rows within an interval with the same `by`: `within` for Arrow tables.
+    """Return a mask of the rows that are within an interval with the same `by`.
 
-    Intervals with the same `by` do not overlap. Times are the columns of `SPAN` and of
+    It is `with_is_within` for Arrow tables.
+
+    Intervals with the same `by` do not overlap. Times are the columns of `TIME_COLUMNS` and of
     `EPOCH_INTERVALS`.
     """
     size = intervals.num_rows
     if not size:
         return np.zeros(rows.num_rows, np.bool_)
     keys = {name: pa.chunked_array([*intervals[name].chunks, *rows[name].chunks]) for name in by}
-    key_codes = codes(pa.table(keys), by)
+    key_codes = row_codes(pa.table(keys), by)
     from_us, start_us = np.asarray(intervals["from_us"]), np.asarray(rows["start_us"])
     end_us = np.asarray(pc.fill_null(rows["end_us"], FOREVER))
-    # One number per row orders by key, then by time, so that one search finds the last begin.
+    # One number per row orders by key, then by time, so one search finds the last interval start.
     times = np.unique(from_us)
     key_order, time_order = (
         key_codes[:size] * (len(times) + 1),

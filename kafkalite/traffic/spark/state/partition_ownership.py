@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from kafkalite.traffic.spark.state.epochs import RELEASE
+from kafkalite.traffic.spark.state.epochs import RELEASE_TYPE
 from kafkalite.traffic.spark.state.heartbeats import STREAMS
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.windows import in_order
+from kafkalite.traffic.spark.state.windows import ordered_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,7 +28,7 @@ HOLDINGS = table(
     ("begin_us", "bigint", "earliest possible time of the assignment"),
     ("done_us", "bigint", "latest possible time of the assignment"),
     ("lost_step", "int", "the step that revoked it; null for none"),
-    ("released", f"struct<{RELEASE}>", "the step from which it is free for other members"),
+    ("released", f"struct<{RELEASE_TYPE}>", "the step from which it is free for other members"),
     ("taken_begin_us", "bigint", "earliest time at which another member got it without a release"),
     ("taken_done_us", "bigint", "latest such time; this member was removed by then"),
 )
@@ -51,7 +51,7 @@ def _held_intervals(epochs: DataFrame) -> DataFrame:
     changes = gains.withColumn("gain", f.lit(True)).unionByName(
         losses.withColumn("gain", f.lit(False))
     )
-    after = f.lead(f.struct("step", "released")).over(in_order((*_MEMBER, "key"), ("step",)))
+    after = f.lead(f.struct("step", "released")).over(ordered_rows((*_MEMBER, "key"), ("step",)))
     return (
         changes.withColumn("loss", after)
         .where("gain")
@@ -76,7 +76,7 @@ def _with_removals(held: DataFrame) -> DataFrame:
     The coordinator must have removed this member from the group by then.
     """
     gain = f.struct("member_id", "begin_us", "done_us")
-    after = f.lead(gain).over(in_order(("group_id", "key"), ("done_us", "begin_us")))
+    after = f.lead(gain).over(ordered_rows(("group_id", "key"), ("done_us", "begin_us")))
     is_taken = (f.col("after.member_id") != f.col("member_id")) & (
         f.col("released").isNull() | (f.col("after.done_us") < f.col("released.begin_us"))
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.spark.requests import Requests
 
 
-EXTENT = table(
+TIME_RANGE = table(
     "extent",
     "The first and last time in a capture, one row, in microseconds since the Unix epoch",
     ("first_us", "bigint", "time of the first request; null for an empty capture"),
@@ -22,8 +22,8 @@ EXTENT = table(
 )
 
 
-def extent(requests: Requests) -> DataFrame:
-    """Return the time range of all requests and responses, as `EXTENT`."""
+def time_range(requests: Requests) -> DataFrame:
+    """Return the time range of all requests and responses, as `TIME_RANGE`."""
     return requests.envelopes().agg(
         f.min(f.unix_micros("ts")).alias("first_us"),
         f.max(f.greatest(f.unix_micros("ts"), f.unix_micros("answered"))).alias("last_us"),

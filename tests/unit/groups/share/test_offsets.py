@@ -102,7 +102,7 @@ def test_a_group_is_deleted_after_its_share_state() -> None:
     assert G not in stage.directory.groups
 
 
-def test_a_deleting_topic_that_is_initialized_again_remains() -> None:
+def test_a_join_during_the_deletion_of_offsets_initializes_them_again() -> None:
     stage = read_and_left()
     stage.run(stage.groups.begin_deleting_offsets(G, ["T"]))
     stage.join("a")

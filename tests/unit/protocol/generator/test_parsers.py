@@ -22,7 +22,7 @@ def test_smallest_sizes() -> None:
     assert min_size(tree("describe_topic_partitions_request", 0)) == 7
 
 
-def test_codes_of_lengths() -> None:
+def test_length_fields_have_format_characters() -> None:
     string = KafkaString(compact=False, nullable=False)
     assert length_code(string) == "h"
     assert length_code(KafkaBytes(compact=False, nullable=False)) == "i"

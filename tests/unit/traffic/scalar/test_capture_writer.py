@@ -61,7 +61,7 @@ def new_capture(directory: Path, **options: object) -> CaptureWriter:
 def packets_of(path: Path) -> list[Packet]:
     problems: list[Problem] = []
     with open_window(str(path), problems.append) as file:
-        assert file.has(4)
+        assert file.buffer_bytes(4)
         found = list(packets(file))
     assert problems == []
     return found

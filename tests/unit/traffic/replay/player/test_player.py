@@ -142,7 +142,7 @@ def test_unsupported_version_is_reported_and_not_sent(capture: Path) -> None:
     assert report.at_least(Severity.UNANSWERED)
 
 
-def test_driven_clock_expires_members_at_the_recorded_times(tmp_path: Path) -> None:
+def test_controlled_clock_expires_members_at_the_recorded_times(tmp_path: Path) -> None:
     with (
         Broker(capture=tmp_path / "capture", clock="manual@2026-03-01T00:00:00Z") as broker,
         closing(client_of(broker)) as client,

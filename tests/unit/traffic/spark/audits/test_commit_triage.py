@@ -70,8 +70,8 @@ def known() -> KnownGroups:
     return KnownGroups(
         with_epochs=pa.array([WITH_EPOCHS], texts),
         with_generations=pa.array([CLASSIC], texts),
-        of_members=pa.table(members),
-        of_groups=pa.table({"group_id": [CLASSIC], "commit_epoch": generation, **interval}),
+        member_intervals=pa.table(members),
+        group_intervals=pa.table({"group_id": [CLASSIC], "commit_epoch": generation, **interval}),
     )
 
 

@@ -66,18 +66,18 @@ def error(times: int, expected: int | None) -> Row:
     return {**columns, "times": times, "expected": expected}
 
 
-def test_errors_of_ordinary_use_do_not_affect_health() -> None:
+def test_errors_of_normal_use_do_not_affect_health() -> None:
     (section,) = sections({"latency": [], "error_counts": [error(2, 2), error(1, 1)]})
     assert section.tone == GOOD
     assert "; 0 errors;" in section.headline
-    assert "Not counted as errors: 3 error codes of ordinary use" in section.detail
+    assert "Not counted as errors: 3 error codes of normal use" in section.detail
     assert section.listings[0].rows
     (section,) = sections({"latency": [], "error_counts": [error(3, 2), error(1, None)]})
     assert section.tone == WARN
     assert "; 2 errors;" in section.headline
 
 
-def test_title_of_a_shortened_listing_says_so() -> None:
+def test_title_of_a_shortened_listing_has_the_number_of_rows() -> None:
     rows = [{"at": number, "error": 47} for number in range(MAX_ROWS + 1)]
     assert listing("Writes", rows, ("at",)).title == f"Writes (first {MAX_ROWS} rows)"
     assert listing("Writes", rows[: MAX_ROWS - 1], ("at",)).title == "Writes"
@@ -103,7 +103,7 @@ def test_lag_is_plotted_by_group() -> None:
     assert sorted(trace["name"] for trace in section.plot["data"]) == ["g", "h"]
 
 
-def test_null_names_are_shown_as_nameless() -> None:
+def test_null_names_are_shown_as_unnamed() -> None:
     ghost: Row = dict.fromkeys(GHOST) | {
         "last_sign": AT,
         "until": AT,
@@ -114,10 +114,10 @@ def test_null_names_are_shown_as_nameless() -> None:
         {"kind": "crashed", "would_own_id_save": None, "ghosts": 1, "partition_seconds": 1.0}
     ]
     (members,) = sections({"ghost_totals": totals, "ghosts": [ghost]})
-    assert labels(members) == ["nameless"]
+    assert labels(members) == ["unnamed"]
     lag: list[Row] = [{"group_id": None, "at": AT, "lag": 7}, {"group_id": "h", "at": AT, "lag": 5}]
     (offsets,) = sections({"expiry_by_fate": [], "lag_by_group": lag})
-    assert "largest lag was 7 (nameless)" in offsets.detail
+    assert "largest lag was 7 (unnamed)" in offsets.detail
     fence = {
         "transactional_id": None,
         "kind": "takeover",
@@ -128,17 +128,17 @@ def test_null_names_are_shown_as_nameless() -> None:
     found = {"transaction_ends": [], "takeovers": [{"takeovers": 1}], "zombie_outcomes": []}
     (writers,) = sections({**found, "producer_fences": [fence]})
     assert writers.plot is not None
-    assert "epoch 1 to nameless" in writers.plot["data"][0]["hovertext"][0]
+    assert "epoch 1 to unnamed" in writers.plot["data"][0]["hovertext"][0]
     row = {"broker": None, "answers": 3, "certain": 1, "resets": 0}
     (metadata,) = sections({"stale_by_broker": [row]})
-    assert labels(metadata) == ["nameless"]
+    assert labels(metadata) == ["unnamed"]
 
 
-def test_stale_answers_without_resets_are_a_warning() -> None:
+def test_stale_responses_without_resets_are_a_warning() -> None:
     row = {"broker": "b:1", "answers": 3, "certain": 1, "resets": 0}
     (section,) = sections({"stale_by_broker": [row]})
     assert section.tone == WARN
-    assert "3 stale answers: older than" in section.headline
+    assert "3 stale responses: older than" in section.headline
 
 
 def test_no_tables_give_no_sections() -> None:
