@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import NO_LEADER
 from kafkalite.partitions.replicas import Leader, ReplicaView
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.cluster.node import Node
     from kafkalite.config.broker import BrokerConfig
@@ -100,7 +101,7 @@ class Replication:
                 isr_changes.append((partition.topic_id, partition.index, isr))
         if isr_changes:
             # Later: the change of the metadata that led here is not yet known to all listeners.
-            self._metadata.defer(lambda: self._metadata.alter_isr(isr_changes))
+            self._metadata.defer(lambda: self._alter_isr(isr_changes))
         self._schedule_isr_check()
 
     def _update_replica(self, partition: Partition, node_id: int) -> None:
@@ -199,17 +200,32 @@ class Replication:
             "replica.lag.time.max.ms"
         )
 
+    def _alter_isr(self, changes: Sequence[tuple[bytes, int, tuple[int, ...]]]) -> None:
+        try:
+            self._metadata.alter_isr(changes)
+        except KafkaError:
+            # The disk refused the change: request it again later.
+            self._check_isrs_later()
+
     def _schedule_isr_check(self) -> None:
         """Check the ISRs periodically while a member lags, as each leader in Kafka does."""
-        if self._isr_timer is not None or not any(
+        if self._isr_timer is None and any(
             view.replica_end is not None and node_id in partition.isr
             for partition in self._all_partitions()
             for node_id, view in partition.views.items()
         ):
+            self._check_isrs_later()
+
+    def _check_isrs_later(self) -> None:
+        if self._isr_timer is not None:
             return
         interval_ms = max(1, self._config.int("replica.lag.time.max.ms") // 2)
         self._isr_timer = self._clock.call_at(self._clock.now_ms() + interval_ms, self._check_isrs)
 
     def _check_isrs(self) -> None:
         self._isr_timer = None
-        self._update([partition for partition in self._all_partitions() if partition.views])
+        self._update(
+            partition
+            for partition in self._all_partitions()
+            if partition.views or len(partition.isr) < len(partition.replicas)
+        )
