@@ -121,14 +121,16 @@ class BrokerConfig:
         strict: bool = True,
         as_version: str | None = None,
         defaults: str = DEFAULTS_NAMES[0],
+        node_count: builtins.int = 1,
     ) -> BrokerConfig:
         """Return the configuration that `text` sets, over the defaults with this name.
 
-        Raises ConfigError, which has the invalid key. Without `strict`, unknown keys are retained,
-        as Kafka does for plug-ins. `as_version` selects a release of Kafka.
+        `node_count` is the number of nodes of the cluster. Raises ConfigError, which has the
+        invalid key. Without `strict`, unknown keys are retained, as Kafka does for plug-ins.
+        `as_version` selects a release of Kafka.
         """
         release = presented_release(as_version)
-        default_text = {**differing_defaults(defaults), **release.settings}
+        default_text = {**differing_defaults(defaults, node_count), **release.settings}
         static_text = {**IDENTITY, **(text or {})}
         check_no_plugins(static_text)
         check_static_text(text or {})

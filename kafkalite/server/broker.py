@@ -172,7 +172,10 @@ class Broker:
         node_ids = settings.node_ids
         specs = settings.listeners
         config = BrokerConfig.from_text(
-            settings.config, as_version=settings.as_version, defaults=settings.defaults
+            settings.config,
+            as_version=settings.as_version,
+            defaults=settings.defaults,
+            node_count=len(node_ids),
         )
         self._report_unused_settings()
         config.log_levels.begin(self._log.level.kafka_name)
@@ -343,6 +346,7 @@ class Broker:
         cluster, _ = self._require_running()
         node = cluster.node_control.node(node_id)
         async with self._node_starts:
+            was_running = node.state is NodeState.RUNNING
             if node.state is NodeState.STOPPED:
                 served = self._served(node_id)
                 try:
@@ -354,7 +358,8 @@ class Broker:
                     raise
                 await self._serve_node(served)
             cluster.node_control.start(node_id)
-        self._log.info("started a node", node=node_id)
+        if not was_running:
+            self._log.info("started a node", node=node_id)
 
     def _served(self, node_id: int) -> ServedNode:
         return next(served for served in self._nodes if served.node.id == node_id)
