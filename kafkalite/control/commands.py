@@ -17,6 +17,7 @@ from kafkalite.cluster.node_control import NodeError
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.event_history import MAX_ENTRIES
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.addresses import AddressError
 
@@ -152,8 +153,8 @@ class SetNodeReplication:
 class MoveLeader:
     """Make a replica the leader of a partition.
 
-    Without `unclean`, the replica must be in sync. An unclean election removes all records that the
-    replica does not have.
+    Nothing changes if it is the leader already. Without `unclean`, the replica must be in sync. An
+    unclean election removes all records that the replica does not have.
     """
 
     topic: str
@@ -416,7 +417,8 @@ async def perform_move_leader(broker: Broker, command: MoveLeader) -> LeaderStat
     try:
         cluster.metadata.move_leader(topic, index, command.leader, is_unclean=command.unclean)
     except KafkaError as error:
-        raise CommandError(_sentence(error)) from error
+        if error.code is not ErrorCode.ELECTION_NOT_NEEDED:
+            raise CommandError(_sentence(error)) from error
     partition = cluster.metadata.image.topics[topic].partitions[index]
     after = _end_offset(cluster, topic, index)
     await _write_answers()

@@ -126,9 +126,7 @@ class Broker:
         self._capture = None if capture is None else str(capture)
         self._recorder: Recorder | None = None
         self._replay = _capture_to_replay(replay, match, on_miss)
-        self._control_address: Address | None = None
-        if control is not False:
-            self._control_address = control_address(control if isinstance(control, str) else "0")
+        self._control_address = _control_address(control)
         self._control: ControlServer | None = None
         self.clock = BrokerClock(self._perform_on_clock)
         """The time of the cluster: read it and control it."""
@@ -200,9 +198,10 @@ class Broker:
     ) -> LeaderStatus:
         """Make a node the leader of a partition, and return the partition's new state.
 
-        Waiting answers that the change triggered have been sent when this returns. With `unclean`,
-        a replica that is not in sync can become the leader; then the records that it does not have
-        are lost. Raises ValueError, with one sentence, if the node cannot lead the partition.
+        Nothing changes if the node is the leader already. With `unclean`, a replica that is not in
+        sync can become the leader; the records that it does not have are lost. When this returns,
+        the waiting answers that the change ended have been sent. Raises ValueError, with one
+        sentence, if the node cannot lead the partition.
         """
         command = MoveLeader(topic, partition, leader, unclean)
         return self._run_on_loop(perform_move_leader(self._running_broker(), command))
@@ -438,6 +437,13 @@ class Broker:
             thread.join()
             for future in tuple(self._pending):
                 future.cancel()
+
+
+def _control_address(control: bool | str) -> Address | None:  # noqa: FBT001 - as in Broker
+    """Return the address of the control API, None without it."""
+    if control is False:
+        return None
+    return control_address(control if isinstance(control, str) else "0")
 
 
 def _config_text(value: str | float) -> str:

@@ -63,7 +63,7 @@ def test_other_replicas_truncate_to_the_log_of_the_new_leader(world: NodeWorld) 
         assert world.values(node=node) == [b"a"]
 
 
-def test_a_consumer_with_epochs_is_told_where_its_log_diverges(world: NodeWorld) -> None:
+def test_a_consumer_with_epochs_learns_where_its_log_diverges(world: NodeWorld) -> None:
     let_node_2_lag(world)
     world.broker.move_leader(TOPIC, 0, 2, unclean=True)
     world.append(b"d", b"e", b"f", node=2)

@@ -219,7 +219,8 @@ async def test_a_leader_is_moved(cluster: ServerBroker) -> None:
     moved = await perform_move_leader(cluster, MoveLeader("t", 0, target))
     assert (moved.leader, moved.leader_epoch) == (target, 1) == (leader_of(cluster), 1)
     assert (moved.end_offset, moved.truncated_records) == (0, 0)
-    for impossible in (MoveLeader("t", 0, target), MoveLeader("t", 1, 1), MoveLeader("u", 0, 1)):
+    assert await perform_move_leader(cluster, MoveLeader("t", 0, target)) == moved
+    for impossible in (MoveLeader("t", 0, 4), MoveLeader("t", 1, 1), MoveLeader("u", 0, 1)):
         with pytest.raises(CommandError):
             await perform_move_leader(cluster, impossible)
     assert leader_of(cluster) == target

@@ -77,8 +77,9 @@ def test_a_leader_is_moved(broker: Broker) -> None:
     assert (moved.topic, moved.partition, moved.leader) == ("t", 0, target)
     assert (moved.leader_epoch, moved.truncated_records) == (1, 0)
     assert broker.nodes[target].led_partitions == 1
-    with pytest.raises(ValueError, match=r"^ELECTION_NOT_NEEDED: Node \d leads t-0 already$"):
-        broker.move_leader("t", 0, target)
+    assert broker.move_leader("t", 0, target) == moved
+    with pytest.raises(ValueError, match=r"^INVALID_REPLICA_ASSIGNMENT: Node 4 has no replica "):
+        broker.move_leader("t", 0, 4)
 
 
 def test_an_impossible_change_is_refused(broker: Broker) -> None:
