@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from kafkalite.metadata.image import NO_LEADER
 from kafkalite.metadata.partition_change import NOT_TRUNCATED
 from kafkalite.partitions.replicas import Leader, ReplicaView
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.cluster.node import Node
     from kafkalite.config.broker import BrokerConfig
@@ -108,9 +109,9 @@ class Replication:
             must_check_later = must_check_later or self._has_lagging_isr(partition)
         if isr_changes:
             # Later: the change of the metadata that led here is not yet known to all listeners.
-            self._metadata.defer(lambda: self._metadata.alter_isr(isr_changes))
+            self._metadata.defer(lambda: self._alter_isr(isr_changes))
         if must_check_later:
-            self._schedule_isr_check()
+            self._check_isrs_later()
 
     def _update_replica(self, partition: Partition, node_id: int) -> None:
         """Set the end of a node's replica and the leader that the node knows."""
@@ -208,6 +209,13 @@ class Replication:
             "replica.lag.time.max.ms"
         )
 
+    def _alter_isr(self, changes: Sequence[tuple[bytes, int, tuple[int, ...]]]) -> None:
+        try:
+            self._metadata.alter_isr(changes)
+        except KafkaError:
+            # The disk refused the change: request it again later.
+            self._check_isrs_later()
+
     @staticmethod
     def _has_lagging_isr(partition: Partition) -> bool:
         return any(
@@ -215,7 +223,7 @@ class Replication:
             for node_id, view in partition.views.items()
         )
 
-    def _schedule_isr_check(self) -> None:
+    def _check_isrs_later(self) -> None:
         """Check the ISRs periodically while a member lags, as each leader in Kafka does."""
         if self._isr_timer is not None:
             return
@@ -224,4 +232,8 @@ class Replication:
 
     def _check_isrs(self) -> None:
         self._isr_timer = None
-        self._update([partition for partition in self._all_partitions() if partition.views])
+        self._update(
+            partition
+            for partition in self._all_partitions()
+            if partition.views or len(partition.isr) < len(partition.replicas)
+        )

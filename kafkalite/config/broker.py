@@ -132,14 +132,16 @@ class BrokerConfig:
         strict: bool = True,
         as_version: str | None = None,
         defaults: str = DEFAULTS_NAMES[0],
+        node_count: builtins.int = 1,
     ) -> BrokerConfig:
         """Return the configuration that `text` sets, over the defaults with this name.
 
-        Raises ConfigError with the invalid key. Without `strict`, unknown keys are retained, as
-        Kafka does for plug-ins. `as_version` selects the release of Kafka to emulate.
+        `node_count` is the number of nodes of the cluster. Raises ConfigError, which has the
+        invalid key. Without `strict`, unknown keys are retained, as Kafka does for plug-ins.
+        `as_version` selects a release of Kafka.
         """
         release = emulated_release(as_version)
-        default_text = {**default_overrides(defaults), **release.settings}
+        default_text = {**default_overrides(defaults, node_count), **release.settings}
         static_text = {**IDENTITY, **(text or {})}
         check_no_plugins(static_text)
         check_static_text(text or {})

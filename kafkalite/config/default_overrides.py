@@ -26,7 +26,8 @@ IDENTITY: Final[Mapping[str, str]] = {
 """Required settings of a combined broker and controller; the server adds the listeners."""
 
 KAFKALITE_DEFAULTS: Final[Mapping[str, str]] = {
-    # Most clusters here have one node, which cannot host three replicas of an internal topic.
+    # The usual cluster has one node, which cannot host three replicas of an internal topic. With
+    # more nodes, see `default_overrides`.
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
@@ -54,14 +55,25 @@ _DEFAULTS_BY_NAME: Final[Mapping[str, Mapping[str, str]]] = dict(
 )
 DEFAULTS_NAMES: Final = DEFAULTS.choices
 
+_INTERNAL_REPLICATION: Final = tuple(
+    key for key in KAFKALITE_DEFAULTS if key.endswith(".replication.factor")
+)
+MAX_INTERNAL_REPLICATION: Final = 3
+"""Kafka's default of the replication factors of internal topics."""
 
-def default_overrides(name: str) -> Mapping[str, str]:
+
+def default_overrides(name: str, node_count: int = 1) -> Mapping[str, str]:
     """Return the defaults with this name that differ from Kafka's.
 
-    Raises ConfigError for an unknown name.
+    Those of kafkalite give internal topics a replica on each of up to three nodes, so that their
+    coordinators move when a node stops. Raises ConfigError for an unknown name.
     """
     if name not in _DEFAULTS_BY_NAME:
         raise ConfigError(
             DEFAULTS.name, f"{DEFAULTS.name} {name!r} is not one of {', '.join(_DEFAULTS_BY_NAME)}"
         )
-    return _DEFAULTS_BY_NAME[name]
+    defaults = _DEFAULTS_BY_NAME[name]
+    if node_count == 1 or not defaults:
+        return defaults
+    replication = str(min(node_count, MAX_INTERNAL_REPLICATION))
+    return {**defaults, **dict.fromkeys(_INTERNAL_REPLICATION, replication)}

@@ -156,6 +156,10 @@ class PartitionTable:
             )
         return sessions
 
+    def drop_fetch_sessions(self, node_id: int) -> None:
+        """Forget the fetch sessions of a node, because its process has ended."""
+        self._sessions.pop(node_id, None)
+
     # --- waiting -----------------------------------------------------------------------------
 
     def announce(self) -> None:

@@ -249,6 +249,15 @@ def test_every_node_has_its_own_sessions(plane: DataPlane) -> None:
     assert table.fetch_sessions(0) is not table.fetch_sessions(1)
 
 
+def test_the_sessions_of_one_node_are_dropped(plane: DataPlane) -> None:
+    table = plane.table
+    first, second = table.fetch_sessions(0), table.fetch_sessions(1)
+    table.drop_fetch_sessions(0)
+    table.drop_fetch_sessions(0)
+    assert table.fetch_sessions(0) is not first
+    assert table.fetch_sessions(1) is second
+
+
 def test_checkpoint_preserves_log_start_offsets(plane: DataPlane) -> None:
     plane.create()
     plane.append(b"a")
