@@ -28,8 +28,9 @@ Every configuration of a Kafka 4.3 broker, topic and group is accepted, and its 
 Set broker configurations with `--config KEY=VALUE`, with `--properties FILE` or with
 `Broker(config={…})`, those of one node with `--node-config ID:KEY=VALUE`. The scope is Kafka's
 update mode. An admin client can change a configuration with scope *per-broker* for one broker or
-for all, and one with scope *cluster-wide* for all brokers only. It cannot change one with scope *at start*. The defaults of kafkalite are chosen for tests;
-`--defaults kafka` selects those of Kafka. `null` means that the configuration is not set."""
+for all, and one with scope *cluster-wide* for all brokers only. It cannot change one with scope *at
+start*. The defaults of kafkalite are chosen for tests; `--defaults kafka` selects those of Kafka.
+`null` means that the configuration is not set."""
 _DEFAULTS_NOTE = """\
 These are the defaults for one node. With more nodes, internal topics have up to three replicas, see
 [Defaults](../explanation/defaults.md)."""
