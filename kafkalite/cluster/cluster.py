@@ -90,9 +90,9 @@ class Cluster:
             clock=clock,
             entropy=entropy,
         )
-        rack = config.str_or_none("broker.rack")
+        racks = {node_id: config.node_str_or_none(node_id, "broker.rack") for node_id in node_ids}
         try:
-            self.metadata.start(dict.fromkeys(node_ids, rack))
+            self.metadata.start(racks)
         except UnreadableLogError:
             directory.restore_clean_shutdown_marker()
             raise
@@ -106,7 +106,7 @@ class Cluster:
             clock=clock, config=config, history=self.history
         )
         self.transactions = self._new_transactions(node_ids[0])
-        self.nodes = {node_id: Node(node_id, self, image, rack) for node_id in node_ids}
+        self.nodes = {node_id: Node(node_id, self, image, rack) for node_id, rack in racks.items()}
         self.replication = self._new_replication()
         self.node_control = NodeControl(self)
         self._load(image)

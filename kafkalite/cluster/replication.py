@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kafkalite.partitions.table import PartitionTable
     from kafkalite.ports.clock import Clock, Timer
 
+_MAX_LAG = "replica.lag.time.max.ms"
+
 
 class Replication:
     """The replicas of one cluster."""
@@ -98,9 +100,12 @@ class Replication:
         )
         for partition in partitions:
             if partition.views or not all_follow:
-                for node_id in {*partition.replicas, *partition.views}:
-                    self._update_replica(partition, node_id)
+                node_ids = {*partition.replicas, *partition.views}
+                followers = [self._update_replica(partition, node_id) for node_id in node_ids]
                 partition.update_high_watermark()
+                if any(followers):
+                    # Consumers that wait at these followers can read more now.
+                    partition.notify_change()
             elif len(partition.isr) == len(partition.replicas):
                 continue
             isr = self._planned_isr(partition)
@@ -113,8 +118,11 @@ class Replication:
         if must_check_later:
             self._check_isrs_later()
 
-    def _update_replica(self, partition: Partition, node_id: int) -> None:
-        """Set the end of a node's replica and the leader that the node knows."""
+    def _update_replica(self, partition: Partition, node_id: int) -> bool:
+        """Set the end of a node's replica and the leader that the node knows.
+
+        Returns whether the replica lagged before and follows now.
+        """
         node = self._nodes.get(node_id)
         known = None if node is None else self._stale_leader(partition, node)
         is_leader = node_id == partition.leader
@@ -125,10 +133,10 @@ class Replication:
             and (known is not None or node is None or not self._can_follow(partition, node))
         )
         view = partition.views.get(node_id)
+        follows_again = view is not None and view.replica_end is not None and not lags
         if known is None and not lags:
-            if view is not None:
-                del partition.views[node_id]
-            return
+            partition.views.pop(node_id, None)
+            return follows_again
         if view is None:
             view = partition.views[node_id] = ReplicaView(partition)
         view.known_leader = known
@@ -140,6 +148,7 @@ class Replication:
         else:
             # The log may have been truncated.
             view.replica_end = min(view.replica_end, partition.end_offset)
+        return follows_again
 
     def _can_follow(self, partition: Partition, node: Node) -> bool:
         leader = self._nodes.get(partition.leader)
@@ -205,8 +214,8 @@ class Replication:
         if partition.is_internal:
             return True
         lag_ms = self._clock.now_ms() - view.caught_up_ms
-        return view.replica_end < partition.end_offset and lag_ms > self._config.int(
-            "replica.lag.time.max.ms"
+        return view.replica_end < partition.end_offset and lag_ms > self._config.node_int(
+            partition.leader, _MAX_LAG
         )
 
     def _alter_isr(self, changes: Sequence[tuple[bytes, int, tuple[int, ...]]]) -> None:
@@ -227,7 +236,8 @@ class Replication:
         """Check the ISRs periodically while a member lags, as each leader in Kafka does."""
         if self._isr_timer is not None:
             return
-        interval_ms = max(1, self._config.int("replica.lag.time.max.ms") // 2)
+        max_lag_ms = min(self._config.node_int(node_id, _MAX_LAG) for node_id in self._nodes)
+        interval_ms = max(1, max_lag_ms // 2)
         self._isr_timer = self._clock.call_at(self._clock.now_ms() + interval_ms, self._check_isrs)
 
     def _check_isrs(self) -> None:

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 NO_EFFECT: Final[Mapping[str, str]] = {
-    "Replicas share one log and do not fetch; leaders change when nodes fail, and on request": """
-auto.leader.rebalance.enable controlled.shutdown.enable follower.fetch.last.tiered.offset.enable
-leader.imbalance.check.interval.seconds num.replica.fetchers replica.fetch.*
-replica.high.watermark.checkpoint.interval.ms replica.selector.class replica.socket.*
+    "Replicas share one log: they do not fetch": """
+follower.fetch.last.tiered.offset.enable num.replica.fetchers replica.fetch.*
+replica.high.watermark.checkpoint.interval.ms replica.socket.*
+""",
+    "Leaders change only when nodes stop, start or lag, or on request": """
+auto.leader.rebalance.enable controlled.shutdown.enable leader.imbalance.check.interval.seconds
 unclean.leader.election.interval.ms
 """,
     "The nodes of a cluster are one process, without quorum or network between them": """

@@ -170,13 +170,9 @@ class Broker:
         """Check the settings, bind the ports and read the data."""
         settings = self._settings
         node_ids = settings.node_ids
+        settings.check_node_config()
         specs = settings.listeners
-        config = BrokerConfig.from_text(
-            settings.config,
-            as_version=settings.as_version,
-            defaults=settings.defaults,
-            node_count=len(node_ids),
-        )
+        config = self._read_config()
         self._report_unused_settings()
         config.log_levels.set_initial_level(self._log.level.kafka_name)
         config.log_levels.subscribe(self._set_log_level)
@@ -210,6 +206,18 @@ class Broker:
         self._report_lost_data(self._directory, self.cluster)
         self._warn_of_missing_nodes(config, self.cluster)
         self._set_advertised_addresses(config)
+
+    def _read_config(self) -> BrokerConfig:
+        settings = self._settings
+        config = BrokerConfig.from_text(
+            settings.config,
+            as_version=settings.as_version,
+            defaults=settings.defaults,
+            node_count=settings.brokers,
+        )
+        for node_id, text in settings.node_config.items():
+            config.configure_node(node_id, text)
+        return config
 
     def _report_unused_settings(self) -> None:
         """Log the settings that have no effect."""

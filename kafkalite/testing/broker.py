@@ -71,6 +71,7 @@ class Broker:
     - `brokers`: number of nodes.
     - `topics`: topics to create, with their partition counts.
     - `config`: Kafka broker configurations, as text, numbers or booleans.
+    - `node_config`: configurations of single nodes by node id, such as {2: {"broker.rack": "b"}}.
     - `data_directory`: directory for the data, which is then available after the block.
     - `port`: port of the first node; each further node uses the next port. 0 selects free ports.
     - `log_level`: "debug", "info", "warning" or "error"; log lines go to stderr.
@@ -78,7 +79,7 @@ class Broker:
       ISO 8601, is its initial time. A restart in the same process continues the time.
     - `control`: True serves the control API over HTTP on a free port; text is its `[HOST:]PORT`.
     - `as_version`: release of Kafka to emulate, such as "3.9".
-    - `defaults`: "kafkalite" has defaults for tests on one node, "kafka" has Kafka's own.
+    - `defaults`: "kafkalite" has defaults for tests, "kafka" has Kafka's own.
     - `capture`: directory in which all traffic is recorded, as pcapng files without secrets.
     - `replay`: capture file or directory; the broker answers as the recorded cluster.
     - `match`: rule to find the response to a request in the capture: "strict" by its position on a
@@ -96,6 +97,7 @@ class Broker:
         topics: Mapping[str, int] | None = None,
         config: Mapping[str, str | float] | None = None,
         *,
+        node_config: Mapping[int, Mapping[str, str | float]] | None = None,
         data_directory: str | PathLike[str] | None = None,
         port: int = 0,
         log_level: str = "warning",
@@ -112,7 +114,10 @@ class Broker:
             listen=(f"127.0.0.1:{port}",),
             brokers=brokers,
             topics=dict(topics or {}),
-            config={key: _config_text(value) for key, value in (config or {}).items()},
+            config=_config_texts(config or {}),
+            node_config={
+                node_id: _config_texts(values) for node_id, values in (node_config or {}).items()
+            },
             data_directory=None if data_directory is None else str(data_directory),
             as_version=as_version,
             defaults=defaults,
@@ -446,6 +451,10 @@ def _control_address(control: bool | str) -> Address | None:  # noqa: FBT001 - a
     if control is False:
         return None
     return control_address(control if isinstance(control, str) else "0")
+
+
+def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:
+    return {key: _config_text(value) for key, value in config.items()}
 
 
 def _config_text(value: str | float) -> str:

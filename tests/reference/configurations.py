@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 _INTRODUCTION = """\
 Every configuration of a Kafka 4.3 broker, topic and group is accepted, and its value is checked.
 Set broker configurations with `--config KEY=VALUE`, with `--properties FILE` or with
-`Broker(config={…})`. The scope is Kafka's update mode. An admin client can change a configuration
-with scope *per-broker* for one broker or for all, and one with scope *cluster-wide* for all brokers
-only. It cannot change one with scope *at start*. The defaults of kafkalite are chosen for tests on
-one node; `--defaults kafka` selects those of Kafka. `null` means that the configuration is not
-set."""
+`Broker(config={…})`, those of one node with `--node-config ID:KEY=VALUE`. The scope is Kafka's
+update mode. An admin client can change a configuration with scope *per-broker* for one broker or
+for all, and one with scope *cluster-wide* for all brokers only. It cannot change one with scope *at
+start*. The defaults of kafkalite are chosen for tests; `--defaults kafka` selects those of Kafka.
+`null` means that the configuration is not set."""
+_DEFAULTS_NOTE = """\
+These are the defaults for one node. With more nodes, internal topics have up to three replicas, see
+[Defaults](../explanation/defaults.md)."""
 
 _SCOPES = {
     UpdateMode.READ_ONLY: "at start",
@@ -67,6 +70,7 @@ def configurations_page() -> str:
         "Configurations",
         _INTRODUCTION,
         "## Defaults that differ from Kafka",
+        _DEFAULTS_NOTE,
         table(
             ("Configuration", "kafkalite", "Kafka 4.3"),
             [

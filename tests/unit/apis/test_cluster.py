@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
 from kafkalite.apis.cluster import APIS
+from kafkalite.config.layers import ConfigSource
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.image import ResourceType
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.apis.cluster_wire import ClusterWire
 from tests.unit.metadata_world import MetadataWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 DESCRIBE, ELECT = APIS
 Partitions = ElectLeadersRequest.TopicPartitions
@@ -82,3 +95,42 @@ def test_an_unknown_election_type_is_refused() -> None:
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     (result,) = answer.replica_election_results
     assert [each.error_code for each in result.partition_result] == [ErrorCode.INVALID_REQUEST]
+
+
+RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
+
+
+@pytest.fixture
+def racks(tmp_path: Path) -> Iterator[ClusterWire]:
+    """Return a cluster of four nodes in two racks."""
+    node_config = {node_id: {"broker.rack": rack} for node_id, rack in RACKS.items()}
+    wire = ClusterWire(tmp_path, 4, {"broker.rack": "all"}, node_config=node_config)
+    yield wire
+    wire.end()
+
+
+def test_each_node_has_its_own_rack(racks: ClusterWire) -> None:
+    described = racks.ask(DescribeClusterRequest(), 1)
+    assert {row.broker_id: row.rack for row in described.brokers} == RACKS
+    metadata = racks.ask(MetadataRequest(topics=[]), 12, node=2)
+    assert {row.node_id: row.rack for row in metadata.brokers} == RACKS
+
+
+def test_each_node_describes_its_own_rack(racks: ClusterWire) -> None:
+    for node_id, rack in RACKS.items():
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=ResourceType.BROKER,
+            resource_name=f"{node_id}",
+            configuration_keys=["broker.rack"],
+        )
+        answer = racks.ask(DescribeConfigsRequest(resources=[resource]), 4, node=node_id)
+        (config,) = answer.results[0].configs
+        assert (config.value, config.config_source) == (rack, ConfigSource.STATIC_BROKER)
+
+
+def test_replicas_of_a_partition_are_in_different_racks(racks: ClusterWire) -> None:
+    racks.create("t", partitions=8, replication_factor=2)
+    topic = racks.cluster.metadata.image.topics["t"]
+    assert len({partition.leader for partition in topic.partitions}) == 4
+    for partition in topic.partitions:
+        assert {RACKS[node_id] for node_id in partition.replicas} == {"a", "b"}
