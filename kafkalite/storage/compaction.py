@@ -25,12 +25,17 @@ _MAX_KEYS = 4_000_000  # some hundreds of megabytes; further keys wait for the n
 
 
 class CompactionPlan(NamedTuple):
-    """The dirty part of a log that can be cleaned now, its share, and whether it is due."""
+    """The dirty part of a log that can be cleaned now, its share, and whether it is due.
+
+    `truncation_count` is that of the log when the plan was made: after a truncation the plan is
+    invalid.
+    """
 
     first_dirty_offset: int
     end_offset: int
     dirty_ratio: float
     is_due: bool
+    truncation_count: int = 0
 
 
 def plan_compaction(
@@ -80,7 +85,7 @@ def plan_compaction(
 
 def plan_log_compaction(log: Log, *, last_stable_offset: int, now_ms: int) -> CompactionPlan | None:
     """Return the part of a log that can be cleaned, or None."""
-    return plan_compaction(
+    plan = plan_compaction(
         segment_properties(log),
         log.config,
         first_dirty_offset=log.first_dirty_offset,
@@ -88,6 +93,7 @@ def plan_log_compaction(log: Log, *, last_stable_offset: int, now_ms: int) -> Co
         last_stable_offset=last_stable_offset,
         now_ms=now_ms,
     )
+    return None if plan is None else plan._replace(truncation_count=log.truncation_count)
 
 
 class LatestOffsets:
