@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import NO_LEADER
+from kafkalite.metadata.partition_change import NOT_TRUNCATED
 from kafkalite.partitions.replicas import Leader, ReplicaView
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.table import PartitionTable
     from kafkalite.ports.clock import Clock, Timer
-
-NOT_TRUNCATED = -1
 
 
 class Replication:
@@ -79,7 +78,7 @@ class Replication:
             yield from topic.partitions
 
     def _truncation_offset(self, topic_id: bytes, index: int, leader: int) -> int:
-        """Return where the log ends if this node becomes the leader, -1 at its present end."""
+        """Return where the log ends if this node becomes the leader; NOT_TRUNCATED at its end."""
         topic = self._partitions.topic_by_id(topic_id)
         if topic is None or index >= len(topic.partitions):
             return NOT_TRUNCATED
