@@ -264,10 +264,13 @@ def test_checkpoint_preserves_log_start_offsets(plane: DataPlane) -> None:
 
 def truncated(topic: TopicImage, leader_epoch: int, offset: int = -1) -> TopicImage:
     """Return the topic with new leaders, which truncate the logs at `offset` if it is not -1."""
-    truncation = {"epoch_start_offset": offset, "truncation_epoch": leader_epoch}
     return topic._replace(
         partitions=tuple(
-            partition._replace(leader_epoch=leader_epoch, **(truncation if offset >= 0 else {}))
+            partition._replace(leader_epoch=leader_epoch)
+            if offset < 0
+            else partition._replace(
+                leader_epoch=leader_epoch, epoch_start_offset=offset, truncation_epoch=leader_epoch
+            )
             for partition in topic.partitions
         )
     )
