@@ -183,7 +183,7 @@ def test_all_audits_work_with_connections_that_span_files(tmp_path: Path) -> Non
     split_capture(tmp_path / "in", files=4)
     audit_captures(tmp_path / "in", tmp_path / "out", "--master", "local[2]")
     rows_by_table = tables(tmp_path / "out")
-    assert rows_by_table["state/taken_offsets"]
+    assert rows_by_table["state/accepted_offsets"]
     assert rows_by_table["audits/fencing_totals"]
 
 

@@ -70,7 +70,7 @@ def envelopes_in(spark: SparkSession, out: Path) -> Counter[tuple[str, str, int,
             codec.api_name(row.api_key),
             f"{row.client} > {row.broker}",
             row.correlation_id,
-            row.answered is not None,
+            row.response_ts is not None,
         )
         for row in rows.collect()
     )

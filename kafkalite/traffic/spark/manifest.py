@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 NAME: Final = "_kafkalite/manifest.json"
 """Path of the manifest below the output folder."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+"""Version of the manifest and of the tables; the output of another version is written again."""
 _STORED_NAMES: Final = {"splits": "lots", "incomplete": "loose"}
 """Field → its key in a stored manifest, where it differs."""
 _FIELDS: Final = {stored: name for name, stored in _STORED_NAMES.items()}

@@ -53,7 +53,7 @@ ERRORS = table(
     ("api", "string", "the API"),
     ("error", "smallint", "the error code"),
     ("name", "string", "the error's name"),
-    ("times", "bigint", "number of occurrences, one per partition"),
+    ("occurrences", "bigint", "number of occurrences, one per partition"),
     (
         "expected",
         "bigint",
@@ -167,7 +167,7 @@ def latency(envelopes: DataFrame) -> DataFrame:
         envelopes.groupBy("api")
         .agg(
             f.count(f.lit(1)).alias("requests"),
-            f.count_if(f.col("answered").isNull()).alias("unanswered"),
+            f.count_if(f.col("response_ts").isNull()).alias("unanswered"),
             f.sum("request_bytes").alias("bytes_in"),
             f.sum("response_bytes").alias("bytes_out"),
             _percentiles(list(_PERCENTILES)),
@@ -197,7 +197,7 @@ def error_counts(occurrences: DataFrame, before_creation: DataFrame) -> DataFram
     return ERRORS.shape(
         occurrences.groupBy("api", "error")
         .agg(
-            f.count(f.lit(1)).alias("times"),
+            f.count(f.lit(1)).alias("occurrences"),
             f.count_distinct("client").alias("clients"),
             f.min("at").alias("first_at"),
             f.max("at").alias("last_at"),
@@ -205,7 +205,7 @@ def error_counts(occurrences: DataFrame, before_creation: DataFrame) -> DataFram
         .join(f.broadcast(before_creation), ["api", "error"], "left")
         .withColumn(
             "expected",
-            f.when(f.expr(" or ".join(ordinary)), f.col("times")).otherwise(
+            f.when(f.expr(" or ".join(ordinary)), f.col("occurrences")).otherwise(
                 f.coalesce("before_creation", f.lit(0))
             ),
         )
@@ -220,7 +220,7 @@ def errors_before_creation(requests: Requests) -> DataFrame:
     """
     topics = (
         requests.of("Metadata")
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(f.unix_micros("ts").alias("at_us"), f.explode("response.topics").alias("t"))
         .where("t.name is not null")
         .select(
@@ -354,7 +354,7 @@ def clients(envelopes: DataFrame, retry_counts: DataFrame) -> DataFrame:
         .agg(
             f.count_distinct("connection").alias("connections"),
             f.count(f.lit(1)).alias("requests"),
-            f.count_if(f.col("answered").isNull()).alias("unanswered"),
+            f.count_if(f.col("response_ts").isNull()).alias("unanswered"),
             _percentiles(_CLIENT_PERCENTILES, is_not_long_poll),
         )
         .select("*", *_in_ms(_CLIENT_PERCENTILES))

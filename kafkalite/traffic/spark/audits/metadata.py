@@ -43,7 +43,7 @@ STALE = table(
     ("topic", "string", "the topic"),
     ("partition", "int", "the partition"),
     ("kind", "string", "leader epoch: an earlier epoch; topic id: the id of a topic deleted since"),
-    ("told_epoch", "int", "leader epoch in the response"),
+    ("received_epoch", "int", "leader epoch in the response"),
     ("known_epoch", "int", "leader epoch that the client knew"),
     ("known_since", "timestamp", "time since which the client knew the newer metadata"),
     (
@@ -113,7 +113,7 @@ def stale(view_rows: DataFrame, consequences: DataFrame, aftermath_ms: int) -> D
     stale_rows = outdated.select(
         *VIEW_COLUMNS,
         f.when(f.col("is_older"), BY_EPOCH).otherwise(BY_ID).alias("kind"),
-        f.col("leader_epoch").alias("told_epoch"),
+        f.col("leader_epoch").alias("received_epoch"),
         f.when(f.col("is_older"), f.col("known.leader_epoch")).alias("known_epoch"),
         f.when(f.col("is_older"), -f.col("known.minus_at"))
         .otherwise(f.col("newest_us"))
@@ -191,7 +191,7 @@ def _fetch_errors(requests: Requests) -> DataFrame:
         .select(
             host(),
             "client_id",
-            f.unix_micros("answered").alias("after_us"),
+            f.unix_micros("response_ts").alias("after_us"),
             f.explode("response.responses").alias("t"),
         )
         .select("*", f.explode("t.partitions").alias("p"))

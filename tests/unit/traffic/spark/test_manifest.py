@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,7 +45,12 @@ def test_manifest_of_another_decoder_keeps_only_its_run() -> None:
     assert Manifest.from_json(MANIFEST.to_json(), "2") == Manifest(decoder="2", run=3)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"form": 1}', "null"])
+def test_manifest_of_another_version_keeps_only_its_run() -> None:
+    earlier = json.dumps({**json.loads(MANIFEST.to_json()), "form": 1})
+    assert Manifest.from_json(earlier, "1") == Manifest(decoder="1", run=3)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"form": 2}', "null"])
 def test_invalid_manifest_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - json's own error is one too
         Manifest.from_json(text, "1")
