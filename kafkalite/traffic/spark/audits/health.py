@@ -77,7 +77,7 @@ REBALANCES = table(
     (
         "is_storm",
         "boolean",
-        "whether the minute is a rebalance storm: it has at least --storm rebalances",
+        "whether it has at least --rebalance-storm-threshold rebalances",
     ),
 )
 
@@ -132,7 +132,7 @@ def health(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]
         LOAD.name: load(envelopes, options.bucket_ms * 1000),
         ERRORS.name: error_counts(occurrences, errors_before_creation(requests)),
         REBALANCES.name: rebalances(
-            requests.state(MEMBERSHIP_REQUESTS.name), options.storm_rebalances
+            requests.state(MEMBERSHIP_REQUESTS.name), options.rebalance_storm_threshold
         ),
         TRAFFIC.name: traffic(requests, requests.state("topics")),
         CLIENTS.name: clients(envelopes, retries(requests)),
@@ -243,7 +243,7 @@ def errors_before_creation(requests: Requests) -> DataFrame:
     )
 
 
-def rebalances(membership_requests: DataFrame, storm_rebalances: int) -> DataFrame:
+def rebalances(membership_requests: DataFrame, rebalance_storm_threshold: int) -> DataFrame:
     """Return the number of rebalances of groups, as `REBALANCES`."""
     accepted = membership_requests.where(
         (f.col("error") == ErrorCode.NONE) & (f.col("generation") > 0) & f.col("end_us").isNotNull()
@@ -253,7 +253,7 @@ def rebalances(membership_requests: DataFrame, storm_rebalances: int) -> DataFra
     return REBALANCES.shape(
         new.groupBy("group_id", "protocol", minute)
         .agg(f.count(f.lit(1)).alias("rebalances"))
-        .withColumn("is_storm", f.col("rebalances") >= storm_rebalances)
+        .withColumn("is_storm", f.col("rebalances") >= rebalance_storm_threshold)
     )
 
 

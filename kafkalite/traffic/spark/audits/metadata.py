@@ -80,19 +80,19 @@ def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFram
     errors = resets.partition_errors(requests, topics)
     return {
         STALE.name: stale(
-            views(requests), consequence_rows(requests, topics), options.aftermath_ms
+            views(requests), consequence_rows(requests, topics), options.effect_window_ms
         ),
         resets.RESETS.name: resets.resets(
             errors,
             resets.listed_offsets(requests),
             all_high_watermarks(requests, topics),
-            options.aftermath_ms * 1000,
+            options.effect_window_ms * 1000,
         ),
         resets.EPOCH_ERRORS.name: resets.epoch_errors(errors),
     }
 
 
-def stale(view_rows: DataFrame, consequences: DataFrame, aftermath_ms: int) -> DataFrame:
+def stale(view_rows: DataFrame, consequences: DataFrame, effect_window_ms: int) -> DataFrame:
     """Return all stale responses, as `STALE`."""
     seen = f.struct("leader_epoch", f.negative("at_us").alias("minus_at"))
     newest_known = f.max(seen).over(rows_before_current(_PARTITION, _ORDER))
@@ -122,7 +122,7 @@ def stale(view_rows: DataFrame, consequences: DataFrame, aftermath_ms: int) -> D
         .otherwise("client")
         .alias("evidence"),
     )
-    return _with_consequences(stale_rows, consequences, aftermath_ms * 1000)
+    return _with_consequences(stale_rows, consequences, effect_window_ms * 1000)
 
 
 VIEW_COLUMNS: Final = (

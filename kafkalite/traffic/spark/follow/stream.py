@@ -196,13 +196,13 @@ def _store_description(capture: FollowedCapture) -> None:
 
 
 def _delete_output(out: Location) -> None:
-    """Delete state and findings; the description is kept, so that a repeated call deletes the rest.
+    """Delete state and findings; the description stays, so that a repeated call deletes the rest.
 
-    The lock is kept too, because this run holds it.
+    The lock stays too, because this run holds it.
     """
-    kept = {_DESCRIPTION, LOCK}
+    retained = {_DESCRIPTION, LOCK}
     for name in list(out.walk()):
-        if name not in kept:
+        if name not in retained:
             (out / name).delete()
 
 

@@ -264,7 +264,8 @@ def _health(rows_by_query: Mapping[str, Rows]) -> Section:
         headline=headline,
         detail=("Bars show p99 latency on a logarithmic scale." if bars else "")
         + (
-            " A rebalance storm is a minute in which one group has at least --storm rebalances."
+            " A rebalance storm is a minute in which one group has at least"
+            " --rebalance-storm-threshold rebalances."
             if storms
             else ""
         )

@@ -78,11 +78,11 @@ def test_changed_file_drops_its_whole_split(changed: InputFile) -> None:
     assert (found.keep, found.drop, found.read) == ((C,), (AB,), (file("a"), changed))
 
 
-def test_output_of_a_vanished_file_is_dropped_unless_keep_vanished() -> None:
+def test_output_of_a_removed_file_is_deleted_unless_it_is_retained() -> None:
     left = [file("a"), file("c")]
     found = plan(MANIFEST, left)
     assert (found.keep, found.drop, found.read) == ((C,), (AB,), (file("a"),))
-    assert plan(MANIFEST, left, keep_vanished=True).is_empty
+    assert plan(MANIFEST, left, keep_removed_inputs=True).is_empty
 
 
 def test_small_files_share_a_split_and_a_large_file_has_its_own() -> None:
