@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyarrow import parquet
 
-from kafkalite.traffic.spark.audits import AUDITS, STATES
+from kafkalite.traffic.spark.audits import AUDITS, STATES, TABLES
 from kafkalite.traffic.spark.state.tables import in_memory_table
 from kafkalite.traffic.spark.state.time_range import TIME_RANGE
 
@@ -26,8 +26,26 @@ if TYPE_CHECKING:
 
 STATE: Final = "state"
 AUDIT: Final = "audits"
-FOLDERS: Final = (STATE, AUDIT)
-"""Folders of all state and audit tables below the output folder, of other versions too."""
+_FORMER_FOLDERS: Final = (
+    "state/signs_of_life",
+    "state/classic_turns",
+    "state/holdings",
+    "state/sifted_commits",
+    "state/plain_commits",
+    "state/judged_commits",
+    "state/judged_by_generation",
+    "state/taken_offsets",
+    "state/lasting_commits",
+    "state/extent",
+    "audits/offsets_spared",
+)
+"""Paths of tables under the names that they had in earlier versions."""
+FOLDERS: Final = (
+    *(f"{STATE}/{name}" for name in STATES),
+    *(f"{AUDIT}/{name}" for name in TABLES),
+    *_FORMER_FOLDERS,
+)
+"""Paths of all state and audit tables below the output folder."""
 
 _US_PER_MS: Final = 1_000
 _MIN_BUCKETS: Final = 50

@@ -60,6 +60,16 @@ CONNECTION_TIMEOUT_NS: Final = 3_600_000_000_000
 """Time without packets after which a connection is a new one: brokers close idle connections."""
 
 _SPLIT_BYTES: Final = 128 << 20
+_FINDINGS: Final = (
+    PROBLEMS,
+    "classified_commits",
+    "commit_counts",
+    "ghosts",
+    "transaction_ends",
+    "judged_commits",
+)
+"""Folders of findings; the last one is the name of `classified_commits` in earlier versions."""
+_INTERNAL: Final = "_kafkalite"
 _CHECKPOINT: Final = "_kafkalite/checkpoint"
 _BATCH: Final = "_kafkalite/batch"
 _DESCRIPTION: Final = "_kafkalite/followed.json"
@@ -200,10 +210,11 @@ def _delete_output(out: Location) -> None:
 
     The lock stays too, because this run holds it.
     """
-    retained = {_DESCRIPTION, LOCK}
-    for name in list(out.walk()):
-        if name not in retained:
-            (out / name).delete()
+    for name in list((out / _INTERNAL).walk()):
+        if f"{_INTERNAL}/{name}" not in {_DESCRIPTION, LOCK}:
+            (out / _INTERNAL / name).delete()
+    for name in _FINDINGS:
+        (out / name).delete()
 
 
 def _file_ranges(rows: DataFrame) -> list[FileRange]:

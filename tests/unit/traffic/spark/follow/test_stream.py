@@ -181,9 +181,11 @@ def test_state_of_another_version_is_deleted_and_all_input_is_read_again(tmp_pat
     current = description.read_text()
     assert current is not None
     description.write_text(json.dumps({**json.loads(current), "layout": 2}))
-    for name in ("_kafkalite/checkpoint/metadata", "_kafkalite/state/0/note.json", "ghosts/0"):
+    state = ("_kafkalite/checkpoint/metadata", "_kafkalite/state/0/note.json", "ghosts/0")
+    for name in (*state, "theirs/notes.txt"):
         (out / name).write_text("{}")
     with pytest.raises(AttributeError):
         follow(no_session, capture, lambda *_: None)
     assert description.read_text() == current
-    assert set(out.walk()) == {"_kafkalite/followed.json", "_kafkalite/lock"}
+    remaining = {"_kafkalite/followed.json", "_kafkalite/lock", "theirs/notes.txt"}
+    assert set(out.walk()) == remaining
