@@ -76,7 +76,7 @@ DURATIONS: Final = (
         "--aftermath",
         "aftermath_ms",
         "1m",
-        "time within which an event counts as the effect of a stale response",
+        "time after a stale response within which an event counts as its effect",
     ),
     AuditSetting(
         "--bucket",
