@@ -87,7 +87,11 @@ class Topics:
         self.by_name: dict[str, TopicState] = {}
 
     def leadership_records(self) -> list[PartitionChangeRecord]:
-        """Return records that give all partitions registered replicas, an ISR and a leader."""
+        """Return records that repair partitions whose leader or replicas are not registered nodes.
+
+        Afterwards the ISR of each partition consists of its registered replicas, and one of them
+        is the leader.
+        """
         return [
             change
             for topic in self.by_id.values()

@@ -100,8 +100,10 @@ def find_ghosts(requests: Requests, options: AuditOptions) -> DataFrame:
     holdings = requests.state(HOLDINGS.name)
     if SYNC_GROUP in requests:
         assigned, generations = requests.state(ASSIGNMENTS.name), requests.state(GENERATIONS.name)
-        intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
-        holdings = holdings.unionByName(classic_holdings(assigned, generations, intervals))
+        classic_intervals = (
+            requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
+        )
+        holdings = holdings.unionByName(classic_holdings(assigned, generations, classic_intervals))
     return ghosts(
         requests.state(MEMBERSHIP_REQUESTS.name),
         holdings,
@@ -111,13 +113,13 @@ def find_ghosts(requests: Requests, options: AuditOptions) -> DataFrame:
 
 
 def classic_holdings(
-    assignments: DataFrame, generations: DataFrame, intervals: DataFrame | None
+    assignments: DataFrame, generations: DataFrame, classic_intervals: DataFrame | None
 ) -> DataFrame:
     """Return the holdings of classic members until their group migrated, as `HOLDINGS`."""
     holdings = assignment_holdings(assignments, generations)
-    if intervals is None:
+    if classic_intervals is None:
         return holdings
-    migrated = intervals.where("came_with is not null").select(
+    migrated = classic_intervals.where("came_with is not null").select(
         "in_group", "of_member", "came_with", f.col("from_us").alias("migrated_us")
     )
     is_same_member = "group_id = in_group and member_id = of_member and since_epoch = came_with"
@@ -126,10 +128,11 @@ def classic_holdings(
         f.col("migrated_us").alias("begin_us"),
         f.col("migrated_us").alias("done_us"),
     )
-    is_sooner = "migrated_us < coalesce(released.begin_us, migrated_us + 1)"
+    migrated_before_release = "migrated_us < coalesce(released.begin_us, migrated_us + 1)"
     return HOLDINGS.shape(
         holdings.join(f.broadcast(migrated), f.expr(is_same_member), "left").withColumn(
-            "released", f.when(f.expr(is_sooner), release).otherwise(f.col("released"))
+            "released",
+            f.when(f.expr(migrated_before_release), release).otherwise(f.col("released")),
         )
     )
 
@@ -141,10 +144,10 @@ def ghosts(
     session_timeout_ms: int,
 ) -> DataFrame:
     """Return all ghosts, as `GHOSTS`."""
-    silent_members = _joins_without_response(membership_requests, session_timeout_ms).unionByName(
+    candidates = _joins_without_response(membership_requests, session_timeout_ms).unionByName(
         _silent_members(membership_requests, session_timeout_ms)
     )
-    ended = silent_members.crossJoin(f.broadcast(capture_range)).where(
+    ended = candidates.crossJoin(f.broadcast(capture_range)).where(
         "last_us - from_us >= timeout_us"
     )
     until_us = f.least("next_us", f.col("from_us") + f.col("timeout_us"), "last_us")
@@ -205,7 +208,7 @@ def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> 
     )
     up_to_current = rows_up_to_current(IDENTITY, _TIME_ORDER)
     requested_timeout_ms = f.last("session_timeout_ms", ignorenulls=True).over(up_to_current)
-    last = of_known_members.withColumns(
+    last_requests = of_known_members.withColumns(
         {
             "session_timeout_ms": requested_timeout_ms,
             "timeout_us": f.coalesce(requested_timeout_ms, f.lit(session_timeout_ms)) * 1000,
@@ -219,7 +222,7 @@ def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> 
         & (f.col("next_us").isNull() | (f.expr("next_us - from_us > timeout_us")))
     )
     joined_only = f.col("other_requests") == 0
-    return last.withColumns(
+    return last_requests.withColumns(
         {
             "kind": f.when(joined_only, NEVER_CAME_BACK).otherwise(VANISHED),
             "would_own_id_save": joined_only & f.col("joined_without_id"),
@@ -228,7 +231,10 @@ def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> 
 
 
 def _with_held_partitions(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
-    """Add the number of partitions that ghosts held, and the time after their last request."""
+    """Add the number of partitions that each ghost held.
+
+    `partition_seconds_held` is the time for which it held them after its last request.
+    """
     with_holdings = ghosts_.alias("g").join(
         holdings.alias("h"),
         f.expr(
@@ -282,11 +288,11 @@ def _with_unassigned_time(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
     )
 
 
-def totals(found: DataFrame) -> DataFrame:
+def totals(ghost_rows: DataFrame) -> DataFrame:
     """Return the totals of ghosts of each kind, as `TOTALS`."""
     blocked_seconds = f.col("partition_seconds_held") + f.col("partition_seconds_kept_free")
     return TOTALS.shape(
-        found.groupBy("kind", "would_own_id_save").agg(
+        ghost_rows.groupBy("kind", "would_own_id_save").agg(
             f.count(f.lit(1)).alias("ghosts"),
             f.count_distinct("group_id").alias("groups"),
             f.sum(blocked_seconds).alias("partition_seconds"),
