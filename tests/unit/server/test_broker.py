@@ -60,7 +60,7 @@ async def test_a_broker_serves_its_topics(broker: Broker) -> None:
     await client.close()
 
 
-async def test_nodes_know_each_other_and_lead_different_partitions() -> None:
+async def test_nodes_list_each_other_and_lead_different_partitions() -> None:
     broker = Broker(Settings(listen=ANY_PORT, brokers=3, topics={"t": 6}))
     await broker.start()
     addresses = broker.bootstrap_servers.split(",")
@@ -288,7 +288,7 @@ async def test_a_port_in_use_is_reported_and_everything_closed(tmp_path: Path) -
     await again.stop()
 
 
-async def test_unused_parts_of_a_directory_are_reported(tmp_path: Path) -> None:
+async def test_data_without_a_metadata_log_is_renamed_and_reported(tmp_path: Path) -> None:
     settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path), topics={"t": 1})
     broker = Broker(settings)
     await broker.start()
