@@ -78,7 +78,7 @@ DURATIONS: Final = (
         "--effect-window",
         "effect_window_ms",
         "1m",
-        "time within which an event counts as the effect of a stale response",
+        "time after a stale response within which an event counts as its effect",
         "--aftermath",
     ),
     AuditSetting(

@@ -53,7 +53,7 @@ def add_explain(parser: ArgumentParser) -> None:
     entity.add_argument("--transactional-id", metavar="ID", help="only this transactional id [all]")
     entity.add_argument("--topic", metavar="NAME", help="only this topic [all]")
     parser.add_argument(
-        "--limit", metavar="NUMBER", type=int, help="number of entries, the latest ones [128]"
+        "--limit", metavar="NUMBER", type=int, help="print only this many entries, the latest [128]"
     )
     add_common_options(parser)
 

@@ -37,8 +37,8 @@ def add_diff(parser: ArgumentParser) -> None:
         "--fail-on",
         choices=_FAIL_ON,
         default="none",
-        help="exit with status 1 for: different numbers of errors (error); these, and APIs or "
-        "versions in one capture only (api); any difference [none]",
+        help="exit with status 1 for different numbers of errors (error), also for APIs or "
+        "versions that only one capture has (api), or for any difference (difference) [none]",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 

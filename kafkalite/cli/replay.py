@@ -69,16 +69,17 @@ def add_replay(parser: ArgumentParser) -> None:
         "--timeout",
         metavar="DURATION",
         default="5s",
-        help="additional time for a response of the target, compared with the recorded broker; a "
+        help="time that a response of the target may take in addition to the recorded time; a "
         "later response counts as missing [5s]",
     )
     parser.add_argument(
         "--fail-on",
         choices=_FAIL_ON,
         default="difference",
-        help="exit with status 1 from this severity on: missing responses (unanswered), different "
-        "errors (error), different fields (difference), values with which the brokers were "
-        "started (configuration), effects of timing (timing) [difference]",
+        help="exit with status 1 for a finding of this severity or a higher one; from the highest: "
+        "missing responses (unanswered), different errors (error), different fields (difference), "
+        "values with which the brokers were started (configuration), effects of timing (timing) "
+        "[difference]",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_access_options(parser)

@@ -150,8 +150,8 @@ LISTEN: Final = Option(
 ADVERTISE: Final = Option(
     _NODES_SECTION,
     "--advertise",
-    "return this address to clients of the listener NAME; without NAME, to clients of the first "
-    "listener without an advertised address; repeatable",
+    "return this address to clients of the listener NAME; an address without NAME is that of the "
+    "first listener for which no other address is advertised; repeatable",
     "[NAME://]HOST:PORT",
     shown_default="the address of the listener",
     is_repeatable=True,

@@ -53,13 +53,13 @@ class Reply(NamedTuple):
 class SetTimer(NamedTuple):
     """Call `on_timer(event)` at `deadline_ms`. Replaces an earlier timer of `key`.
 
-    `is_tick` marks a periodic timer that makes up for missed rounds; see `Clock.tick_ms`.
+    `is_periodic` marks a timer that makes up for missed rounds; see `Clock.periodic_deadline_ms`.
     """
 
     key: Hashable
     deadline_ms: int
     event: object
-    is_tick: bool = False
+    is_periodic: bool = False
 
 
 class CancelTimer(NamedTuple):

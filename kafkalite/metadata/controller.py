@@ -1,12 +1,12 @@
 """MetadataController: the interface of the metadata state machine.
 
 `_write` makes every change: it takes a decision, appends and replays its records, makes an image
-and calls the listeners.
-All this is synchronous: when a call returns, the change is in the log and all listeners have
-received it. A change of a leader is synced before: records of its epoch, and the truncation of a
-log by the new leader, must not survive a loss of power without it. Every call raises KafkaError
-KAFKA_STORAGE_ERROR when a disk fails. If the log could not be written, nothing was changed. If it
-could not be synced, or the disk fails in a listener, the change is in the log.
+and calls the listeners. All this is synchronous: when a call returns, the change is in the log and
+all listeners have received it. A change of a leader is synced before: records of its epoch, and the
+truncation of a log by the new leader, must not survive a loss of power without it. Every call
+raises KafkaError KAFKA_STORAGE_ERROR when a disk fails. If the log could not be written, nothing
+was changed. If it could not be synced, or a listener raised the error, the change is already in the
+log.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class MetadataController:
             self._deferred.popleft()()
 
     def start(self, racks: Mapping[int, str | None]) -> None:
-        """Read the log, then set the nodes of the cluster, id → rack.
+        """Read the log, then make the cluster consist of the nodes in `racks`: node id → rack.
 
         Afterwards every partition has a registered node as leader, even if the previous start had
         other nodes. Listeners are called once for all these changes. Raises OSError when the log
@@ -141,7 +141,7 @@ class MetadataController:
     def create_partitions(
         self, new_partitions: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> list[KafkaError | None]:
-        """Add partitions to topics; returns one outcome each, in order."""
+        """Add partitions to topics; return an error or None for each element."""
         return self._write(
             self._shard.create_partitions(new_partitions, validate_only=validate_only)
         )
@@ -149,7 +149,7 @@ class MetadataController:
     def elect_leaders(
         self, partitions: Sequence[tuple[str, int]], kind: ElectionType
     ) -> list[KafkaError | None]:
-        """Elect leaders of (topic, index); returns one outcome each, in order."""
+        """Elect leaders of (topic, index); return an error or None for each element."""
         return self._write(self._shard.elect_leaders(partitions, kind))
 
     def fence(self, node_id: int) -> None:
@@ -252,14 +252,14 @@ class MetadataController:
     def _publish_config(self, image: MetadataImage) -> None:
         # All nodes share the process's configuration. If nodes have different settings, those of
         # the first node apply to the process.
-        dynamic = image.config_of(ResourceType.BROKER, "")
-        node = image.config_of(ResourceType.BROKER, str(image.controller_id))
-        groups = {
+        cluster_configs = image.config_of(ResourceType.BROKER, "")
+        node_configs = image.config_of(ResourceType.BROKER, str(image.controller_id))
+        group_configs = {
             resource.name: values
             for resource, values in image.configs.items()
             if resource.type is ResourceType.GROUP
         }
-        self._config.publish(dynamic, groups, node)
+        self._config.publish(cluster_configs, group_configs, node_configs)
 
 
 def _changes_leader(value: object) -> bool:

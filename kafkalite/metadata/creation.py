@@ -192,7 +192,8 @@ def check_manual_assignment(
 ) -> None:
     """Raise INVALID_REPLICA_ASSIGNMENT unless `replicas` are distinct, known nodes.
 
-    Their number must be `replication_factor`, which is None for the first partition.
+    If `replication_factor` is not None, there must be that many. It is None for the first partition
+    of a topic.
     """
     if not replicas:
         raise _invalid_assignment("The manual partition assignment includes an empty replica list.")

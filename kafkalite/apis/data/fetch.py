@@ -359,9 +359,9 @@ class _Fetch:
             poll.add(
                 partition,
                 offset=requested.fetch_offset,
-                readable=len(answer.records or b""),
+                readable_bytes=len(answer.records or b""),
                 max_bytes=requested.max_bytes,
-                committed=self._is_read_committed,
+                is_read_committed=self._is_read_committed,
             )
         wait_ms = 0 if self._may_pause and self._has_grown(answers) else max_wait_ms
         poll.start(clock, clock.now_ms() + wait_ms)

@@ -42,6 +42,8 @@ and whether it was reset in this chunk; the approximate time of the last packet.
 RECOGNIZED, HAS_FRAMES, CLOSED, IRREGULAR, FINISHED = 1, 2, 4, 8, 16
 """Bits of MARKS: the connection's first bytes are a request; it has frames; it has ended; it is
 processed segment by segment; the client has sent FIN. Twice FINISHED: the broker has sent FIN."""
+BOTH_FINISHED: Final = FINISHED | 2 * FINISHED
+"""Bits of MARKS: client and broker have sent FIN."""
 
 _INITIAL_CAPACITY: Final = 64
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from kafkalite.traffic.columnar.connection_state import (
     BEGIN_SEQ,
+    BOTH_FINISHED,
     CLOSED,
     CONNECTION_LAST_CHUNK,
     END_SEQ,
@@ -66,7 +67,7 @@ def link_segments(  # noqa: PLR0917
     seqs: Ints,
     flags: Ints,
     sizes: Ints,
-    missing: Ints,
+    missing_bytes: Ints,
     at_ns: Ints,
     chunk: int,
     directions: Ints,
@@ -77,7 +78,7 @@ def link_segments(  # noqa: PLR0917
     """Mark irregular connections, and link each segment to the next one of its direction.
 
     `active` receives the directions with segments; their number is returned. `at_ns` receives the
-    times of reading. SYN must be in the first segment of a direction, FIN or RST in the last.
+    times of reading. A segment before a SYN, or after a FIN or RST, makes a connection irregular.
     """
     count = 0
     for row in range(len(direction_ids)):
@@ -87,7 +88,7 @@ def link_segments(  # noqa: PLR0917
         if sizes[row] > 0:
             at_ns[row] = _read_time_ns(direction, at_ns[row])
         is_opening, is_closing = flag & SYN != 0, flag & (FIN | RST) != 0
-        is_irregular = missing[row] != 0 or (is_opening and is_closing)
+        is_irregular = missing_bytes[row] != 0 or (is_opening and is_closing)
         if direction[LAST_CHUNK] != chunk:
             direction[LAST_CHUNK], direction[BEGIN_SEQ] = chunk, seqs[row]
             direction[FIRST_ROW], direction[FLAGS] = row, 0
@@ -108,20 +109,23 @@ def link_segments(  # noqa: PLR0917
             connection[IS_IRREGULAR] = 1
         connection[IS_RESET] |= flag & RST
         direction[LAST_ROW], direction[FLAGS] = row, direction[FLAGS] | flag
-        length = sizes[row] + missing[row] + is_opening + (flag & FIN != 0)
+        length = sizes[row] + missing_bytes[row] + is_opening + (flag & FIN != 0)
         direction[END_SEQ] = (seqs[row] + length) & _SEQ_MASK
     return count
 
 
 @kernel
 def _copy(  # noqa: PLR0917
-    data: Bytes, start: int, size: int, skip: int, out: Bytes, at: int
+    data: Bytes, start: int, size: int, skip: int, out: Bytes, out_end: int
 ) -> tuple[int, int]:
-    """Append bytes to `out` except the first `skip`; return its end, and the remaining skip."""
+    """Append bytes to `out` except the first `skip`.
+
+    Returns the end in `out`, and the number of bytes that remain to be skipped.
+    """
     skipped = min(skip, size)
     for position in range(skipped, size):
-        out[np.uint64(at + position - skipped)] = data[np.uint64(start + position)]
-    return at + size - skipped, skip - skipped
+        out[np.uint64(out_end + position - skipped)] = data[np.uint64(start + position)]
+    return out_end + size - skipped, skip - skipped
 
 
 @kernel
@@ -136,22 +140,25 @@ def _copy_frame(  # noqa: PLR0917
     size: int,
     skip: int,
     out: Bytes,
-    at: int,
+    out_end: int,
 ) -> int:
-    """Append `size` bytes of a direction, from the partial frame on; return the end in `out`."""
+    """Append `size` bytes of a direction's current frame to `out`, except the first `skip`.
+
+    The bytes of earlier chunks come from `partial`. Returns the end in `out`.
+    """
     row, position = direction[FRAME_ROW], direction[FRAME_POSITION]
     if direction[PARTIAL_INDEX] >= 0:
-        first, stop = bounds[direction[PARTIAL_INDEX]], bounds[direction[PARTIAL_INDEX] + 1]
-        at, skip = _copy(partial, first, stop - first, skip, out, at)
-        size -= stop - first
+        start, end = bounds[direction[PARTIAL_INDEX]], bounds[direction[PARTIAL_INDEX] + 1]
+        out_end, skip = _copy(partial, start, end - start, skip, out, out_end)
+        size -= end - start
         row, position = direction[FIRST_ROW], starts[direction[FIRST_ROW]]
     while size > 0 and row >= 0:
         part = min(size, starts[row] + sizes[row] - position)
-        at, skip = _copy(data, position, part, skip, out, at)
+        out_end, skip = _copy(data, position, part, skip, out, out_end)
         size -= part
         row = next_rows[row]
         position = starts[row] if row >= 0 else 0
-    return at
+    return out_end
 
 
 @kernel
@@ -185,16 +192,16 @@ def find_frames(  # noqa: PLR0917
     """Find the frames of regular connections; return the number of frames and of assembled bytes.
 
     `columns` receives one column per frame: connection, direction, start and size of the body,
-    first and last segment. The first segment is UNKNOWN for a frame of an earlier chunk. A body in
-    several segments is copied to `assembled`; its start is the size of the data plus its position
-    there. `partial` has the partial frames of earlier chunks, split at `bounds`.
+    first and last segment. The first segment is UNKNOWN if the frame began in an earlier chunk. A
+    body in several segments is copied to `assembled`; its start is then `len(data)` plus its
+    position in `assembled`. `partial` has the partial frames of earlier chunks, split at `bounds`.
     """
     count = used = 0
     for row in range(len(direction_ids)):
         connection, direction = connections[direction_ids[row] >> 1], directions[direction_ids[row]]
         at, end = starts[row], starts[row] + sizes[row]
         while at < end and connection[IS_IRREGULAR] == 0:
-            body, first = at + LENGTH_BYTES, row
+            body, first_row = at + LENGTH_BYTES, row
             if direction[RECEIVED] == 0 and body <= end and peek_u32(data, at) <= end - body:
                 direction[LENGTH] = peek_u32(data, at)
                 at = body + direction[LENGTH]
@@ -208,7 +215,7 @@ def find_frames(  # noqa: PLR0917
                 if direction[RECEIVED] != LENGTH_BYTES + direction[LENGTH]:
                     continue
                 body = len(data) + used
-                first = UNKNOWN if direction[PARTIAL_INDEX] >= 0 else direction[FRAME_ROW]
+                first_row = UNKNOWN if direction[PARTIAL_INDEX] >= 0 else direction[FRAME_ROW]
                 used = _copy_frame(
                     data, starts, sizes, next_rows, direction, partial, bounds,
                     direction[RECEIVED], LENGTH_BYTES, assembled, used,
@@ -216,7 +223,7 @@ def find_frames(  # noqa: PLR0917
                 direction[RECEIVED], direction[PARTIAL_INDEX] = 0, UNKNOWN
             columns[0, count], columns[1, count] = direction_ids[row] >> 1, direction_ids[row] & 1
             columns[2, count], columns[3, count] = body, direction[LENGTH]
-            columns[4, count], columns[5, count] = first, row
+            columns[4, count], columns[5, count] = first_row, row
             count += 1
     return count, used
 
@@ -237,7 +244,7 @@ def advance_connections(  # noqa: PLR0917
 ) -> None:
     """Advance the regular directions in `active`.
 
-    Their partial frames are appended to `out`; `stops` receives the ends.
+    The partial frame of each direction is appended to `out`; `stops` receives its end in `out`.
     """
     used = 0
     for index in range(len(active)):
@@ -254,6 +261,6 @@ def advance_connections(  # noqa: PLR0917
                 direction[INITIAL_SEQ] = direction[BEGIN_SEQ]
             if direction[FLAGS] & FIN:
                 connection[MARKS] |= FINISHED << (active[index] & 1)
-            if direction[FLAGS] & RST or connection[MARKS] & (3 * FINISHED) == 3 * FINISHED:
+            if direction[FLAGS] & RST or connection[MARKS] & BOTH_FINISHED == BOTH_FINISHED:
                 connection[MARKS] |= CLOSED
         stops[index] = used

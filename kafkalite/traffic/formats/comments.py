@@ -36,7 +36,7 @@ class PacketNote:
     The packet begins at the start of a frame unless `inside` is set.
     """
     inside: int | None = None
-    """Number of bytes at the start of this packet that end a frame of earlier packets."""
+    """Number of bytes at the start of this packet that complete a frame of earlier packets."""
     client: str | None = None
     """The client's address as `host:port`, if the connection began in an earlier file."""
     software: str | None = None

@@ -95,7 +95,7 @@ def test_change_without_a_new_leader_does_not_end_waits(
 ) -> None:
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
-    poll.add(partition, offset=0, readable=0, max_bytes=1, committed=False)
+    poll.add(partition, offset=0, readable_bytes=0, max_bytes=1, is_read_committed=False)
     topic = plane.image.topics["t"]
     shrunk = tuple(one._replace(isr=(0,), partition_epoch=1) for one in topic.partitions)
     plane.change(topic._replace(partitions=shrunk))
@@ -109,7 +109,7 @@ def test_own_append_wakes_fetches_at_once(plane: DataPlane) -> None:
     partition = plane.partition()
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
-    poll.add(partition, offset=0, readable=0, max_bytes=100, committed=False)
+    poll.add(partition, offset=0, readable_bytes=0, max_bytes=100, is_read_committed=False)
     assert partition.append_internal(BatchView(batch_of(b"v")), plane.clock.now_ms()) == 1
     assert ended == [True]
 
@@ -193,7 +193,7 @@ def test_marker_wakes_fetches_on_announce(plane: DataPlane, partition: Partition
     partition.append(transactional(producer, b"t"), plane.clock.now_ms(), is_verified=True)
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
-    poll.add(partition, offset=0, readable=0, max_bytes=1000, committed=True)
+    poll.add(partition, offset=0, readable_bytes=0, max_bytes=1000, is_read_committed=True)
     partition.append_marker(commit(producer), plane.clock.now_ms())
     assert ended == []
     plane.table.announce()

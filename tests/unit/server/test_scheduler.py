@@ -128,7 +128,7 @@ async def test_the_loop_runs_other_work_between_turns_of_the_queue(
 async def test_a_turn_without_a_deadline_begins_with_the_first_check(
     scheduler: Scheduler, time: Time
 ) -> None:
-    scheduler.deadline = 0.0
+    scheduler.begin_turn()
     time.now += 10
     assert not scheduler.is_turn_over()
     time.now += TURN_S

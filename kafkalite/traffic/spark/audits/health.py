@@ -147,15 +147,15 @@ def _api_name() -> Column:
 
 
 def _percentiles(names: Sequence[str], condition: Column | None = None) -> Column:
-    """Return all percentiles as one aggregate, for which Spark needs one sketch of the values."""
+    """Return percentiles as one aggregate, so that Spark makes only one sketch of the values."""
     latency_ = f.col("latency_us") if condition is None else f.when(condition, f.col("latency_us"))
-    shares = [_PERCENTILES[name] for name in names]
-    return f.percentile_approx(latency_, shares, _PERCENTILE_ACCURACY).alias("percentiles")
+    fractions = [_PERCENTILES[name] for name in names]
+    return f.percentile_approx(latency_, fractions, _PERCENTILE_ACCURACY).alias("percentiles")
 
 
-def _in_ms(names: Sequence[str]) -> list[Column]:
-    """Return the percentiles as one column each."""
-    return [(f.col("percentiles")[at] / 1000).alias(name) for at, name in enumerate(names)]
+def _percentile_columns(names: Sequence[str]) -> list[Column]:
+    """Return the percentiles of the aggregate as one column each, in milliseconds."""
+    return [(f.col("percentiles")[index] / 1000).alias(name) for index, name in enumerate(names)]
 
 
 _PERCENTILES: Final = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
@@ -173,7 +173,7 @@ def latency(envelopes: DataFrame) -> DataFrame:
             _percentiles(list(_PERCENTILES)),
             (f.max("latency_us") / 1000).alias("max_ms"),
         )
-        .select("*", *_in_ms(list(_PERCENTILES)))
+        .select("*", *_percentile_columns(list(_PERCENTILES)))
     )
 
 
@@ -183,7 +183,7 @@ def load(envelopes: DataFrame, bucket_us: int) -> DataFrame:
     return LOAD.shape(
         envelopes.groupBy("api", f.timestamp_micros(at - at % bucket_us).alias("at"))
         .agg(f.count(f.lit(1)).alias("requests"), _percentiles(["p99_ms"]))
-        .select("*", *_in_ms(["p99_ms"]))
+        .select("*", *_percentile_columns(["p99_ms"]))
     )
 
 
@@ -193,7 +193,7 @@ def error_counts(occurrences: DataFrame, before_creation: DataFrame) -> DataFram
     `before_creation` is the result of `errors_before_creation`.
     """
     names = f.create_map(*(f.lit(item) for pair in ERROR_NAMES.items() for item in pair))
-    ordinary = [f"(api = '{api}' and error = {int(error)})" for api, error in _EXPECTED_ERRORS]
+    expected = [f"(api = '{api}' and error = {int(error)})" for api, error in _EXPECTED_ERRORS]
     return ERRORS.shape(
         occurrences.groupBy("api", "error")
         .agg(
@@ -205,7 +205,7 @@ def error_counts(occurrences: DataFrame, before_creation: DataFrame) -> DataFram
         .join(f.broadcast(before_creation), ["api", "error"], "left")
         .withColumn(
             "expected",
-            f.when(f.expr(" or ".join(ordinary)), f.col("occurrences")).otherwise(
+            f.when(f.expr(" or ".join(expected)), f.col("occurrences")).otherwise(
                 f.coalesce("before_creation", f.lit(0))
             ),
         )
@@ -248,10 +248,12 @@ def rebalances(membership_requests: DataFrame, rebalance_storm_threshold: int) -
     accepted = membership_requests.where(
         (f.col("error") == ErrorCode.NONE) & (f.col("generation") > 0) & f.col("end_us").isNotNull()
     )
-    new = accepted.groupBy("group_id", "protocol", "generation").agg(f.min("end_us").alias("at_us"))
+    new_generations = accepted.groupBy("group_id", "protocol", "generation").agg(
+        f.min("end_us").alias("at_us")
+    )
     minute = f.timestamp_micros(f.col("at_us") - f.col("at_us") % _MINUTE_US).alias("at")
     return REBALANCES.shape(
-        new.groupBy("group_id", "protocol", minute)
+        new_generations.groupBy("group_id", "protocol", minute)
         .agg(f.count(f.lit(1)).alias("rebalances"))
         .withColumn("is_storm", f.col("rebalances") >= rebalance_storm_threshold)
     )
@@ -263,28 +265,28 @@ def traffic(requests: Requests, topics: DataFrame) -> DataFrame:
     bytes_by_request = _partition_bytes(
         requests.of("Produce"),
         "request.topic_data",
-        name="name",
-        partitions="partition_data",
-        index="index",
+        name_field="name",
+        partitions_field="partition_data",
+        index_field="index",
         column="bytes_in",
     ).unionByName(
         _partition_bytes(
             requests.of("Fetch"),
             "response.responses",
-            name="topic",
-            partitions="partitions",
-            index="partition_index",
+            name_field="topic",
+            partitions_field="partitions",
+            index_field="partition_index",
             column="bytes_out",
         ),
         allowMissingColumns=True,
     )
     # Joining with names after the sum handles one row per partition instead of one per request.
     sums = with_topic_names(_sum_bytes(bytes_by_request, *by, "topic_id"), topics)
-    topic = Window.partitionBy("topic")
+    same_topic = Window.partitionBy("topic")
     total_bytes = f.col("bytes_in") + f.col("bytes_out")
-    share = f.try_divide(total_bytes, f.sum(total_bytes).over(topic))
+    share = f.try_divide(total_bytes, f.sum(total_bytes).over(same_topic))
     shares = _sum_bytes(sums, *by).withColumns(
-        {"share_of_topic": share, "partitions": f.count(f.lit(1)).over(topic)}
+        {"share_of_topic": share, "partitions": f.count(f.lit(1)).over(same_topic)}
     )
     is_hot = (f.col("partitions") > _HOT_FACTOR) & (
         f.col("share_of_topic") * f.col("partitions") > _HOT_FACTOR
@@ -293,19 +295,30 @@ def traffic(requests: Requests, topics: DataFrame) -> DataFrame:
 
 
 def _partition_bytes(
-    requests: DataFrame, path: str, *, name: str, partitions: str, index: str, column: str
+    requests: DataFrame,
+    topics: str,
+    *,
+    name_field: str,
+    partitions_field: str,
+    index_field: str,
+    column: str,
 ) -> DataFrame:
+    """Return the bytes of records of each partition in requests, as `column`.
+
+    `topics` is the field of a message that lists topics; the others are fields of a topic or of a
+    partition.
+    """
     return (
-        requests.select(f.explode(path).alias("t"))
+        requests.select(f.explode(topics).alias("t"))
         .select(
-            f.col(f"t.{name}").alias("topic"),
+            f.col(f"t.{name_field}").alias("topic"),
             f.hex("t.topic_id").alias("topic_id"),
-            f.explode(f"t.{partitions}").alias("p"),
+            f.explode(f"t.{partitions_field}").alias("p"),
         )
         .select(
             "topic",
             "topic_id",
-            f.col(f"p.{index}").alias("partition"),
+            f.col(f"p.{index_field}").alias("partition"),
             f.length("p.records").alias(column),
         )
     )
@@ -320,7 +333,7 @@ def _sum_bytes(bytes_by_request: DataFrame, *by: str) -> DataFrame:
 
 def retries(requests: Requests) -> DataFrame:
     """Return the number of batches that each client sent again: (host, client_id, retries)."""
-    batch = (
+    batches = (
         requests.of("Produce")
         .select(
             host(),
@@ -341,8 +354,8 @@ def retries(requests: Requests) -> DataFrame:
         .where("not startswith(batch, 'FFFFFFFFFFFFFFFF')")
     )
     by = ("host", "client_id", "topic", "topic_id", "partition", "batch")
-    times = batch.groupBy(*by).agg(f.count(f.lit(1)).alias("times")).where("times > 1")
-    return times.groupBy("host", "client_id").agg(f.sum(f.col("times") - 1).alias("retries"))
+    repeated = batches.groupBy(*by).agg(f.count(f.lit(1)).alias("times")).where("times > 1")
+    return repeated.groupBy("host", "client_id").agg(f.sum(f.col("times") - 1).alias("retries"))
 
 
 def clients(envelopes: DataFrame, retry_counts: DataFrame) -> DataFrame:
@@ -357,7 +370,7 @@ def clients(envelopes: DataFrame, retry_counts: DataFrame) -> DataFrame:
             f.count_if(f.col("response_ts").isNull()).alias("unanswered"),
             _percentiles(_CLIENT_PERCENTILES, is_not_long_poll),
         )
-        .select("*", *_in_ms(_CLIENT_PERCENTILES))
+        .select("*", *_percentile_columns(_CLIENT_PERCENTILES))
     )
     counted = retry_counts.withColumnRenamed("host", "its_host").withColumnRenamed(
         "client_id", "its_id"

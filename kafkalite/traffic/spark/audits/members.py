@@ -116,9 +116,11 @@ def find_ghosts(requests: Requests, options: AuditOptions) -> DataFrame:
     owned_partitions = requests.state(OWNED_PARTITIONS.name)
     if SYNC_GROUP in requests:
         assigned, generations = requests.state(ASSIGNMENTS.name), requests.state(GENERATIONS.name)
-        intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
+        classic_intervals = (
+            requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
+        )
         owned_partitions = owned_partitions.unionByName(
-            classic_owned_partitions(assigned, generations, intervals)
+            classic_owned_partitions(assigned, generations, classic_intervals)
         )
     return ghosts(
         requests.state(MEMBERSHIP_REQUESTS.name),
@@ -129,13 +131,15 @@ def find_ghosts(requests: Requests, options: AuditOptions) -> DataFrame:
 
 
 def classic_owned_partitions(
-    assignments: DataFrame, generations: DataFrame, intervals: DataFrame | None
+    assignments: DataFrame, generations: DataFrame, classic_intervals: DataFrame | None
 ) -> DataFrame:
     """Return partitions of classic members until their group migrated, as `OWNED_PARTITIONS`."""
     owned_partitions = assigned_to_owned_partitions(assignments, generations)
-    if intervals is None:
+    if classic_intervals is None:
         return owned_partitions
-    migrated = with_interval_member(intervals.where("classic_generation is not null")).select(
+    migrated = with_interval_member(
+        classic_intervals.where("classic_generation is not null")
+    ).select(
         "interval_group_id",
         "interval_member_id",
         "classic_generation",
@@ -150,10 +154,11 @@ def classic_owned_partitions(
         f.col("migrated_us").alias("earliest_us"),
         f.col("migrated_us").alias("latest_us"),
     )
-    is_sooner = "migrated_us < coalesce(released.earliest_us, migrated_us + 1)"
+    migrated_before_release = "migrated_us < coalesce(released.earliest_us, migrated_us + 1)"
     return OWNED_PARTITIONS.shape(
         owned_partitions.join(f.broadcast(migrated), f.expr(is_same_member), "left").withColumn(
-            "released", f.when(f.expr(is_sooner), release).otherwise(f.col("released"))
+            "released",
+            f.when(f.expr(migrated_before_release), release).otherwise(f.col("released")),
         )
     )
 
@@ -165,10 +170,10 @@ def ghosts(
     session_timeout_ms: int,
 ) -> DataFrame:
     """Return all ghosts, as `GHOSTS`."""
-    silent_members = _joins_without_response(membership_requests, session_timeout_ms).unionByName(
+    candidates = _joins_without_response(membership_requests, session_timeout_ms).unionByName(
         _silent_members(membership_requests, session_timeout_ms)
     )
-    ended = silent_members.crossJoin(f.broadcast(capture_range)).where(
+    ended = candidates.crossJoin(f.broadcast(capture_range)).where(
         "last_us - from_us >= timeout_us"
     )
     until_us = f.least("next_us", f.col("from_us") + f.col("timeout_us"), "last_us")
@@ -231,7 +236,7 @@ def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> 
     )
     up_to_current = rows_up_to_current(IDENTITY, _TIME_ORDER)
     requested_timeout_ms = f.last("session_timeout_ms", ignorenulls=True).over(up_to_current)
-    last = of_known_members.withColumns(
+    last_requests = of_known_members.withColumns(
         {
             "session_timeout_ms": requested_timeout_ms,
             "timeout_us": f.coalesce(requested_timeout_ms, f.lit(session_timeout_ms)) * 1000,
@@ -245,7 +250,7 @@ def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> 
         & (f.col("next_us").isNull() | (f.expr("next_us - from_us > timeout_us")))
     )
     joined_only = f.col("other_requests") == 0
-    return last.withColumns(
+    return last_requests.withColumns(
         {
             "kind": f.when(joined_only, NO_HEARTBEAT).otherwise(STOPPED),
             "is_avoidable_by_client_generated_id": joined_only & f.col("joined_without_id"),
@@ -254,7 +259,10 @@ def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> 
 
 
 def _with_owned_partitions(ghosts_: DataFrame, owned_partitions: DataFrame) -> DataFrame:
-    """Add the number of partitions that ghosts owned, and the time after their last request."""
+    """Add the number of partitions that each ghost owned.
+
+    `partition_seconds_owned` is the time for which it owned them after its last request.
+    """
     with_owned_partitions = ghosts_.alias("g").join(
         owned_partitions.alias("h"),
         f.expr(
@@ -310,11 +318,11 @@ def _with_unassigned_time(ghosts_: DataFrame, owned_partitions: DataFrame) -> Da
     )
 
 
-def totals(found: DataFrame) -> DataFrame:
+def totals(ghost_rows: DataFrame) -> DataFrame:
     """Return the totals of ghosts of each kind, as `TOTALS`."""
     blocked_seconds = f.col("partition_seconds_owned") + f.col("partition_seconds_unassigned")
     return TOTALS.shape(
-        found.groupBy("kind", "is_avoidable_by_client_generated_id").agg(
+        ghost_rows.groupBy("kind", "is_avoidable_by_client_generated_id").agg(
             f.count(f.lit(1)).alias("ghosts"),
             f.count_distinct("group_id").alias("groups"),
             f.sum(blocked_seconds).alias("partition_seconds"),

@@ -87,13 +87,14 @@ def bars(rows: Sequence[Bar], *, is_log: bool = False) -> Chart | None:
         {
             "type": "bar",
             "orientation": "h",
-            "y": [number for number, part in enumerate(parts) if part],
-            "x": [part.value for part in parts if part],
-            "marker": {"color": [_colour(part.tone) for part in parts if part]},
-            "hovertext": [_text(part.title) for part in parts if part],
+            "y": [number for number, part in enumerate(layer) if part],
+            "x": [part.value for part in layer if part],
+            "marker": {"color": [_colour(part.tone) for part in layer if part]},
+            "hovertext": [_text(part.title) for part in layer if part],
             "hovertemplate": _HOVER,
         }
-        for parts in zip_longest(*(row.parts for row in rows))
+        # A layer has the first part of each bar, the next layer the second part, and so on.
+        for layer in zip_longest(*(row.parts for row in rows))
     ]
     labels_at_ends = [
         {

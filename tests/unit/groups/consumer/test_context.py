@@ -50,6 +50,6 @@ def test_the_number_of_changed_topics_is_limited() -> None:
 
 def test_expressions_are_resolved_again_since_the_version_of_a_new_topic() -> None:
     consumer_context = context()
-    assert consumer_context.newest_topic_version == -1
+    assert consumer_context.min_regex_version == -1
     consumer_context.invalidate_regexes()
-    assert consumer_context.newest_topic_version == 7
+    assert consumer_context.min_regex_version == 7
