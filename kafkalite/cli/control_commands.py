@@ -51,6 +51,7 @@ def add_explain(parser: ArgumentParser) -> None:
     entity = parser.add_mutually_exclusive_group()
     entity.add_argument("--group", metavar="ID", help="only this group [all]")
     entity.add_argument("--transactional-id", metavar="ID", help="only this transactional id [all]")
+    entity.add_argument("--topic", metavar="NAME", help="only this topic [all]")
     parser.add_argument(
         "--limit", metavar="NUMBER", type=int, help="number of entries, the latest ones [128]"
     )
@@ -143,18 +144,20 @@ def clock(arguments: Namespace) -> None:
 
 
 def explain(arguments: Namespace) -> None:
-    """Print the history of groups and transactional ids; raises SystemExit if that fails."""
-    group, transactional_id = arguments.group, arguments.transactional_id
+    """Print the history of groups, transactional ids and topics; raises SystemExit on failure."""
+    names = {
+        "group": arguments.group,
+        "transactional id": arguments.transactional_id,
+        "topic": arguments.topic,
+    }
 
     def perform(client: ControlClient) -> None:
-        found = client.explain(group, arguments.limit, transactional_id)
-        is_unfiltered = group is None and transactional_id is None
-        lines = [_entry_line(entry, is_unfiltered=is_unfiltered) for entry in found["entries"]]
-        entity = (
-            "any group or transactional id"
-            if is_unfiltered
-            else _entity_text(group, transactional_id)
+        found = client.explain(
+            arguments.group, arguments.limit, arguments.transactional_id, arguments.topic
         )
+        is_unfiltered = all(name is None for name in names.values())
+        lines = [_entry_line(entry, is_unfiltered=is_unfiltered) for entry in found["entries"]]
+        entity = "any group, transactional id or topic" if is_unfiltered else _entity_text(names)
         print_output(
             as_json(found) if arguments.json else "".join(lines) or f"no entries about {entity}\n"
         )
@@ -265,14 +268,14 @@ def _clock_line(response: ClockJson) -> str:
     return f"{response['iso']} ({response['mode']}{rate})\n"
 
 
-def _entity_text(group: str | None, transactional_id: str | None) -> str:
-    if transactional_id is None:
-        return f"a group {printable(group or '')!r}"
-    return f"a transactional id {printable(transactional_id)!r}"
+def _entity_text(names: Mapping[str, str | None]) -> str:
+    """Return the kind and the name of the only entity with a name."""
+    return next(f"a {kind} {printable(name)!r}" for kind, name in names.items() if name is not None)
 
 
 def _entry_line(entry: EntryJson, *, is_unfiltered: bool) -> str:
-    entity = f" {entry['group'] or entry['transactional_id']}" if is_unfiltered else ""
+    name = entry["group"] or entry["transactional_id"] or entry["topic"]
+    entity = f" {name}" if is_unfiltered else ""
     repeated = f" ({entry['times']} times since {entry['first_iso']})" if entry["times"] > 1 else ""
     line = f"{entry['at_iso']}{entity} {entry['kind']}: {entry['text']}{repeated}"
     return f"{printable(line)}\n"

@@ -50,7 +50,7 @@ COMMANDS = (
     ),
     (
         "explain",
-        "Show the history of groups and transactional ids, with reasons.",
+        "Show the history of groups, transactional ids and topics, with reasons.",
         control_commands.add_explain,
         control_commands.explain,
     ),

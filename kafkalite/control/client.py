@@ -39,10 +39,19 @@ class ControlClient:
         return cast("ClockJson", self._request("/v1/clock", json.dumps(command).encode()))
 
     def explain(
-        self, group: str | None, limit: int | None, transactional_id: str | None = None
+        self,
+        group: str | None,
+        limit: int | None,
+        transactional_id: str | None = None,
+        topic: str | None = None,
     ) -> ExplanationJson:
-        """Return the history of a group or a transactional id, or of all of them."""
-        parameters = {"group": group, "transactional_id": transactional_id, "limit": limit}
+        """Return the history of a group, a transactional id or a topic, or of all of them."""
+        parameters = {
+            "group": group,
+            "transactional_id": transactional_id,
+            "topic": topic,
+            "limit": limit,
+        }
         query = urlencode({name: value for name, value in parameters.items() if value is not None})
         return cast("ExplanationJson", self._request(f"/v1/explain?{query}"))
 

@@ -71,19 +71,21 @@ class RunClock:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """Return the history of a group or a transactional id, or of all of them.
+    """Return the history of a group, a transactional id or a topic, or of all of them.
 
-    The history has the latest `limit` entries, with reasons. Raises CommandError if both a group
-    and a transactional id are given.
+    The history has the latest `limit` entries, with reasons. Raises CommandError if more than one
+    of the three is given.
     """
 
     group: str | None = None
     limit: int = DEFAULT_EXPLAIN_ENTRIES
     transactional_id: str | None = None
+    topic: str | None = None
 
     def __post_init__(self) -> None:
-        if self.group is not None and self.transactional_id is not None:
-            raise CommandError("explain takes a group or a transactional id, not both")
+        names = (self.group, self.transactional_id, self.topic)
+        if len(names) - names.count(None) > 1:
+            raise CommandError("explain takes one group, one transactional id or one topic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,7 @@ class Explanation(NamedTuple):
     now_ms: int
     groups: Sequence[str]
     transactional_ids: Sequence[str]
+    topics: Sequence[str]
     entries: Sequence[Entry]
 
 
@@ -272,12 +275,15 @@ def perform_explain(broker: Broker, command: Explain) -> Explanation:
     elif command.transactional_id is not None:
         kind = SubjectKind.TRANSACTIONAL_ID
         entries = history.about(command.transactional_id, limit, of=kind)
+    elif command.topic is not None:
+        entries = history.about(command.topic, limit, of=SubjectKind.TOPIC)
     else:
         entries = history.latest(limit)
     return Explanation(
         broker.clock.now_ms(),
         history.names(SubjectKind.GROUP),
         history.names(SubjectKind.TRANSACTIONAL_ID),
+        history.names(SubjectKind.TOPIC),
         entries,
     )
 

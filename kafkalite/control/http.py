@@ -12,9 +12,9 @@
          {"mode": "manual"}           stop the clock; it moves only when it is advanced
          {"mode": "real"}             let the clock run at the normal rate again
          {"rate": 60}                 let the clock run 60 times as fast
-    GET  /v1/explain?group=g&limit=9  {"now_ms", "iso", "groups", "transactional_ids", "entries":
-         [{"number", "group", "transactional_id", "kind", "text", "facts", "times", "first_ms",
-         "first_iso", "at_ms", "at_iso"}]}; or ?transactional_id=t
+    GET  /v1/explain?group=g&limit=9  {"now_ms", "iso", "groups", "transactional_ids", "topics",
+         "entries": [{"number", "group", "transactional_id", "topic", "kind", "text", "facts",
+         "times", "first_ms", "first_iso", "at_ms", "at_iso"}]}; or ?transactional_id=t or ?topic=t
     GET  /v1/faults                   {"faults": [{"id", "match", "trigger", "action", "matches",
          "firings"}]}, in the order in which they were added
     POST /v1/faults                   add a fault; status 201 and the fault with its id
@@ -91,7 +91,7 @@ _PATHS = {
     "/v1/clock": 'GET: the time; POST {"advance": "7d"}, {"mode": "manual"}, {"rate": 60}, …',
     "/v1/faults": 'GET: all; POST {"match", "trigger", "action"}: add one; DELETE: remove all',
     "/v1/faults/ID": "DELETE: remove one",
-    "/v1/explain": "GET ?group=g or ?transactional_id=t, &limit=n: its history, with reasons",
+    "/v1/explain": "GET ?group=g, ?transactional_id=t or ?topic=t, &limit=n: its history",
 }
 
 
@@ -109,14 +109,16 @@ class ClockJson(TypedDict):
 
 
 class EntryJson(TypedDict):
-    """One entry of the history of a group or a transactional id; the other of the two is null."""
+    """One entry of the history of a group, a transactional id or a topic; the others are null."""
 
     number: int
     """Grows with every event; an event that is repeated gets a new number."""
     group: str | None
-    """The group id; null for an event of a transactional id."""
+    """The group id; null for an event of a transactional id or a topic."""
     transactional_id: str | None
-    """The transactional id; null for an event of a group."""
+    """The transactional id; null for an event of a group or a topic."""
+    topic: str | None
+    """The topic; null for an event of a group or a transactional id."""
     kind: str
     """The kind of event in one word, such as `rebalance`, `refused` or `joined`."""
     text: str
@@ -136,7 +138,7 @@ class EntryJson(TypedDict):
 
 
 class ExplanationJson(TypedDict):
-    """The history of groups and transactional ids, oldest entry first."""
+    """The history of groups, transactional ids and topics, oldest entry first."""
 
     now_ms: int
     """The broker's time in milliseconds since the Unix epoch."""
@@ -146,6 +148,8 @@ class ExplanationJson(TypedDict):
     """Ids of all groups that have a history."""
     transactional_ids: Sequence[str]
     """All transactional ids that have a history."""
+    topics: Sequence[str]
+    """All topics that have a history."""
     entries: Sequence[EntryJson]
     """The latest entries, at most `limit`."""
 
@@ -204,6 +208,7 @@ def explanation_to_json(explanation: Explanation) -> ExplanationJson:
         "iso": iso_of(explanation.now_ms),
         "groups": explanation.groups,
         "transactional_ids": explanation.transactional_ids,
+        "topics": explanation.topics,
         "entries": [_entry_to_json(entry) for entry in explanation.entries],
     }
 
@@ -213,6 +218,7 @@ def _entry_to_json(entry: Entry) -> EntryJson:
         "number": entry.number,
         "group": entry.group,
         "transactional_id": entry.transactional_id,
+        "topic": entry.topic,
         "kind": entry.kind,
         "text": entry.text,
         "facts": entry.facts,
@@ -376,10 +382,10 @@ class ControlApp:
 
     async def _explain(self, request: Request) -> object:
         parameters = request.query_params
-        unknown = parameters.keys() - {"group", "transactional_id", "limit"}
+        unknown = parameters.keys() - {"group", "transactional_id", "topic", "limit"}
         if unknown:
             raise CommandError(
-                "the parameters of explain are group, transactional_id and limit, "
+                "the parameters of explain are group, transactional_id, topic and limit, "
                 f"not {min(unknown)[:40]!r}"
             )
         limit = parameters.get("limit", f"{DEFAULT_EXPLAIN_ENTRIES}")
@@ -392,7 +398,10 @@ class ControlApp:
                 f"limit must be a number from 1 to {MAX_EXPLAIN_ENTRIES}, not {limit[:40]!r}"
             )
         command = Explain(
-            parameters.get("group"), int(limit[:9]), parameters.get("transactional_id")
+            parameters.get("group"),
+            int(limit[:9]),
+            parameters.get("transactional_id"),
+            parameters.get("topic"),
         )
         return explanation_to_json(perform_explain(self._broker, command))
 

@@ -91,6 +91,7 @@ class Partition:
         "_replicated_end",
         "_unannounced_bytes",
         "_watchers",
+        "incarnation_epoch",
         "index",
         "is_internal",
         "isr",
@@ -118,6 +119,7 @@ class Partition:
         self.topic_name = topic_name
         self.topic_id = topic_id
         self.index = image.index
+        self.incarnation_epoch = image.incarnation_epoch
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
         self.replicas = image.replicas

@@ -154,14 +154,15 @@ class Broker:
         limit: int = DEFAULT_EXPLAIN_ENTRIES,
         *,
         transactional_id: str | None = None,
+        topic: str | None = None,
     ) -> list[Entry]:
-        """Return the history of a group or a transactional id, or of all of them.
+        """Return the history of a group, a transactional id or a topic, or of all of them.
 
         The result has the latest `limit` entries, oldest first. Each has a `kind`, such as
-        "refused" or "rebalance", a `text`, and its `facts`. Raises ValueError if both a group and a
-        transactional id are given.
+        "refused" or "rebalance", a `text`, and its `facts`. Raises ValueError if more than one of
+        the three is given.
         """
-        command = Explain(group, limit, transactional_id)
+        command = Explain(group, limit, transactional_id, topic)
 
         async def perform() -> list[Entry]:
             return list(perform_explain(broker, command).entries)

@@ -39,7 +39,8 @@ reader skips unknown keys."""
 
 def record_tags_page() -> str:
     """Return the page of tags and comments."""
-    messages, records = [], []
+    messages: list[tuple[str, ...]] = []
+    records: list[tuple[str, ...]] = []
     for spec in load_specs():
         rows = messages if spec.kind in {"request", "response"} else records
         rows += [

@@ -20,7 +20,7 @@ from kafkalite.control.commands import (
     perform_explain,
     rate_of,
 )
-from kafkalite.coordinator.contract import Event
+from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.testing.clock import ManualClock
@@ -93,9 +93,20 @@ def test_the_history_of_one_group_or_of_all_is_returned() -> None:
     assert perform_explain(running, Explain(transactional_id="a")).entries == ()
 
 
-def test_a_group_and_a_transactional_id_cannot_be_combined() -> None:
-    with pytest.raises(CommandError, match="not both"):
+def test_a_group_a_transactional_id_and_a_topic_cannot_be_combined() -> None:
+    with pytest.raises(CommandError, match="takes one group"):
         Explain("g", transactional_id="t")
+    with pytest.raises(CommandError, match="one topic"):
+        Explain("g", topic="t")
+
+
+def test_the_history_of_a_topic_is_returned() -> None:
+    running = broker()
+    running.history.add(Event("t", "refused", "epoch 3", {}, SubjectKind.TOPIC), 0)
+    running.history.add(Event("t", "joined", "m1 joined", {}), 0)
+    explanation = perform_explain(running, Explain(topic="t"))
+    assert [entry.text for entry in explanation.entries] == ["epoch 3"]
+    assert (explanation.groups, explanation.topics) == (["t"], ["t"])
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,7 @@ async def test_the_history_of_groups_is_returned() -> None:
             "number": 2,
             "group": "g",
             "transactional_id": None,
+            "topic": None,
             "kind": "refused",
             "text": "stale",
             "facts": {"epoch": 4},
@@ -259,6 +260,11 @@ async def test_the_history_of_groups_is_returned() -> None:
     assert (entry["group"], entry["transactional_id"], entry["kind"]) == (None, "g", "fenced")
     everything = await driven.get("/v1/explain?limit=2")
     assert [entry["group"] for entry in everything.body["entries"]] == ["h", None]
+    driven.broker.history.add(Event("g", "refused", "stale", {}, SubjectKind.TOPIC), 5_000)
+    of_topics = await driven.get("/v1/explain?topic=g")
+    assert of_topics.body["topics"] == ["g"]
+    (entry,) = of_topics.body["entries"]
+    assert (entry["group"], entry["topic"], entry["kind"]) == (None, "g", "refused")
     assert (await driven.get("/v1/explain?group=unknown")).body["entries"] == []
 
 
@@ -272,6 +278,7 @@ async def test_the_history_of_groups_is_returned() -> None:
         "limit=" + "9" * 99,
         "grp=g",
         "group=g&transactional_id=g",
+        "group=g&topic=g",
     ],
 )
 async def test_invalid_history_requests_are_refused(query: str) -> None:
