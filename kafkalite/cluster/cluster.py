@@ -140,6 +140,9 @@ class Cluster:
         self.deliver = deliver
         for node in self.nodes.values():
             node.state = NodeState.RUNNING
+        if len(self.nodes) > 1:
+            # No replica followed while the nodes were starting.
+            self.replication.update_all()
         self.outbox.open()
 
     # The first intent of each type replaces its handler: the modules of the final handlers import

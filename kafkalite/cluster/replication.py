@@ -70,6 +70,10 @@ class Replication:
             if node_id in partition.replicas or node_id in partition.views
         )
 
+    def update_all(self) -> None:
+        """Find out which replicas follow, after all nodes have started."""
+        self._update(self._all_partitions())
+
     def close(self) -> None:
         """Stop the timer."""
         if self._isr_timer is not None:

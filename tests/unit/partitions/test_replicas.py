@@ -192,7 +192,7 @@ def test_a_fetch_waits_at_the_partition_of_the_view(plane: DataPlane, partition:
     view = view_of(partition, 1)
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
-    poll.add(view, offset=4, readable=0, max_bytes=1_000, committed=False)
+    poll.add(view, offset=4, readable_bytes=0, max_bytes=1_000, is_read_committed=False)
     poll.start(plane.clock, plane.clock.now_ms() + 1_000)
     plane.append(b"e")
     assert ended == [True]

@@ -63,6 +63,9 @@ class FakeNode:
         assert listener == "PLAINTEXT"
         return [Endpoint(1, "localhost", 9092), Endpoint(2, "localhost", 9093)]
 
+    def known_endpoints(self, listener: str) -> list[Endpoint]:
+        return self.endpoints(listener)
+
 
 class FakeBroker:
     """A broker that answers from a stand-in."""
