@@ -72,7 +72,10 @@ class NodeControl:
         )
 
     def start(self, node_id: int) -> None:
-        """Let a stopped or isolated node take part again; its replicas follow at once."""
+        """Let a stopped or isolated node take part again; its replicas follow at once.
+
+        A node that was unregistered is registered again.
+        """
         node = self.node(node_id)
         if node.state not in (NodeState.STOPPED, NodeState.ISOLATED):
             return
@@ -80,6 +83,7 @@ class NodeControl:
         node.state = NodeState.RUNNING
         self._update_metadata(node)
         self._update_coordinators()
+        self._cluster.metadata.register_broker(node_id, node.rack)
         self._cluster.metadata.unfence(node_id)
         self._cluster.replication.update_node(node_id)
 

@@ -20,6 +20,7 @@ from kafkalite.metadata.leadership import ElectionType, Leadership
 from kafkalite.metadata.partition_change import LeadershipRules
 from kafkalite.metadata.partition_creation import NewPartitions, plan_new_partitions
 from kafkalite.metadata.producer_ids import ProducerIds
+from kafkalite.metadata.reassignment import RequestedReassignment, plan_reassignment
 from kafkalite.metadata.topics import Topics
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
@@ -128,6 +129,19 @@ class MetadataShard:
             response=None, records=to_coordinator_records(self.leadership.unfence(node_id))
         )
 
+    def register_broker(self, node_id: int, rack: str | None) -> CoordinatorResult[None]:
+        """Register a node as a fenced one; no effect if it is registered."""
+        records = []
+        if node_id not in self.brokers.registered:
+            records.append(self.brokers.registration_record(node_id, rack, is_fenced=True))
+        return CoordinatorResult(response=None, records=to_coordinator_records(records))
+
+    def unregister_broker(self, node_id: int) -> CoordinatorResult[None]:
+        """Take a node out of the cluster; raises the error of `Leadership.unregister`."""
+        return CoordinatorResult(
+            response=None, records=to_coordinator_records(self.leadership.unregister(node_id))
+        )
+
     def alter_isr(
         self, changes: Iterable[tuple[bytes, int, tuple[int, ...]]]
     ) -> CoordinatorResult[None]:
@@ -209,6 +223,34 @@ class MetadataShard:
         outcome = [_catch_error(elect, partition) for partition in partitions]
         return CoordinatorResult(response=outcome, records=to_coordinator_records(records))
 
+    def alter_reassignments(
+        self, requested: Sequence[RequestedReassignment], *, may_change_replication_factor: bool
+    ) -> CoordinatorResult[list[KafkaError | None]]:
+        """Begin or cancel reassignments; the response has an error or None for each, in order."""
+        records: list[PartitionChangeRecord] = []
+
+        def plan(reassignment: RequestedReassignment) -> None:
+            records.extend(
+                plan_reassignment(
+                    reassignment,
+                    self.topics,
+                    self.brokers,
+                    self.leadership,
+                    may_change_replication_factor=may_change_replication_factor,
+                )
+            )
+
+        outcome = [_catch_error(plan, reassignment) for reassignment in requested]
+        return CoordinatorResult(response=outcome, records=to_coordinator_records(records))
+
+    def elect_preferred_leaders(self, limit: int) -> CoordinatorResult[bool]:
+        """Elect at most `limit` preferred leaders; the response is whether there may be more."""
+        return _elections(self.leadership.preferred_elections(limit), limit)
+
+    def elect_unclean_leaders(self, limit: int) -> CoordinatorResult[bool]:
+        """Elect leaders of partitions without one, where topics allow unclean elections."""
+        return _elections(self.leadership.unclean_elections(limit), limit)
+
     def alter_configs(
         self,
         altered: Mapping[ConfigResource, Sequence[ConfigChange]],
@@ -285,6 +327,12 @@ class MetadataShard:
         )
         changes.clear()
         return image, delta
+
+
+def _elections(records: Sequence[PartitionChangeRecord], limit: int) -> CoordinatorResult[bool]:
+    return CoordinatorResult(
+        response=len(records) >= limit, records=to_coordinator_records(records)
+    )
 
 
 def _catch_error(decide: Callable[[Any], object], request: object) -> KafkaError | None:
