@@ -187,3 +187,17 @@ def test_a_leader_without_an_address_is_not_available() -> None:
     answer = world.ask(METADATA, request_by_name("t"))
     unreachable = [each for each in answer.topics[0].partitions if each.leader_id == -1]
     assert [each.error_code for each in unreachable] == [ErrorCode.LEADER_NOT_AVAILABLE]
+
+
+@pytest.mark.parametrize("version", [0, 1, 5, 13])
+def test_a_partition_without_a_leader_is_reported(version: int) -> None:
+    world = MetadataWorld(nodes=(1, 2, 3))
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 3)),))])
+    for node_id in (2, 3):
+        world.controller.fence(node_id)
+    answer = world.ask(METADATA, request_by_name("t"), version)
+    assert [broker.node_id for broker in answer.brokers] == [1]
+    ((partition,),) = (topic.partitions for topic in answer.topics)
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition.leader_epoch == 2
+    assert (partition.replica_nodes, partition.isr_nodes) == ([2, 3] if version else [], [])
