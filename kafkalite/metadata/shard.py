@@ -25,6 +25,7 @@ from kafkalite.metadata.topics import Topics
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
+from kafkalite.protocol._generated.records.clear_elr import ClearElrRecord
 from kafkalite.protocol._generated.records.config import ConfigRecord
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
 from kafkalite.protocol._generated.records.partition import PartitionRecord
@@ -38,7 +39,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.metadata.configs import ConfigChange
@@ -74,6 +75,7 @@ class MetadataShard:
         )
         self._replayers: Mapping[type, Callable[[Any], object]] = {
             BrokerRegistrationChangeRecord: self.brokers.replay_broker_registration_change,
+            ClearElrRecord: self.topics.replay_clear_elr,
             ConfigRecord: self.configs.replay_config,
             FeatureLevelRecord: self.features.replay_feature_level,
             PartitionChangeRecord: self.topics.replay_partition_change,
@@ -274,9 +276,11 @@ class MetadataShard:
         }
         return self._decide_configs(deciders, validate_only=validate_only)
 
-    @staticmethod
     def _decide_configs(
-        deciders: Mapping[ConfigResource, Callable[[], list[ConfigRecord]]], *, validate_only: bool
+        self,
+        deciders: Mapping[ConfigResource, Callable[[], list[ConfigRecord]]],
+        *,
+        validate_only: bool,
     ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
         records: list[ConfigRecord] = []
 
@@ -286,9 +290,25 @@ class MetadataShard:
         outcome = {
             resource: _catch_error(configure, decide) for resource, decide in deciders.items()
         }
+        if validate_only:
+            return CoordinatorResult(response=outcome)
         return CoordinatorResult(
-            response=outcome, records=() if validate_only else to_coordinator_records(records)
+            response=outcome,
+            records=to_coordinator_records((*records, *self._clear_elr_records(records))),
         )
+
+    def _clear_elr_records(self, configs: Iterable[ConfigRecord]) -> Iterator[ClearElrRecord]:
+        """Yield records that clear the eligible leader replicas if their minimum changes.
+
+        Replicas that are eligible by the old `min.insync.replicas` may lack records that the new
+        one considers as committed.
+        """
+        if self.features.levels.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
+            return
+        for config in configs:
+            if config.name == MIN_INSYNC_REPLICAS:
+                is_of_topic = config.resource_type == ResourceType.TOPIC
+                yield ClearElrRecord(topic_name=config.resource_name if is_of_topic else "")
 
     def next_image(
         self, previous: MetadataImage, version: int
