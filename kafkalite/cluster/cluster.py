@@ -91,9 +91,9 @@ class Cluster:
             clock=clock,
             entropy=entropy,
         )
-        rack = config.str_or_none("broker.rack")
+        racks = {node_id: config.node_str_or_none(node_id, "broker.rack") for node_id in node_ids}
         try:
-            self.metadata.start(dict.fromkeys(node_ids, rack))
+            self.metadata.start(racks)
         except UnreadableLogError:
             directory.restore_clean_shutdown_marker()
             raise
@@ -107,7 +107,7 @@ class Cluster:
             clock=clock, config=config, history=self.history
         )
         self.transactions = self._new_transactions(node_ids[0])
-        self.nodes = {node_id: Node(node_id, self, image, rack) for node_id in node_ids}
+        self.nodes = {node_id: Node(node_id, self, image, rack) for node_id, rack in racks.items()}
         self.replication = self._new_replication()
         self.node_control = NodeControl(self)
         self.elections = PeriodicElections(clock, config, self.metadata)
@@ -169,6 +169,15 @@ class Cluster:
             max_fetch_sessions=self.config.int("max.incremental.fetch.session.cache.slots"),
         )
 
+    def _new_replication(self) -> Replication:
+        return Replication(
+            clock=self.clock,
+            config=self.config,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            nodes=self.nodes,
+        )
+
     def _new_groups(self, image: MetadataImage) -> GroupCoordinator:
         return GroupCoordinator(
             clock=self.clock,
@@ -202,15 +211,6 @@ class Cluster:
             ),
             history=self.history,
             carry_out=self.outbox.carry_out,
-        )
-
-    def _new_replication(self) -> Replication:
-        return Replication(
-            clock=self.clock,
-            config=self.config,
-            metadata=self.metadata,
-            partitions=self.partitions,
-            nodes=self.nodes,
         )
 
     def endpoints(self, listener: str) -> Sequence[Endpoint]:

@@ -13,10 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import NO_LEADER
+from kafkalite.metadata.partition_change import NOT_TRUNCATED
 from kafkalite.partitions.replicas import Leader, ReplicaView
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.cluster.node import Node
     from kafkalite.config.broker import BrokerConfig
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from kafkalite.partitions.table import PartitionTable
     from kafkalite.ports.clock import Clock, Timer
 
-NOT_TRUNCATED = -1
+_MAX_LAG = "replica.lag.time.max.ms"
 
 
 class Replication:
@@ -81,7 +83,7 @@ class Replication:
             yield from topic.partitions
 
     def _truncation_offset(self, topic_id: bytes, index: int, leader: int) -> int:
-        """Return where the log ends if this node becomes the leader, -1 at its present end."""
+        """Return where the log ends if this node becomes the leader; NOT_TRUNCATED at its end."""
         topic = self._partitions.topic_by_id(topic_id)
         if topic is None or index >= len(topic.partitions):
             return NOT_TRUNCATED
@@ -100,9 +102,12 @@ class Replication:
         )
         for partition in partitions:
             if partition.views or not all_follow:
-                for node_id in self._nodes_with_replicas(partition):
-                    self._update_replica(partition, node_id)
+                node_ids = self._nodes_with_replicas(partition)
+                followers = [self._update_replica(partition, node_id) for node_id in node_ids]
                 partition.update_high_watermark()
+                if any(followers):
+                    # Consumers that wait at these followers can read more now.
+                    partition.notify_change()
             elif len(partition.isr) == len(partition.replicas):
                 continue
             isr = self._planned_isr(partition)
@@ -111,9 +116,9 @@ class Replication:
             must_check_later = must_check_later or self._has_lagging_isr(partition)
         if isr_changes:
             # Later: the change of the metadata that led here is not yet known to all listeners.
-            self._metadata.defer(lambda: self._metadata.alter_isr(isr_changes))
+            self._metadata.defer(lambda: self._alter_isr(isr_changes))
         if must_check_later:
-            self._schedule_isr_check()
+            self._check_isrs_later()
 
     def _nodes_with_replicas(self, partition: Partition) -> set[int]:
         """Return the nodes with replicas, including those that do not know of their removal."""
@@ -130,8 +135,11 @@ class Replication:
             ),
         }
 
-    def _update_replica(self, partition: Partition, node_id: int) -> None:
-        """Set the end of a node's replica and the leader that the node knows."""
+    def _update_replica(self, partition: Partition, node_id: int) -> bool:
+        """Set the end of a node's replica and the leader that the node knows.
+
+        Returns whether the replica lagged before and follows now.
+        """
         node = self._nodes.get(node_id)
         is_replica = node_id in partition.replicas
         known = None if node is None else self._stale_leader(partition, node, node_id)
@@ -142,10 +150,10 @@ class Replication:
             or (is_replica and (node is None or not self._can_follow(partition, node)))
         )
         view = partition.views.get(node_id)
+        follows_again = view is not None and view.replica_end is not None and not lags
         if known is None and not lags:
-            if view is not None:
-                del partition.views[node_id]
-            return
+            partition.views.pop(node_id, None)
+            return follows_again
         if view is None:
             view = partition.views[node_id] = ReplicaView(partition)
         view.known_leader = known
@@ -157,6 +165,7 @@ class Replication:
         else:
             # The log may have been truncated.
             view.replica_end = min(view.replica_end, partition.end_offset)
+        return follows_again
 
     def _can_follow(self, partition: Partition, node: Node) -> bool:
         leader = self._nodes.get(partition.leader)
@@ -229,9 +238,16 @@ class Replication:
         if partition.is_internal:
             return True
         lag_ms = self._clock.now_ms() - view.caught_up_ms
-        return view.replica_end < partition.end_offset and lag_ms > self._config.int(
-            "replica.lag.time.max.ms"
+        return view.replica_end < partition.end_offset and lag_ms > self._config.node_int(
+            partition.leader, _MAX_LAG
         )
+
+    def _alter_isr(self, changes: Sequence[tuple[bytes, int, tuple[int, ...]]]) -> None:
+        try:
+            self._metadata.alter_isr(changes)
+        except KafkaError:
+            # The disk refused the change: request it again later.
+            self._check_isrs_later()
 
     @staticmethod
     def _has_lagging_isr(partition: Partition) -> bool:
@@ -240,13 +256,18 @@ class Replication:
             for node_id, view in partition.views.items()
         )
 
-    def _schedule_isr_check(self) -> None:
+    def _check_isrs_later(self) -> None:
         """Check the ISRs periodically while a member lags, as each leader in Kafka does."""
         if self._isr_timer is not None:
             return
-        interval_ms = max(1, self._config.int("replica.lag.time.max.ms") // 2)
+        max_lag_ms = min(self._config.node_int(node_id, _MAX_LAG) for node_id in self._nodes)
+        interval_ms = max(1, max_lag_ms // 2)
         self._isr_timer = self._clock.call_at(self._clock.now_ms() + interval_ms, self._check_isrs)
 
     def _check_isrs(self) -> None:
         self._isr_timer = None
-        self._update([partition for partition in self._all_partitions() if partition.views])
+        self._update(
+            partition
+            for partition in self._all_partitions()
+            if partition.views or len(partition.isr) < len(partition.replicas)
+        )

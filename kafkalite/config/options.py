@@ -203,6 +203,18 @@ CONFIG: Final = Option(
         "KAFKALITE_CONFIG", "num.partitions=3;log.retention.ms=60000", _SEMICOLON_OR_NEWLINE
     ),
 )
+NODE_CONFIG: Final = Option(
+    _DATA_SECTION,
+    "--node-config",
+    "set a Kafka broker configuration of one node, such as broker.rack; repeatable; takes "
+    "precedence over --config and --properties",
+    "ID:KEY=VALUE",
+    is_repeatable=True,
+    keyword=Keyword("node_config"),
+    variable=Variable(
+        "KAFKALITE_NODE_CONFIG", "1:broker.rack=a;2:broker.rack=b", _SEMICOLON_OR_NEWLINE
+    ),
+)
 PROPERTIES: Final = Option(
     _DATA_SECTION,
     "--properties",
@@ -222,7 +234,7 @@ AS_VERSION: Final = Option(
 DEFAULTS: Final = Option(
     _DATA_SECTION,
     "--defaults",
-    "defaults of broker configurations: for tests on one node (kafkalite), or as in Kafka (kafka)",
+    "defaults of broker configurations: for tests (kafkalite), or as in Kafka (kafka)",
     choices=("kafkalite", "kafka"),
     default="kafkalite",
     keyword=Keyword("defaults", "kafkalite"),
@@ -347,6 +359,7 @@ OPTIONS: Final = (
     DATA_DIRECTORY,
     TOPIC,
     CONFIG,
+    NODE_CONFIG,
     PROPERTIES,
     AS_VERSION,
     DEFAULTS,

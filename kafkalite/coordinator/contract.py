@@ -176,6 +176,12 @@ class CoordinatorLog(Protocol):
         Raises KafkaError MESSAGE_TOO_LARGE if the batch is larger than the log accepts.
         """
 
+    def flush(self) -> None:
+        """Sync everything that was appended, so that it survives a loss of power.
+
+        Raises OSError when the disk fails; then the log accepts no more records.
+        """
+
     def append_transactional(
         self,
         records: Sequence[tuple[bytes | None, bytes | None]],

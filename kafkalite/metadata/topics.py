@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.metadata.image import NO_LEADER, PartitionImage, TopicImage
-from kafkalite.metadata.partition_change import IS_RECOVERING, UNCHANGED_LEADER
+from kafkalite.metadata.partition_change import IS_RECOVERING, NOT_TRUNCATED, UNCHANGED_LEADER
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.topic import TopicRecord
 
@@ -109,7 +109,11 @@ class Topics:
         self._changes.changed_topic_ids.add(topic.topic_id)
 
     def replay_partition_change(self, record: PartitionChangeRecord) -> None:
-        """Apply one PartitionChangeRecord; a leader in it increases the leader epoch."""
+        """Apply one PartitionChangeRecord; a leader in it increases the leader epoch.
+
+        The last truncation remains in the image when later leaders do not truncate the log: after
+        a crash or a failure of the disk, the log may still have to be truncated.
+        """
         topic = self.by_id[record.topic_id]
         old = topic.partitions[record.partition_id]
         changed: dict[str, Any] = {
@@ -127,7 +131,9 @@ class Topics:
         if record.leader != UNCHANGED_LEADER:
             changed["leader"] = record.leader
             changed["leader_epoch"] = old.leader_epoch + 1
-            changed["epoch_start_offset"] = record.epoch_start_offset
+            if record.epoch_start_offset != NOT_TRUNCATED:
+                changed["epoch_start_offset"] = record.epoch_start_offset
+                changed["truncation_epoch"] = old.leader_epoch + 1
         if record.leader_recovery_state >= 0:
             changed["is_recovering"] = record.leader_recovery_state == IS_RECOVERING
         topic.partitions[record.partition_id] = old._replace(

@@ -425,8 +425,9 @@ class Partition:
         """Apply leader, epoch and replicas of a metadata image.
 
         Records that a new leader does not have are removed. Raises OSError if the disk refuses
-        that; then the log accepts no records, and the next start repeats it. A replica that is
-        added has no records until it follows, see `cluster.replication`.
+        that, or has failed before: then readers do not see these records, the log accepts no
+        others, and the next start repeats the truncation. A replica that is added has no records
+        until it follows, see `cluster.replication`.
         """
         has_new_leader = (self.leader, self.leader_epoch) != (image.leader, image.leader_epoch)
         has_new_replicas = (self.isr, self.replicas) != (image.isr, image.replicas)
@@ -444,7 +445,7 @@ class Partition:
             self._add_empty_replicas(image)
         self.replicas = image.replicas
         self.isr = image.isr
-        if has_new_replicas:
+        if has_new_replicas or has_new_leader:
             self.update_high_watermark()
         if has_new_leader:
             self.notify_change()
@@ -458,13 +459,19 @@ class Partition:
                 self.views[node_id] = ReplicaView(self, self.log.start_offset)
 
     def truncation_offset(self, image: PartitionImage) -> int | None:
-        """Return where the new leader of an image truncates the log, or None if it does not.
+        """Return where a new leader still has to truncate the log, or None if it does not.
 
-        After a crash before the truncation, the same image says so again.
+        This is the case until the log has no batch of an earlier epoch after that offset, also
+        after a crash. Batches contain their epochs, so lost checkpoints make no difference.
         """
         offset, log = image.epoch_start_offset, self.log
-        is_pending = 0 <= offset < log.end_offset and log.epochs.latest < image.leader_epoch
-        return offset if is_pending else None
+        if not 0 <= offset < log.end_offset:
+            return None
+        try:
+            epoch = log.leader_epoch_at(offset)
+        except OSError:
+            epoch = log.epochs.epoch_for(offset)
+        return offset if epoch < image.truncation_epoch else None
 
     # --- replicas ------------------------------------------------------------------------------
 

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.apis.cluster import APIS
+from kafkalite.config.layers import ConfigSource
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.metadata.image import NO_LEADER, PartitionImage
+from kafkalite.metadata.image import NO_LEADER, PartitionImage, ResourceType
 from kafkalite.metadata.leadership import ElectionType
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.unregister_broker import UnregisterBrokerRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.apis.cluster_wire import ClusterWire
@@ -144,9 +147,6 @@ def test_a_running_node_is_unregistered_until_it_is_started_again(wire: ClusterW
     )
     # The node still answers its clients, as Kafka's does.
     assert described_nodes(wire.ask(DescribeClusterRequest(), 0, 2)) == [(1, False), (3, False)]
-    wire.cluster.node_control.start(2)
-    assert fenced_nodes(wire) == [(1, False), (3, False)]
-    wire.cluster.node_control.stop(2)
     wire.cluster.node_control.start(2)
     assert fenced_nodes(wire) == [(1, False), (2, False), (3, False)]
     assert state_of(wire) == (1, (2, 1), (1, 2))
@@ -294,3 +294,42 @@ def test_no_leader_can_be_elected_while_no_replica_runs() -> None:
         (ElectionType.UNCLEAN, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
     ):
         assert elect_in(world, kind) is code
+
+
+RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
+
+
+@pytest.fixture
+def racks(tmp_path: Path) -> Iterator[ClusterWire]:
+    """Return a cluster of four nodes in two racks."""
+    node_config = {node_id: {"broker.rack": rack} for node_id, rack in RACKS.items()}
+    wire = ClusterWire(tmp_path, 4, {"broker.rack": "all"}, node_config=node_config)
+    yield wire
+    wire.end()
+
+
+def test_each_node_has_its_own_rack(racks: ClusterWire) -> None:
+    described = racks.ask(DescribeClusterRequest(), 1)
+    assert {row.broker_id: row.rack for row in described.brokers} == RACKS
+    metadata = racks.ask(MetadataRequest(topics=[]), 12, node=2)
+    assert {row.node_id: row.rack for row in metadata.brokers} == RACKS
+
+
+def test_each_node_describes_its_own_rack(racks: ClusterWire) -> None:
+    for node_id, rack in RACKS.items():
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=ResourceType.BROKER,
+            resource_name=f"{node_id}",
+            configuration_keys=["broker.rack"],
+        )
+        answer = racks.ask(DescribeConfigsRequest(resources=[resource]), 4, node=node_id)
+        (config,) = answer.results[0].configs
+        assert (config.value, config.config_source) == (rack, ConfigSource.STATIC_BROKER)
+
+
+def test_replicas_of_a_partition_are_in_different_racks(racks: ClusterWire) -> None:
+    racks.create("t", partitions=8, replication_factor=2)
+    topic = racks.cluster.metadata.image.topics["t"]
+    assert len({partition.leader for partition in topic.partitions}) == 4
+    for partition in topic.partitions:
+        assert {RACKS[node_id] for node_id in partition.replicas} == {"a", "b"}
