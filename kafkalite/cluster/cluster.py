@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kafkalite.cluster.node import Node, NodeState, UnreadAnswers
 from kafkalite.cluster.node_control import NodeControl
 from kafkalite.cluster.outbox import Outbox
+from kafkalite.cluster.periodic_elections import PeriodicElections
 from kafkalite.cluster.replication import Replication
 from kafkalite.config.log_config import LogConfig
 from kafkalite.config.topic import topic_log_config
@@ -109,6 +110,7 @@ class Cluster:
         self.nodes = {node_id: Node(node_id, self, image, rack) for node_id, rack in racks.items()}
         self.replication = self._new_replication()
         self.node_control = NodeControl(self)
+        self.elections = PeriodicElections(clock, config, self.metadata)
         self._load(image)
 
     def _load(self, image: MetadataImage) -> None:
@@ -129,6 +131,7 @@ class Cluster:
         self.metadata.subscribe(self.share_partitions.on_image)
         self.metadata.subscribe(self.groups.on_image)
         self.metadata.subscribe(self.transactions.on_image)
+        self.metadata.subscribe(self.elections.on_image)
         self.outbox.assign(InitializeShareState, self._initialize_share_state)
         self.outbox.assign(WriteMarkers, self._write_markers)
 
@@ -144,6 +147,7 @@ class Cluster:
             # No replica followed while the nodes were starting.
             self.replication.update_all()
         self.outbox.open()
+        self.elections.start()
 
     # The first intent of each type replaces its handler: the modules of the final handlers import
     # many messages, which a start does not need.
@@ -249,6 +253,7 @@ class Cluster:
     def stop(self) -> None:
         """Answer all waiting requests and stop all timers; the logs remain open."""
         self.partitions.end_waits()
+        self.elections.close()
         self.replication.close()
         self.node_control.close()
         self.outbox.close()

@@ -72,8 +72,8 @@ class NodeControl:
     def start(self, node_id: int) -> None:
         """Let a stopped or isolated node take part again; its replicas follow at once.
 
-        Raises KafkaError if the disk refuses the change of the metadata; another call then tries it
-        again.
+        A node that was unregistered is registered again, also if it is running. Raises KafkaError
+        if the disk refuses the change of the metadata; another call then tries it again.
         """
         node = self.node(node_id)
         if node.state in (NodeState.STOPPED, NodeState.ISOLATED):
@@ -81,6 +81,7 @@ class NodeControl:
             node.state = NodeState.RUNNING
             self._update_metadata(node)
             self._update_coordinators()
+        self._cluster.metadata.register_broker(node_id, node.rack)
         self._cluster.metadata.unfence(node_id)
         self._cluster.replication.update_node(node_id)
 

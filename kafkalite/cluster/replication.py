@@ -3,7 +3,9 @@
 Followers do not fetch: the log of a replica is a prefix of the partition's one log. A replica
 follows while its node and the leader's node can reach each other and agree on the leader. Otherwise
 its end offset is fixed in a `ReplicaView` until it follows again, and then it has the whole log at
-once. In-sync replicas shrink and expand as in Kafka, by requests to the controller.
+once. So does a replica that a reassignment adds; before it follows, it is empty. In-sync replicas
+shrink and expand as in Kafka, by requests to the controller, which completes a reassignment when
+all its replicas are in sync.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ class Replication:
         )
         for partition in partitions:
             if partition.views or not all_follow:
-                node_ids = {*partition.replicas, *partition.views}
+                node_ids = self._nodes_with_replicas(partition)
                 followers = [self._update_replica(partition, node_id) for node_id in node_ids]
                 partition.update_high_watermark()
                 if any(followers):
@@ -122,19 +124,34 @@ class Replication:
         if must_check_later:
             self._check_isrs_later()
 
+    def _nodes_with_replicas(self, partition: Partition) -> set[int]:
+        """Return the nodes with replicas, including those that do not know of their removal."""
+        return {
+            *partition.replicas,
+            *partition.views,
+            *(
+                node.id
+                for node in self._nodes.values()
+                if node.has_stale_metadata
+                and (image := node.image.partition(partition.topic_name, partition.index))
+                is not None
+                and node.id in image.replicas
+            ),
+        }
+
     def _update_replica(self, partition: Partition, node_id: int) -> bool:
         """Set the end of a node's replica and the leader that the node knows.
 
         Returns whether the replica lagged before and follows now.
         """
         node = self._nodes.get(node_id)
-        known = None if node is None else self._stale_leader(partition, node)
-        is_leader = node_id == partition.leader
         is_replica = node_id in partition.replicas
-        lags = (
-            is_replica
-            and not is_leader
-            and (known is not None or node is None or not self._can_follow(partition, node))
+        known = None if node is None else self._stale_leader(partition, node, node_id)
+        if known is not None and not is_replica and node_id not in known.replicas:
+            known = None
+        lags = node_id != partition.leader and (
+            known is not None
+            or (is_replica and (node is None or not self._can_follow(partition, node)))
         )
         view = partition.views.get(node_id)
         follows_again = view is not None and view.replica_end is not None and not lags
@@ -161,19 +178,26 @@ class Replication:
             and not node.is_replication_paused
             and leader is not None
             and leader.is_reachable
-            and self._stale_leader(partition, leader) is None
+            and self._stale_leader(partition, leader, node.id) is None
         )
 
     @staticmethod
-    def _stale_leader(partition: Partition, node: Node) -> Leader | None:
-        """Return the leader in a node's stale metadata, or None if the node knows the leader."""
+    def _stale_leader(partition: Partition, node: Node, replica_id: int) -> Leader | None:
+        """Return the leader in a node's stale metadata.
+
+        None if the node knows the leader, and whether the node `replica_id` has a replica.
+        """
         if not node.has_stale_metadata:
             return None
         image = node.image.partition(partition.topic_name, partition.index)
         topic = node.image.topics.get(partition.topic_name)
         if image is None or topic is None or topic.topic_id != partition.topic_id:
             return Leader(NO_LEADER, -1, ())
-        if (image.leader, image.leader_epoch) == (partition.leader, partition.leader_epoch):
+        knows_leader = (image.leader, image.leader_epoch) == (
+            partition.leader,
+            partition.leader_epoch,
+        )
+        if knows_leader and (replica_id in image.replicas) == (replica_id in partition.replicas):
             return None
         return Leader(image.leader, image.leader_epoch, image.replicas)
 

@@ -20,9 +20,8 @@ NO_EFFECT: Final[Mapping[str, str]] = {
 follower.fetch.last.tiered.offset.enable num.replica.fetchers replica.fetch.*
 replica.high.watermark.checkpoint.interval.ms replica.socket.*
 """,
-    "Leaders change only when nodes stop, start or lag, or on request": """
-auto.leader.rebalance.enable controlled.shutdown.enable leader.imbalance.check.interval.seconds
-unclean.leader.election.interval.ms
+    "A node stops as if it was killed": """
+controlled.shutdown.enable
 """,
     "The nodes of a cluster are one process, without quorum or network between them": """
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms

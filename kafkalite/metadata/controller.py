@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import ConfigResource
     from kafkalite.metadata.leadership import ElectionType
     from kafkalite.metadata.partition_creation import NewPartitions
+    from kafkalite.metadata.reassignment import RequestedReassignment
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
 
@@ -159,6 +160,41 @@ class MetadataController:
     def unfence(self, node_id: int) -> None:
         """Let a node lead again, and elect it where no other node could lead."""
         self._write(self._shard.unfence(node_id))
+
+    def register_broker(self, node_id: int, rack: str | None) -> None:
+        """Register a node that was unregistered; it is fenced until `unfence`."""
+        self._write(self._shard.register_broker(node_id, rack))
+
+    def unregister_broker(self, node_id: int) -> None:
+        """Take a node out of the cluster; raises KafkaError BROKER_ID_NOT_REGISTERED.
+
+        Its replicas remain assigned to it, but it leads no partition and is in no ISR.
+        """
+        self._write(self._shard.unregister_broker(node_id))
+
+    def alter_reassignments(
+        self,
+        requested: Sequence[RequestedReassignment],
+        *,
+        may_change_replication_factor: bool = True,
+    ) -> list[KafkaError | None]:
+        """Begin, change or cancel reassignments; returns one outcome each, in order.
+
+        See `plan_reassignment` for the errors.
+        """
+        return self._write(
+            self._shard.alter_reassignments(
+                requested, may_change_replication_factor=may_change_replication_factor
+            )
+        )
+
+    def elect_preferred_leaders(self, limit: int) -> bool:
+        """Elect at most `limit` preferred leaders; returns whether there may be more."""
+        return self._write(self._shard.elect_preferred_leaders(limit))
+
+    def elect_unclean_leaders(self, limit: int) -> bool:
+        """Elect leaders of partitions without one, where topics allow unclean elections."""
+        return self._write(self._shard.elect_unclean_leaders(limit))
 
     def alter_isr(self, changes: Iterable[tuple[bytes, int, tuple[int, ...]]]) -> None:
         """Set the ISR of partitions: (topic id, index, ISR), as requested by their leaders."""

@@ -72,6 +72,15 @@ class Reassignment(NamedTuple):
             return None
         return Reassignment(replicas), remaining_isr
 
+    def set_fields(self, record: PartitionChangeRecord, partition: PartitionImage) -> None:
+        """Set the fields of a record whose values differ from those of the partition."""
+        if self.replicas != partition.replicas:
+            record.replicas = list(self.replicas)
+        if self.adding != partition.adding:
+            record.adding_replicas = list(self.adding)
+        if self.removing != partition.removing:
+            record.removing_replicas = list(self.removing)
+
 
 class PartitionChange:
     """The planned state of a partition; `record` returns its difference from the current state.
@@ -133,7 +142,7 @@ class PartitionChange:
         if self._elr != partition.elr:
             record.eligible_leader_replicas = list(self._elr)
         self._set_last_known_leader(record)
-        self._set_replicas(record)
+        self._reassignment.set_fields(record, partition)
         empty = PartitionChangeRecord(partition_id=partition.index, topic_id=topic_id)
         return None if record == empty else record
 
@@ -187,12 +196,3 @@ class PartitionChange:
             record.last_known_elr = [partition.leader]
         elif will_have_leader and partition.last_known_elr:
             record.last_known_elr = []
-
-    def _set_replicas(self, record: PartitionChangeRecord) -> None:
-        partition, target = self._partition, self._reassignment
-        if target.replicas != partition.replicas:
-            record.replicas = list(target.replicas)
-        if target.adding != partition.adding:
-            record.adding_replicas = list(target.adding)
-        if target.removing != partition.removing:
-            record.removing_replicas = list(target.removing)

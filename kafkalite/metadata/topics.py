@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from kafkalite.metadata.brokers import Brokers
     from kafkalite.metadata.changes import Changes
+    from kafkalite.protocol._generated.records.clear_elr import ClearElrRecord
     from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 
 
@@ -166,6 +167,17 @@ class Topics:
             partition_epoch=old.partition_epoch + 1, **changed
         )
         self._changes.changed_topic_ids.add(topic.topic_id)
+
+    def replay_clear_elr(self, record: ClearElrRecord) -> None:
+        """Apply one ClearElrRecord, which is about one topic or about all."""
+        topics = [self.by_name[record.topic_name]] if record.topic_name else self.by_name.values()
+        for topic in topics:
+            for index, old in topic.partitions.items():
+                if old.elr or old.last_known_elr:
+                    topic.partitions[index] = old._replace(
+                        partition_epoch=old.partition_epoch + 1, elr=(), last_known_elr=()
+                    )
+                    self._changes.changed_topic_ids.add(topic.topic_id)
 
     def replay_remove_topic(self, record: RemoveTopicRecord) -> str:
         """Apply one RemoveTopicRecord; return the name of the removed topic."""

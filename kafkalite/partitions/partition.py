@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kafkalite.partitions.replicas import NO_EPOCH, check_access
+from kafkalite.partitions.replicas import NO_EPOCH, ReplicaView, check_access
 from kafkalite.ports import turns
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from kafkalite.metadata.image import PartitionImage
     from kafkalite.partitions.long_poll import Watcher
-    from kafkalite.partitions.replicas import ReplicaView
     from kafkalite.storage.aborted_transactions import AbortedTransaction
     from kafkalite.storage.log import Log
     from kafkalite.storage.transaction_marker import TransactionMarker
@@ -429,10 +428,11 @@ class Partition:
 
         Records that a new leader does not have are removed. Raises OSError if the disk refuses
         that, or has failed before: then readers do not see these records, the log accepts no
-        others, and the next start repeats the truncation.
+        others, and the next start repeats the truncation. A replica that is added has no records
+        until it follows, see `cluster.replication`.
         """
         has_new_leader = (self.leader, self.leader_epoch) != (image.leader, image.leader_epoch)
-        has_new_isr = self.isr != image.isr
+        has_new_replicas = (self.isr, self.replicas) != (image.isr, image.replicas)
         failure = None
         truncation_offset = self.truncation_offset(image)
         if truncation_offset is not None:
@@ -443,14 +443,22 @@ class Partition:
         self.log.epochs.assign(image.leader_epoch, self.log.end_offset)
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
+        if has_new_replicas:
+            self._add_empty_replicas(image)
         self.replicas = image.replicas
         self.isr = image.isr
-        if has_new_isr or has_new_leader:
+        if has_new_replicas or has_new_leader:
             self.update_high_watermark()
         if has_new_leader:
             self.notify_change()
         if failure is not None:
             raise failure
+
+    def _add_empty_replicas(self, image: PartitionImage) -> None:
+        for node_id in image.replicas:
+            is_known = node_id in self.replicas or node_id in self.views
+            if not is_known and node_id != image.leader:
+                self.views[node_id] = ReplicaView(self, self.log.start_offset)
 
     def truncation_offset(self, image: PartitionImage) -> int | None:
         """Return where a new leader still has to truncate the log, or None if it does not.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -264,3 +264,38 @@ def test_new_leader_ends_waits_and_limits_the_high_watermark(
         refusal(lambda: partition.read(3, max_bytes=1, limit_offset=9, at_least_one=True))
         == ErrorCode.OFFSET_OUT_OF_RANGE
     )
+
+
+def change_partition(plane: DataPlane, **fields: object) -> None:
+    """Apply a change of the partition's image."""
+    topic = plane.image.topics["t"]
+    values: dict[str, Any] = fields
+    plane.change(topic._replace(partitions=(topic.partitions[0]._replace(**values),)))
+
+
+def test_an_added_replica_is_empty(plane: DataPlane, partition: Partition) -> None:
+    partition.delete_records(1)
+    change_partition(plane, replicas=(0, 1, 2), adding=(2,))
+    assert [partition.end_offset_of(node_id) for node_id in (0, 1, 2)] == [2, 2, 1]
+    assert partition.high_watermark == 2
+    view = partition.seen_by(2)
+    assert view is not partition
+    assert (view.leader, view.high_watermark, view.replicas) == (0, 1, (0, 1, 2))
+
+
+def test_an_added_replica_that_leads_has_the_whole_log(
+    plane: DataPlane, partition: Partition
+) -> None:
+    change_partition(plane, replicas=(2,), isr=(2,), leader=2, leader_epoch=1)
+    assert partition.seen_by(2) is partition
+    assert partition.end_offset_of(2) == 2
+
+
+def test_fewer_replicas_can_be_enough_for_the_high_watermark(plane: DataPlane) -> None:
+    plane.create(replicas=(0, 1), config={"min.insync.replicas": "2"})
+    partition = plane.partition()
+    change_partition(plane, isr=(0,))
+    plane.append(b"a")
+    assert (partition.high_watermark, partition.has_enough_replicas) == (0, False)
+    change_partition(plane, replicas=(0,), isr=(0,), leader_epoch=1)
+    assert (partition.high_watermark, partition.has_enough_replicas) == (1, True)
