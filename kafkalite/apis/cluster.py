@@ -47,6 +47,7 @@ def handle_describe_cluster(call: Call, request: DescribeClusterRequest) -> Desc
             f"Unsupported endpoint type {request.endpoint_type}",
         )
     node = call.node
+    brokers = node.image.brokers
     return DescribeClusterResponse(
         cluster_id=node.cluster.id,
         controller_id=node.image.controller_id,
@@ -56,8 +57,10 @@ def handle_describe_cluster(call: Call, request: DescribeClusterRequest) -> Desc
                 host=endpoint.host,
                 port=endpoint.port,
                 rack=endpoint.rack,
+                is_fenced=brokers[endpoint.node_id].is_fenced,
             )
-            for endpoint in node.known_endpoints(call.listener)
+            for endpoint in node.registered_endpoints(call.listener)
+            if request.include_fenced_brokers or not brokers[endpoint.node_id].is_fenced
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED

@@ -151,8 +151,15 @@ class Node:
         brokers = self.image.brokers
         return [
             endpoint
-            for endpoint in self.cluster.endpoints(listener)
-            if (broker := brokers.get(endpoint.node_id)) is not None and not broker.is_fenced
+            for endpoint in self.registered_endpoints(listener)
+            if not brokers[endpoint.node_id].is_fenced
+        ]
+
+    def registered_endpoints(self, listener: str) -> list[Endpoint]:
+        """Return the addresses of all nodes in this node's image, also of fenced ones."""
+        brokers = self.image.brokers
+        return [
+            endpoint for endpoint in self.cluster.endpoints(listener) if endpoint.node_id in brokers
         ]
 
     def set_endpoint(self, listener: str, host: str, port: int) -> Endpoint:

@@ -76,6 +76,8 @@ class NodeControl:
         node = self.node(node_id)
         if node.state not in (NodeState.STOPPED, NodeState.ISOLATED):
             return
+        if node.state is NodeState.STOPPED:
+            self._cluster.metadata.return_after_crash(node_id)
         self._cancel_session(node_id)
         node.state = NodeState.RUNNING
         self._update_metadata(node)
