@@ -237,7 +237,7 @@ SCENARIOS = (
     SCENARIOS,
     ids=lambda scenario: scenario.__name__,
 )
-def test_both_clusters_answer_alike(
+def test_both_clusters_give_the_same_answers(
     clusters: tuple[NodeCluster, NodeCluster],
     scenario: Callable[[NodeWorlds], None],
     attempt: int,
