@@ -43,7 +43,7 @@ def add_clock(parser: ArgumentParser) -> None:
         help="DURATION such as 7d, 1h30m or 250ms; TIME such as 2026-03-01T12:00:00Z; RATE such as "
         "60",
     )
-    _add_common_options(parser)
+    add_common_options(parser)
 
 
 def add_explain(parser: ArgumentParser) -> None:
@@ -51,10 +51,11 @@ def add_explain(parser: ArgumentParser) -> None:
     entity = parser.add_mutually_exclusive_group()
     entity.add_argument("--group", metavar="ID", help="only this group [all]")
     entity.add_argument("--transactional-id", metavar="ID", help="only this transactional id [all]")
+    entity.add_argument("--topic", metavar="NAME", help="only this topic [all]")
     parser.add_argument(
         "--limit", metavar="NUMBER", type=int, help="number of entries, the latest ones [128]"
     )
-    _add_common_options(parser)
+    add_common_options(parser)
 
 
 def add_fault(parser: ArgumentParser) -> None:
@@ -74,7 +75,7 @@ def add_fault(parser: ArgumentParser) -> None:
         )
         if add_options is not None:
             add_options(action)
-        _add_common_options(action)
+        add_common_options(action)
         action.set_defaults(parser=action)
 
 
@@ -119,7 +120,8 @@ def _add_removal_options(parser: ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="remove all faults")
 
 
-def _add_common_options(parser: ArgumentParser) -> None:
+def add_common_options(parser: ArgumentParser) -> None:
+    """Add the options of all commands to a running broker."""
     parser.add_argument(
         "--json", action="store_true", help="print the response of the broker as JSON"
     )
@@ -139,27 +141,29 @@ def clock(arguments: Namespace) -> None:
         response = client.clock() if command is None else client.change_clock(command)
         print_output(as_json(response) if arguments.json else _clock_line(response))
 
-    _run(arguments, perform)
+    run(arguments, perform)
 
 
 def explain(arguments: Namespace) -> None:
-    """Print the history of groups and transactional ids; raises SystemExit if that fails."""
-    group, transactional_id = arguments.group, arguments.transactional_id
+    """Print the history of groups, transactional ids and topics; raises SystemExit on failure."""
+    names = {
+        "group": arguments.group,
+        "transactional id": arguments.transactional_id,
+        "topic": arguments.topic,
+    }
 
     def perform(client: ControlClient) -> None:
-        found = client.explain(group, arguments.limit, transactional_id)
-        is_unfiltered = group is None and transactional_id is None
-        lines = [_entry_line(entry, is_unfiltered=is_unfiltered) for entry in found["entries"]]
-        entity = (
-            "any group or transactional id"
-            if is_unfiltered
-            else _entity_text(group, transactional_id)
+        found = client.explain(
+            arguments.group, arguments.limit, arguments.transactional_id, arguments.topic
         )
+        is_unfiltered = all(name is None for name in names.values())
+        lines = [_entry_line(entry, is_unfiltered=is_unfiltered) for entry in found["entries"]]
+        entity = "any group, transactional id or topic" if is_unfiltered else _entity_text(names)
         print_output(
             as_json(found) if arguments.json else "".join(lines) or f"no entries about {entity}\n"
         )
 
-    _run(arguments, perform)
+    run(arguments, perform)
 
 
 def fault(arguments: Namespace) -> None:
@@ -186,7 +190,7 @@ def fault(arguments: Namespace) -> None:
 
     if arguments.action == "remove" and arguments.all is (arguments.id is not None):
         exit_with_error(USAGE_STATUS, "fault remove needs the ID of a fault, or --all")
-    _run(arguments, perform)
+    run(arguments, perform)
 
 
 def _rule(arguments: Namespace) -> Mapping[str, Mapping[str, object]]:
@@ -220,7 +224,8 @@ def _fault_line(response: FaultJson) -> str:
     return f"{printable(line)}\n"
 
 
-def _run(arguments: Namespace, perform: Callable[[ControlClient], None]) -> None:
+def run(arguments: Namespace, perform: Callable[[ControlClient], None]) -> None:
+    """Call `perform` with a client of the broker; raises SystemExit if that fails."""
     # Imported here: a broker starts faster without them.
     from kafkalite.config.options import DEFAULT_CONTROL  # noqa: PLC0415
     from kafkalite.control.address import control_url  # noqa: PLC0415
@@ -265,14 +270,14 @@ def _clock_line(response: ClockJson) -> str:
     return f"{response['iso']} ({response['mode']}{rate})\n"
 
 
-def _entity_text(group: str | None, transactional_id: str | None) -> str:
-    if transactional_id is None:
-        return f"a group {printable(group or '')!r}"
-    return f"a transactional id {printable(transactional_id)!r}"
+def _entity_text(names: Mapping[str, str | None]) -> str:
+    """Return the kind and the name of the only entity with a name."""
+    return next(f"a {kind} {printable(name)!r}" for kind, name in names.items() if name is not None)
 
 
 def _entry_line(entry: EntryJson, *, is_unfiltered: bool) -> str:
-    entity = f" {entry['group'] or entry['transactional_id']}" if is_unfiltered else ""
+    name = entry["group"] or entry["transactional_id"] or entry["topic"]
+    entity = f" {name}" if is_unfiltered else ""
     repeated = f" ({entry['times']} times since {entry['first_iso']})" if entry["times"] > 1 else ""
     line = f"{entry['at_iso']}{entity} {entry['kind']}: {entry['text']}{repeated}"
     return f"{printable(line)}\n"

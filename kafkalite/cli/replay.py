@@ -151,16 +151,16 @@ def _replay(arguments: Namespace) -> None:
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
     _print_report(arguments, report)
-    if report.broken_off is not None:
+    if report.abort_reason is not None:
         exit_with_error(
-            FAILED_STATUS, f"stopped early, the target does not answer: {report.broken_off}"
+            FAILED_STATUS, f"stopped early, the target does not answer: {report.abort_reason}"
         )
     if report.failed(FailOn[arguments.fail_on.upper()]):
         sys.exit(FAILED_STATUS)
 
 
 def _print_partial_report(arguments: Namespace, report: ReplayReport, reason: str) -> None:
-    report.broken_off = reason
+    report.abort_reason = reason
     _print_report(arguments, report)
 
 

@@ -107,13 +107,7 @@ class Cluster:
         )
         self.transactions = self._new_transactions(node_ids[0])
         self.nodes = {node_id: Node(node_id, self, image, rack) for node_id, rack in racks.items()}
-        self.replication = Replication(
-            clock=clock,
-            config=config,
-            metadata=self.metadata,
-            partitions=self.partitions,
-            nodes=self.nodes,
-        )
+        self.replication = self._new_replication()
         self.node_control = NodeControl(self)
         self._load(image)
 
@@ -169,6 +163,15 @@ class Cluster:
             entropy=self.entropy,
             log_config=lambda overrides: topic_log_config(overrides, self.config),
             max_fetch_sessions=self.config.int("max.incremental.fetch.session.cache.slots"),
+        )
+
+    def _new_replication(self) -> Replication:
+        return Replication(
+            clock=self.clock,
+            config=self.config,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            nodes=self.nodes,
         )
 
     def _new_groups(self, image: MetadataImage) -> GroupCoordinator:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import NO_LEADER
+from kafkalite.metadata.partition_change import NOT_TRUNCATED
 from kafkalite.partitions.replicas import Leader, ReplicaView
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.cluster.node import Node
     from kafkalite.config.broker import BrokerConfig
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from kafkalite.partitions.table import PartitionTable
     from kafkalite.ports.clock import Clock, Timer
 
-NOT_TRUNCATED = -1
 _MAX_LAG = "replica.lag.time.max.ms"
 
 
@@ -80,7 +81,7 @@ class Replication:
             yield from topic.partitions
 
     def _truncation_offset(self, topic_id: bytes, index: int, leader: int) -> int:
-        """Return where the log ends if this node becomes the leader, -1 at its present end."""
+        """Return where the log ends if this node becomes the leader; NOT_TRUNCATED at its end."""
         topic = self._partitions.topic_by_id(topic_id)
         if topic is None or index >= len(topic.partitions):
             return NOT_TRUNCATED
@@ -113,9 +114,9 @@ class Replication:
             must_check_later = must_check_later or self._has_lagging_isr(partition)
         if isr_changes:
             # Later: the change of the metadata that led here is not yet known to all listeners.
-            self._metadata.defer(lambda: self._metadata.alter_isr(isr_changes))
+            self._metadata.defer(lambda: self._alter_isr(isr_changes))
         if must_check_later:
-            self._schedule_isr_check()
+            self._check_isrs_later()
 
     def _update_replica(self, partition: Partition, node_id: int) -> bool:
         """Set the end of a node's replica and the leader that the node knows.
@@ -217,6 +218,13 @@ class Replication:
             partition.leader, _MAX_LAG
         )
 
+    def _alter_isr(self, changes: Sequence[tuple[bytes, int, tuple[int, ...]]]) -> None:
+        try:
+            self._metadata.alter_isr(changes)
+        except KafkaError:
+            # The disk refused the change: request it again later.
+            self._check_isrs_later()
+
     @staticmethod
     def _has_lagging_isr(partition: Partition) -> bool:
         return any(
@@ -224,7 +232,7 @@ class Replication:
             for node_id, view in partition.views.items()
         )
 
-    def _schedule_isr_check(self) -> None:
+    def _check_isrs_later(self) -> None:
         """Check the ISRs periodically while a member lags, as each leader in Kafka does."""
         if self._isr_timer is not None:
             return
@@ -234,4 +242,8 @@ class Replication:
 
     def _check_isrs(self) -> None:
         self._isr_timer = None
-        self._update([partition for partition in self._all_partitions() if partition.views])
+        self._update(
+            partition
+            for partition in self._all_partitions()
+            if partition.views or len(partition.isr) < len(partition.replicas)
+        )

@@ -154,9 +154,9 @@ class BrokerConfig:
     ) -> BrokerConfig:
         """Return the configuration that `text` sets, over the defaults with this name.
 
-        Raises ConfigError with the invalid key. Without `strict`, unknown keys are retained, as
-        Kafka does for plug-ins. `as_version` selects the release of Kafka to emulate. Some defaults
-        depend on `node_count`, the number of nodes.
+        `node_count` is the number of nodes of the cluster. Raises ConfigError, which has the
+        invalid key. Without `strict`, unknown keys are retained, as Kafka does for plug-ins.
+        `as_version` selects a release of Kafka.
         """
         release = emulated_release(as_version)
         default_text = {**default_overrides(defaults, node_count), **release.settings}

@@ -31,7 +31,7 @@ _REPLICATION_FACTORS: Final = (
     "share.coordinator.state.topic.replication.factor",
 )
 _MIN_ISRS: Final = ("transaction.state.log.min.isr", "share.coordinator.state.topic.min.isr")
-_MAX_REPLICAS: Final = 3
+MAX_INTERNAL_REPLICATION: Final = 3
 """Kafka's default number of replicas of an internal topic."""
 
 
@@ -40,7 +40,7 @@ def _internal_topic_defaults(node_count: int) -> Mapping[str, str]:
 
     One node can stop in a cluster of several nodes, and every group still has a coordinator.
     """
-    if node_count >= _MAX_REPLICAS:
+    if node_count >= MAX_INTERNAL_REPLICATION:
         return {}
     min_isr = max(1, node_count - 1)
     return {
@@ -71,7 +71,8 @@ DEFAULTS_NAMES: Final = DEFAULTS.choices
 def default_overrides(name: str, node_count: int = 1) -> Mapping[str, str]:
     """Return the defaults with this name that differ from Kafka's, in a cluster of this size.
 
-    Raises ConfigError for an unknown name.
+    Those of kafkalite give internal topics a replica on each of up to three nodes, so that their
+    coordinators move when a node stops. Raises ConfigError for an unknown name.
     """
     if name not in DEFAULTS_NAMES:
         raise ConfigError(

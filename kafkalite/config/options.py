@@ -57,6 +57,7 @@ class Option(NamedTuple):
     converts the text of one value; it raises ValueError for invalid text. `implied` is the value
     if the flag is given without a value. The help prints `shown_default` in place of `default`.
     `keyword` and `variable` are its names in Python and in the Docker image, None if it has none.
+    `former_flag` is an earlier name on the command line, which is accepted but not shown.
     """
 
     section: str
@@ -72,6 +73,7 @@ class Option(NamedTuple):
     is_switch: bool = False
     keyword: Keyword | None = None
     variable: Variable | None = None
+    former_flag: str | None = None
 
     @property
     def name(self) -> str:
@@ -277,13 +279,14 @@ KEEP_SECRETS: Final = Option(
     shown_default="overwritten",
     is_switch=True,
 )
-SNAP_RECORDS: Final = Option(
+TRUNCATE_RECORDS: Final = Option(
     _RECORDING_SECTION,
-    "--snap-records",
+    "--truncate-records",
     "record at most this many bytes of each record's key, value and header values",
     "BYTES",
     _parse_record_bytes,
     shown_default="all",
+    former_flag="--snap-records",
 )
 ROTATE_BYTES: Final = Option(
     _RECORDING_SECTION,
@@ -346,7 +349,7 @@ LOG_LEVEL: Final = Option(
     variable=Variable("KAFKALITE_LOG_LEVEL", "debug"),
 )
 
-RECORDING_OPTIONS: Final = (KEEP_SECRETS, SNAP_RECORDS, ROTATE_BYTES, ROTATE_SECONDS)
+RECORDING_OPTIONS: Final = (KEEP_SECRETS, TRUNCATE_RECORDS, ROTATE_BYTES, ROTATE_SECONDS)
 """Options for recording traffic; every command that can record has them."""
 STAND_IN_OPTIONS: Final = (REPLAY, MATCH, ON_MISS)
 LOGGING_OPTIONS: Final = (LOG_FORMAT, LOG_LEVEL)

@@ -72,17 +72,18 @@ TimerChange = SetTimer | CancelTimer
 
 
 class SubjectKind(Enum):
-    """Kinds of ids. A group and a transactional id with the same text are unrelated."""
+    """Kinds of names. A group, a transactional id and a topic of one name are unrelated."""
 
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional id"
+    TOPIC = "topic"
 
 
 class Event(NamedTuple):
-    """Something that happened to a group or a transactional id, with the reason; for explain."""
+    """Something that happened to a group, a transactional id or a topic, and why; for explain."""
 
     subject: str
-    """The group's id, or the transactional id."""
+    """The group's id, the transactional id, or the topic's name."""
     kind: str
     """One word, such as "rebalance", "refused", "fenced", "joined", "left" or "expired"."""
     text: str
@@ -174,6 +175,12 @@ class CoordinatorLog(Protocol):
         """Append one batch, all or nothing, and return the end offset; raises OSError on failure.
 
         Raises KafkaError MESSAGE_TOO_LARGE if the batch is larger than the log accepts.
+        """
+
+    def flush(self) -> None:
+        """Sync everything that was appended, so that it survives a loss of power.
+
+        Raises OSError when the disk fails; then the log accepts no more records.
         """
 
     def append_transactional(

@@ -1,10 +1,11 @@
-"""EventHistory: recent events of groups and transactional ids, in memory, for `kafkalite explain`.
+"""EventHistory: recent events of groups, transactional ids and topics, in memory, for `explain`.
 
-All sizes are limited, because clients cause the events. A subject is a group or a transactional id.
-Each subject has a maximum number of refusals and a maximum number of other entries, so a client
-that is refused again and again cannot displace the rebalances. The number of subjects and the bytes
-of all entries are limited as well. Subjects that have only refusals are removed first, because any
-client can invent such ids. A repeated refusal with the same text is counted, not stored again.
+All sizes are limited, because clients cause the events. A subject is a group, a transactional id or
+a topic. Each subject has a maximum number of refusals and a maximum number of other entries, so a
+client that is refused again and again cannot displace the rebalances. The number of subjects and
+the bytes of all entries are limited as well. Subjects that have only refusals are removed first,
+because any client can invent such ids. A repeated refusal with the same text is counted, not stored
+again.
 """
 
 from __future__ import annotations
@@ -50,13 +51,14 @@ Fact: TypeAlias = "str | int | float | bool | list[Fact] | dict[str, Fact] | Non
 
 
 class Entry(NamedTuple):
-    """One event of a group or a transactional id."""
+    """One event of a group, a transactional id or a topic."""
 
     number: int
     """Grows with every event; a repetition gives an entry a new number."""
     group: str | None
     transactional_id: str | None
-    """Exactly one of `group` and `transactional_id` is set."""
+    topic: str | None
+    """Exactly one of `group`, `transactional_id` and `topic` is set."""
     kind: str
     """The kind of event in one word, such as "rebalance", "refused" or "joined"."""
     text: str
@@ -93,7 +95,7 @@ class _SubjectEntries:
 
 
 class EventHistory:
-    """Recent events of the groups and transactional ids of one cluster."""
+    """Recent events of the groups, transactional ids and topics of one cluster."""
 
     __slots__ = (
         "_bytes",
@@ -139,8 +141,21 @@ class EventHistory:
             self._subtract_size(entries, earlier[1])
         elif len(by_text) >= self._max_entries:
             self._subtract_size(entries, by_text.pop(next(iter(by_text)))[1])
-        names = _entry_names(subject)
-        entry = Entry(self._number, *names, event.kind, text, facts, times, first_ms, now_ms)
+        group, transactional_id, topic = (
+            subject[1] if event.subject_kind is kind else None for kind in SubjectKind
+        )
+        entry = Entry(
+            self._number,
+            group,
+            transactional_id,
+            topic,
+            event.kind,
+            text,
+            facts,
+            times,
+            first_ms,
+            now_ms,
+        )
         by_text[text_key] = (entry, size)
         entries.size += size
         self._bytes += size
@@ -204,12 +219,6 @@ class EventHistory:
     def _subtract_size(self, entries: _SubjectEntries, size: int) -> None:
         entries.size -= size
         self._bytes -= size
-
-
-def _entry_names(subject: _Subject) -> tuple[str | None, str | None]:
-    """Return the group id and the transactional id; one of them is None."""
-    kind, name = subject
-    return (name, None) if kind is SubjectKind.GROUP else (None, name)
 
 
 def _last_entries(entries: list[Entry], limit: int) -> Sequence[Entry]:

@@ -1,8 +1,9 @@
-"""Refusals of requests that name a group or a transactional id, and their observers.
+"""Refusals of requests that name a group, a transactional id or a topic, and their observers.
 
-The gateway reports every KafkaError that ends such a request. A handler that puts errors into
-fields of its response reports them itself by `report_refusal`. Observers are called with each
-refusal. One of them, `record_refusal`, writes the entries that `explain` shows.
+The gateway reports every KafkaError that ends a request with a group or a transactional id. A
+handler that puts errors into fields of its response reports them itself by `report_refusal`.
+Observers are called with each refusal. One of them, `record_refusal`, writes the entries that
+`explain` shows.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ _ID_FIELDS = {SubjectKind.GROUP: "group_id", SubjectKind.TRANSACTIONAL_ID: "tran
 
 
 class Refusal(NamedTuple):
-    """The refusal of a request, or of a part of it, about one group or transactional id."""
+    """The refusal of a request, or of a part of it, about one subject."""
 
     api: str
     entity_id: str
-    """The group's id or the transactional id."""
+    """The group's id, the transactional id or the topic's name."""
     error: KafkaError
     request: object = None
     """The request, or the part of it that identifies the member or producer."""
@@ -91,7 +92,7 @@ def record_refusal(call: Call, refusal: Refusal) -> None:
     }
     for attribute in _IDENTIFYING_FIELDS:
         value = getattr(request, attribute, None)
-        if value is not None and value != "" and attribute != _ID_FIELDS[kind]:
+        if value is not None and value != "" and attribute != _ID_FIELDS.get(kind):
             facts[attribute] = value
     if error.facts is not None:
         facts.update(error.facts)

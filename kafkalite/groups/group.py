@@ -33,6 +33,8 @@ class OffsetAndMetadata(NamedTuple):
     expire_timestamp_ms: int | None = None
     """Expiry set by the client; only OffsetCommit v2 to v4 can set one."""
     topic_id: bytes = ZERO_UUID
+    incarnation_epoch: int = -1
+    """The partition epoch of KIP-232 in the commit; -1 if it had none."""
 
 
 class GroupType(Enum):

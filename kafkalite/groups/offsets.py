@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.coordinator.contract import CoordinatorResult, Event
 from kafkalite.groups.classic.group import ClassicGroup
+from kafkalite.groups.commit_epochs import CommitEpochs
 from kafkalite.groups.group import OffsetAndMetadata
 from kafkalite.groups.offsets_topic_records import offset_commit_record, offset_commit_tombstone
 from kafkalite.groups.pending_offsets import OffsetKey, PendingOffsets
@@ -42,6 +43,8 @@ class OffsetToCommit:
     metadata: str | None = None
     commit_timestamp_ms: int | None = None
     """The client's timestamp; only OffsetCommit v1 has one."""
+    incarnation_epoch: int = -1
+    """The partition epoch of KIP-232 in the request; -1 requests no check of epochs."""
 
 
 def _is_longer_in_java(text: str, max_length: int) -> bool:
@@ -75,6 +78,10 @@ def _unknown_group_error(group_id: GroupId, claim: CommitClaim, code: ErrorCode)
         "generation or epoch",
         {"rule": "group-exists", "member_id": member_id, "received_epoch": epoch},
     )
+
+
+def _api_of(claim: CommitClaim) -> str:
+    return "TxnOffsetCommit" if claim.is_transactional else "OffsetCommit"
 
 
 def _deleted_event(group_id: GroupId, api: str, description: str, count: int) -> Event:
@@ -131,6 +138,7 @@ class Offsets:
         codes: list[ErrorCode] = []
         records: list[Record] = []
         refused_partitions: list[str] = []
+        epochs: CommitEpochs | None = None
         for entry in offsets:
             metadata = entry.metadata or ""
             if metadata and _is_longer_in_java(metadata, self._max_metadata_length()):
@@ -139,6 +147,11 @@ class Offsets:
                 continue
             if check is not None:
                 check(entry.topic, entry.topic_id, entry.partition)
+            if entry.incarnation_epoch >= 0:
+                epochs = epochs or CommitEpochs(self.of_group(group_id))
+                if (code := epochs.check(entry)) is not _NONE:
+                    codes.append(code)
+                    continue
             timestamp_ms = entry.commit_timestamp_ms
             committed = OffsetAndMetadata(
                 entry.offset,
@@ -147,12 +160,15 @@ class Offsets:
                 metadata,
                 expire_timestamp_ms,
                 ZERO_UUID if claim.is_transactional else entry.topic_id,
+                entry.incarnation_epoch,
             )
             records.append(offset_commit_record(group_id, entry.topic, entry.partition, committed))
             codes.append(_NONE)
         if group is not None:
             group.extend_session(claim, now_ms)
         events = self._metadata_too_long_events(group_id, claim, refused_partitions)
+        if epochs is not None:
+            events = [*events, *epochs.refused_events(group_id, _api_of(claim))]
         return CoordinatorResult(codes, records, events=events)
 
     def _metadata_too_long_events(
@@ -160,9 +176,8 @@ class Offsets:
     ) -> Sequence[Event]:
         if not partitions:
             return ()
-        api = "TxnOffsetCommit" if claim.is_transactional else "OffsetCommit"
         reason = f"metadata is longer than offset.metadata.max.bytes={self._max_metadata_length()}"
-        return [_refused_event(group_id, api, _TOO_LONG, partitions, reason)]
+        return [_refused_event(group_id, _api_of(claim), _TOO_LONG, partitions, reason)]
 
     def _max_metadata_length(self) -> int:
         return self._directory.config.int("offset.metadata.max.bytes")
@@ -326,6 +341,7 @@ class Offsets:
             value.metadata,
             None if expire_timestamp_ms == _NO_TIMESTAMP else expire_timestamp_ms,
             topic_id,
+            value.incarnation_epoch,
         )
 
     def _remove(self, key: OffsetCommitKey) -> None:

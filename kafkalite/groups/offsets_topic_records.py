@@ -37,9 +37,9 @@ def offset_commit_record(
 ) -> Record:
     """Return the record of a committed offset.
 
-    The version for offsets with an expiry of their own has no leader epoch and no topic id. So both
-    are omitted from the value as well, and replay now gives the same state as replay after a
-    restart.
+    The version for offsets with an expiry of their own has no leader epoch, topic id or incarnation
+    epoch. So these are omitted from the value as well, and replay now gives the same state as
+    replay after a restart.
     """
     value = OffsetCommitValue(
         offset=offset.offset,
@@ -49,6 +49,7 @@ def offset_commit_record(
     if offset.expire_timestamp_ms is None:
         value.leader_epoch = offset.leader_epoch
         value.topic_id = offset.topic_id
+        value.incarnation_epoch = offset.incarnation_epoch
     else:
         value.expire_timestamp = offset.expire_timestamp_ms
     return CoordinatorRecord(

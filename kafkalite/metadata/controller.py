@@ -1,10 +1,12 @@
 """MetadataController: the interface of the metadata state machine.
 
 `_write` makes every change: it takes a decision, appends and replays its records, makes an image
-and calls the listeners. All this is synchronous: when a call returns, the change is in the log and
-all listeners have received it. Every call raises KafkaError KAFKA_STORAGE_ERROR when a disk fails.
-If the log could not be written, nothing was changed. If the disk fails in a listener, the change is
-in the log.
+and calls the listeners.
+All this is synchronous: when a call returns, the change is in the log and all listeners have
+received it. A change of a leader is synced before: records of its epoch, and the truncation of a
+log by the new leader, must not survive a loss of power without it. Every call raises KafkaError
+KAFKA_STORAGE_ERROR when a disk fails. If the log could not be written, nothing was changed. If it
+could not be synced, or the disk fails in a listener, the change is in the log.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from kafkalite.coordinator.contract import CoordinatorRecord, ParkedRequest
 from kafkalite.coordinator.loading import replay_log
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from kafkalite.metadata.internal_topics import auto_created_topic
+from kafkalite.metadata.partition_change import UNCHANGED_LEADER
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
@@ -62,6 +65,8 @@ class MetadataController:
         self._listeners: list[Listener] = []
         self._deferred: deque[Callable[[], None]] = deque()
         self._is_publishing = False
+        self._must_flush = False
+        """Whether a leader was changed since the log was flushed."""
         self._image = MetadataImage()
 
     @property
@@ -209,6 +214,7 @@ class MetadataController:
             return
         encoded = [self._serde.encode(record) for record in result.records]
         end_offset = self._log.append(encoded, self._clock.now_ms())
+        self._must_flush |= any(_changes_leader(record.value) for record in result.records)
         for record in result.records:
             self._shard.replay(record)
         self._image = self._image.at_version(end_offset)
@@ -218,7 +224,7 @@ class MetadataController:
         self._image = image
         if delta.configs:
             self._publish_config(image)
-        failure = None
+        failure = self._flush()
         was_publishing, self._is_publishing = self._is_publishing, True
         try:
             for listener in self._listeners:
@@ -234,6 +240,19 @@ class MetadataController:
         if failure is not None:
             raise failure
 
+    def _flush(self) -> OSError | None:
+        """Sync changes of leaders; return a failure, after which the log accepts no changes.
+
+        The change takes effect all the same, because it does so after the next start.
+        """
+        must_flush, self._must_flush = self._must_flush, False
+        if must_flush:
+            try:
+                self._log.flush()
+            except OSError as error:
+                return error
+        return None
+
     def _publish_config(self, image: MetadataImage) -> None:
         # All nodes share the process's configuration. If nodes have different settings, those of
         # the first node apply to the process.
@@ -245,6 +264,10 @@ class MetadataController:
             if resource.type is ResourceType.GROUP
         }
         self._config.publish(dynamic, groups, node)
+
+
+def _changes_leader(value: object) -> bool:
+    return isinstance(value, PartitionChangeRecord) and value.leader != UNCHANGED_LEADER
 
 
 _VERSIONS: Mapping[type, int] = {

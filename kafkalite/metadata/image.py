@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NO_LEADER = -1
+NO_INCARNATION_EPOCH = -1
 
 INTERNAL_TOPICS = frozenset(
     ("__consumer_offsets", "__transaction_state", "__share_group_state"),
@@ -44,8 +45,10 @@ class PartitionImage(NamedTuple):
     """One partition: leader, epochs, replicas and in-sync replicas.
 
     `elr` are the eligible leader replicas (KIP-966). `adding` and `removing` are the replicas of a
-    reassignment in progress. `epoch_start_offset` is the offset at which the log was truncated
-    when the leader was elected, -1 if it was not truncated.
+    reassignment in progress. `epoch_start_offset` is where the log was last truncated by a new
+    leader, and `truncation_epoch` is the epoch of that leader; both are -1 without a truncation.
+    `incarnation_epoch` is the partition epoch of KIP-232: no other partition of the cluster has or
+    had it. It is -1 if it is unknown.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which is not used
@@ -61,6 +64,8 @@ class PartitionImage(NamedTuple):
     is_recovering: bool = False
     """Whether the leader was elected uncleanly and has not yet replicated its log."""
     epoch_start_offset: int = -1
+    truncation_epoch: int = -1
+    incarnation_epoch: int = NO_INCARNATION_EPOCH
 
 
 class TopicImage(NamedTuple):
@@ -90,7 +95,11 @@ _EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
 class MetadataImage(NamedTuple):
-    """The state after a record of the metadata log; `version` is the end offset of the log."""
+    """The state after a record of the metadata log; `version` is the end offset of the log.
+
+    `max_incarnation_epoch` counts the partitions that were created and the topics that were deleted
+    (KIP-232).
+    """
 
     version: int = 0
     topics: Mapping[str, TopicImage] = _EMPTY
@@ -98,6 +107,7 @@ class MetadataImage(NamedTuple):
     brokers: Mapping[int, BrokerImage] = _EMPTY
     configs: Mapping[ConfigResource, Mapping[str, str]] = _EMPTY
     features: Mapping[str, int] = _EMPTY
+    max_incarnation_epoch: int = 0
 
     def config_of(self, kind: ResourceType, name: str) -> Mapping[str, str]:
         """Return the settings of a resource, as text; empty if there are none."""

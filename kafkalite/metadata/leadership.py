@@ -12,6 +12,7 @@ from kafkalite.metadata.image import NO_LEADER
 from kafkalite.metadata.partition_change import (
     IS_RECOVERED,
     IS_RECOVERING,
+    NOT_TRUNCATED,
     UNCHANGED_LEADER,
     Election,
     PartitionChange,
@@ -43,17 +44,17 @@ class ElectionType(IntEnum):
 
 
 def not_truncated(topic_id: bytes, index: int, leader: int) -> int:
-    """Return -1: a new leader has the whole log."""
+    """Return NOT_TRUNCATED: a new leader has the whole log."""
     del topic_id, index, leader
-    return -1
+    return NOT_TRUNCATED
 
 
 class Leadership:
     """Plans elections, fencing of nodes, and changes of in-sync replicas.
 
     `truncation_offset` returns where a partition's log must be truncated if a node becomes its
-    leader, -1 if the node has the whole log. The offset is stored with the new leader epoch, so
-    that a restart completes a truncation that a crash prevented.
+    leader, NOT_TRUNCATED if the node has the whole log. The offset is stored with the new leader
+    epoch, so that a restart completes a truncation that a crash prevented.
     """
 
     __slots__ = ("_brokers", "_rules", "_topics", "truncation_offset")

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 UNCHANGED_LEADER = -2
 """Value of a PartitionChangeRecord's leader that leaves it unchanged."""
 
+NOT_TRUNCATED = -1
+"""Value of a PartitionChangeRecord's epoch start offset: the new leader has the whole log."""
+
 IS_RECOVERING, IS_RECOVERED = 1, 0
 """Values of a PartitionChangeRecord's leader recovery state."""
 

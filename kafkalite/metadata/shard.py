@@ -169,6 +169,7 @@ class MetadataShard:
     ) -> CoordinatorResult[list[TopicCreation]]:
         """Create topics, or only validate their creation."""
         creations, records = self._planner.plan(requested)
+        self.topics.set_incarnation_epochs(records)
         return CoordinatorResult(
             response=creations, records=() if validate_only else to_coordinator_records(records)
         )
@@ -188,6 +189,7 @@ class MetadataShard:
             for topic_id, error in outcome.items()
             if error is None
         ]
+        self.topics.set_incarnation_epochs(removed)
         return CoordinatorResult(response=outcome, records=to_coordinator_records(removed))
 
     def create_partitions(
@@ -200,6 +202,7 @@ class MetadataShard:
             records.extend(plan_new_partitions(request, self.topics, self.brokers, self._entropy))
 
         outcome = [_catch_error(plan, request) for request in new_partitions]
+        self.topics.set_incarnation_epochs(records)
         return CoordinatorResult(
             response=outcome, records=() if validate_only else to_coordinator_records(records)
         )
@@ -281,6 +284,7 @@ class MetadataShard:
             brokers=dict(self.brokers.registered),
             configs=self.configs.images(),
             features=self.features.levels,
+            max_incarnation_epoch=self.topics.max_incarnation_epoch,
         )
         delta = MetadataDelta(
             created=created,

@@ -2,15 +2,25 @@
 
 Decisions read the state and return records; replay methods take one record that is already in the
 log. `leadership` decides about leaders.
+
+`Topics.max_incarnation_epoch` is the counter of KIP-232: each created partition and each deleted
+topic increases it by 1. The records contain its value. Records without one, of Kafka or of an older
+release, are counted.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.metadata.image import NO_LEADER, PartitionImage, TopicImage
-from kafkalite.metadata.partition_change import IS_RECOVERING, UNCHANGED_LEADER
+from kafkalite.metadata.image import (
+    NO_INCARNATION_EPOCH,
+    NO_LEADER,
+    PartitionImage,
+    TopicImage,
+)
+from kafkalite.metadata.partition_change import IS_RECOVERING, NOT_TRUNCATED, UNCHANGED_LEADER
 from kafkalite.protocol._generated.records.partition import PartitionRecord
+from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
 from kafkalite.protocol._generated.records.topic import TopicRecord
 
 if TYPE_CHECKING:
@@ -19,7 +29,6 @@ if TYPE_CHECKING:
     from kafkalite.metadata.brokers import Brokers
     from kafkalite.metadata.changes import Changes
     from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
-    from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
 
 
 class TopicState:
@@ -75,12 +84,29 @@ def partition_records(
 class Topics:
     """Every topic, by name and by id."""
 
-    __slots__ = ("_changes", "by_id", "by_name")
+    __slots__ = ("_changes", "by_id", "by_name", "max_incarnation_epoch")
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
         self.by_id: dict[bytes, TopicState] = {}
         self.by_name: dict[str, TopicState] = {}
+        self.max_incarnation_epoch = 0
+
+    def set_incarnation_epochs(self, records: Iterable[object]) -> None:
+        """Set the incarnation epochs in the records of a decision, which follow each other."""
+        epoch = self.max_incarnation_epoch
+        for record in records:
+            if isinstance(record, PartitionRecord | RemoveTopicRecord):
+                epoch += 1
+                record.incarnation_epoch = epoch
+
+    def _replay_incarnation_epoch(self, record: PartitionRecord | RemoveTopicRecord) -> int:
+        """Advance the counter to a record, and return the record's value of it."""
+        epoch = record.incarnation_epoch
+        if epoch == NO_INCARNATION_EPOCH:
+            epoch = self.max_incarnation_epoch + 1
+        self.max_incarnation_epoch = max(self.max_incarnation_epoch, epoch)
+        return epoch
 
     def replay_topic(self, record: TopicRecord) -> None:
         """Apply one TopicRecord."""
@@ -104,11 +130,16 @@ class Topics:
             adding=tuple(record.adding_replicas),
             removing=tuple(record.removing_replicas),
             is_recovering=record.leader_recovery_state == IS_RECOVERING,
+            incarnation_epoch=self._replay_incarnation_epoch(record),
         )
         self._changes.changed_topic_ids.add(topic.topic_id)
 
     def replay_partition_change(self, record: PartitionChangeRecord) -> None:
-        """Apply one PartitionChangeRecord; a leader in it increases the leader epoch."""
+        """Apply one PartitionChangeRecord; a leader in it increases the leader epoch.
+
+        The last truncation remains in the image when later leaders do not truncate the log: after
+        a crash or a failure of the disk, the log may still have to be truncated.
+        """
         topic = self.by_id[record.topic_id]
         old = topic.partitions[record.partition_id]
         changed: dict[str, Any] = {
@@ -126,7 +157,9 @@ class Topics:
         if record.leader != UNCHANGED_LEADER:
             changed["leader"] = record.leader
             changed["leader_epoch"] = old.leader_epoch + 1
-            changed["epoch_start_offset"] = record.epoch_start_offset
+            if record.epoch_start_offset != NOT_TRUNCATED:
+                changed["epoch_start_offset"] = record.epoch_start_offset
+                changed["truncation_epoch"] = old.leader_epoch + 1
         if record.leader_recovery_state >= 0:
             changed["is_recovering"] = record.leader_recovery_state == IS_RECOVERING
         topic.partitions[record.partition_id] = old._replace(
@@ -136,6 +169,7 @@ class Topics:
 
     def replay_remove_topic(self, record: RemoveTopicRecord) -> str:
         """Apply one RemoveTopicRecord; return the name of the removed topic."""
+        self._replay_incarnation_epoch(record)
         topic = self.by_id.pop(record.topic_id)
         del self.by_name[topic.name]
         self._changes.changed_topic_ids.discard(topic.topic_id)

@@ -34,8 +34,8 @@ class RequestedPartition:
     """A partition of a fetch: the requested range, and the offsets that were last reported."""
 
     __slots__ = (
-        "current_leader_epoch", "fetch_offset", "index", "last_fetched_epoch", "max_bytes",
-        "reported_high_watermark", "reported_log_start_offset", "topic",
+        "current_leader_epoch", "fetch_offset", "incarnation_epoch", "index", "last_fetched_epoch",
+        "max_bytes", "reported_high_watermark", "reported_log_start_offset", "topic",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - built for every partition of every fetch
@@ -46,6 +46,7 @@ class RequestedPartition:
         max_bytes: int,
         current_leader_epoch: int = -1,
         last_fetched_epoch: int = -1,
+        incarnation_epoch: int = -1,
     ) -> None:
         self.topic = topic
         """The topic's name, or its id from Fetch v13 on."""
@@ -54,6 +55,8 @@ class RequestedPartition:
         self.max_bytes = max_bytes
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
+        self.incarnation_epoch = incarnation_epoch
+        """The partition epoch of KIP-232 that the client expects; -1 for no check."""
         self.reported_high_watermark = -1
         self.reported_log_start_offset = -1
 
@@ -125,6 +128,7 @@ class FetchSession:
                 existing.max_bytes = partition.max_bytes
                 existing.current_leader_epoch = partition.current_leader_epoch
                 existing.last_fetched_epoch = partition.last_fetched_epoch
+                existing.incarnation_epoch = partition.incarnation_epoch
         for key in in_steps(forgotten):
             self.requested.pop(key, None)
 

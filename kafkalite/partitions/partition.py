@@ -91,6 +91,7 @@ class Partition:
         "_replicated_end",
         "_unannounced_bytes",
         "_watchers",
+        "incarnation_epoch",
         "index",
         "is_internal",
         "isr",
@@ -118,6 +119,7 @@ class Partition:
         self.topic_name = topic_name
         self.topic_id = topic_id
         self.index = image.index
+        self.incarnation_epoch = image.incarnation_epoch
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
         self.replicas = image.replicas
@@ -436,7 +438,8 @@ class Partition:
         """Apply leader, epoch and replicas of a metadata image.
 
         Records that a new leader does not have are removed. Raises OSError if the disk refuses
-        that; then the log accepts no records, and the next start repeats it.
+        that, or has failed before: then readers do not see these records, the log accepts no
+        others, and the next start repeats the truncation.
         """
         has_new_leader = (self.leader, self.leader_epoch) != (image.leader, image.leader_epoch)
         has_new_isr = self.isr != image.isr
@@ -452,7 +455,7 @@ class Partition:
         self.leader_epoch = image.leader_epoch
         self.replicas = image.replicas
         self.isr = image.isr
-        if has_new_isr:
+        if has_new_isr or has_new_leader:
             self.update_high_watermark()
         if has_new_leader:
             self.notify_change()
@@ -460,13 +463,19 @@ class Partition:
             raise failure
 
     def truncation_offset(self, image: PartitionImage) -> int | None:
-        """Return where the new leader of an image truncates the log, or None if it does not.
+        """Return where a new leader still has to truncate the log, or None if it does not.
 
-        After a crash before the truncation, the same image says so again.
+        This is the case until the log has no batch of an earlier epoch after that offset, also
+        after a crash. Batches contain their epochs, so lost checkpoints make no difference.
         """
         offset, log = image.epoch_start_offset, self.log
-        is_pending = 0 <= offset < log.end_offset and log.epochs.latest < image.leader_epoch
-        return offset if is_pending else None
+        if not 0 <= offset < log.end_offset:
+            return None
+        try:
+            epoch = log.leader_epoch_at(offset)
+        except OSError:
+            epoch = log.epochs.epoch_for(offset)
+        return offset if epoch < image.truncation_epoch else None
 
     # --- replicas ------------------------------------------------------------------------------
 

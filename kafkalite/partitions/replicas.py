@@ -148,6 +148,21 @@ class ReplicaView:
         """The index of the partition."""
         return self.partition.index
 
+    @property
+    def name(self) -> str:
+        """The topic and the index of the partition."""
+        return self.partition.name
+
+    @property
+    def topic_name(self) -> str:
+        """The topic of the partition."""
+        return self.partition.topic_name
+
+    @property
+    def incarnation_epoch(self) -> int:
+        """The partition epoch of KIP-232, which the partition has from its creation on."""
+        return self.partition.incarnation_epoch
+
     def read(self, offset: int, *, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
         """Return complete batches; raises OFFSET_OUT_OF_RANGE after the end of the replica."""
         if offset > self.end_offset:

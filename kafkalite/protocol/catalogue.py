@@ -183,6 +183,7 @@ class GeneratedValue(Enum):
     PRODUCER_EPOCH = "producer epoch"
     TOPIC_ID = "topic id"
     LEADER_EPOCH = "leader epoch"
+    INCARNATION_EPOCH = "partition epoch of KIP-232"
     OFFSET = "offset"
     SESSION = "fetch session"
     CLIENT_INSTANCE = "client instance"
@@ -390,6 +391,7 @@ ROWS: Final[Mapping[int, Row]] = {
         generates={
             GeneratedValue.TOPIC_ID: "topics.topic_id",
             GeneratedValue.LEADER_EPOCH: "topics.partitions.leader_epoch",
+            GeneratedValue.INCARNATION_EPOCH: "topics.partitions.incarnation_epoch",
         },
         endpoints="brokers.host",
         is_polled=True,

@@ -17,10 +17,13 @@ from kafkalite.control.address import control_address
 from kafkalite.control.commands import (
     DEFAULT_EXPLAIN_ENTRIES,
     Explain,
+    MoveLeader,
     new_clock,
     perform_clock_command,
     perform_explain,
     perform_fault_command,
+    perform_move_leader,
+    perform_node_command,
     perform_transactions,
 )
 from kafkalite.ports.clock import AdjustableClock
@@ -31,6 +34,7 @@ from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings
 from kafkalite.testing.broker_clock import BrokerClock
 from kafkalite.testing.faults import BrokerFaults
+from kafkalite.testing.nodes import BrokerNodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -39,7 +43,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafkalite.client.fencing import FencingResult
-    from kafkalite.control.commands import ClockCommand, ClockState, FaultCommand
+    from kafkalite.control.commands import (
+        ClockCommand,
+        ClockState,
+        FaultCommand,
+        LeaderStatus,
+        NodeCommand,
+        NodeStatus,
+    )
     from kafkalite.control.server import ControlServer
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.gateway.faults import FaultState
@@ -111,23 +122,19 @@ class Broker:
             as_version=as_version,
             defaults=defaults,
         )
-        if log_level.upper() not in Level.__members__:
-            raise ValueError(
-                f"log_level {log_level!r} is not one of {', '.join(Level.__members__)}"
-            )
-        self._log = Log(Level[log_level.upper()])
+        self._log = _log_of(log_level)
         self._adjustable_clock = new_clock(clock)
         self._capture = None if capture is None else str(capture)
         self._recorder: Recorder | None = None
         self._replay = _capture_to_replay(replay, match, on_miss)
-        self._control_address: Address | None = None
-        if control is not False:
-            self._control_address = control_address(control if isinstance(control, str) else "0")
+        self._control_address = _control_address(control)
         self._control: ControlServer | None = None
         self.clock = BrokerClock(self._perform_on_clock)
         """The time of the cluster: read it and control it."""
         self.faults = BrokerFaults(self._perform_on_faults)
         """Fault injection: delay, refuse or disconnect requests."""
+        self.nodes = BrokerNodes(self._perform_node_command)
+        """The nodes by id, from 1 on: stop, start and isolate them."""
         self._broker: ServerBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -159,14 +166,15 @@ class Broker:
         limit: int = DEFAULT_EXPLAIN_ENTRIES,
         *,
         transactional_id: str | None = None,
+        topic: str | None = None,
     ) -> list[Entry]:
-        """Return the history of a group or a transactional id, or of all of them.
+        """Return the history of a group, a transactional id or a topic, or of all of them.
 
         The result has the latest `limit` entries, oldest first. Each has a `kind`, such as
-        "refused" or "rebalance", a `text`, and its `facts`. Raises ValueError if both a group and a
-        transactional id are given.
+        "refused" or "rebalance", a `text`, and its `facts`. Raises ValueError if more than one of
+        the three is given.
         """
-        command = Explain(group, limit, transactional_id)
+        command = Explain(group, limit, transactional_id, topic)
 
         async def perform() -> list[Entry]:
             return list(perform_explain(broker, command).entries)
@@ -186,6 +194,19 @@ class Broker:
 
         broker = self._running_broker()
         return self._run_on_loop(perform())
+
+    def move_leader(
+        self, topic: str, partition: int, leader: int, *, unclean: bool = False
+    ) -> LeaderStatus:
+        """Make a node the leader of a partition, and return the partition's new state.
+
+        Nothing changes if the node is the leader already. With `unclean`, a replica that is not in
+        sync can become the leader; the records that it does not have are lost. When this returns,
+        the waiting answers that the change ended have been sent. Raises ValueError, with one
+        sentence, if the node cannot lead the partition.
+        """
+        command = MoveLeader(topic, partition, leader, unclean)
+        return self._run_on_loop(perform_move_leader(self._running_broker(), command))
 
     def fence_producers(self, *transactional_ids: str) -> list[FencingResult]:
         """Fence the producers of these ids and abort their open transactions, as Java's Admin does.
@@ -383,6 +404,10 @@ class Broker:
         broker = self._running_broker()
         return self._run_on_loop(perform())
 
+    def _perform_node_command(self, command: NodeCommand) -> Sequence[NodeStatus]:
+        """Carry out a command on the broker's event loop, and wait for the result."""
+        return self._run_on_loop(perform_node_command(self._running_broker(), command))
+
     def _run_on_loop(self, work: Coroutine[None, None, T]) -> T:
         loop = self._loop
         if loop is None or threading.current_thread() is self._thread:
@@ -416,6 +441,20 @@ class Broker:
             thread.join()
             for future in tuple(self._pending_calls):
                 future.cancel()
+
+
+def _control_address(control: bool | str) -> Address | None:  # noqa: FBT001 - as in Broker
+    """Return the address of the control API, None without it."""
+    if control is False:
+        return None
+    return control_address(control if isinstance(control, str) else "0")
+
+
+def _log_of(level: str) -> Log:
+    """Return the log with this level; raises ValueError for an unknown level."""
+    if level.upper() not in Level.__members__:
+        raise ValueError(f"log_level {level!r} is not one of {', '.join(Level.__members__)}")
+    return Log(Level[level.upper()])
 
 
 def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.config.default_overrides import DEFAULTS_NAMES, default_overrides
-from kafkalite.control.commands import SetNodeState, perform_on_nodes
-from kafkalite.server.broker import Broker
-from kafkalite.server.logging import Level, Log
-from kafkalite.server.settings import Settings
+from kafkalite.testing import Broker
 from tests.oracle.real_kafka import RealKafka
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 NODE_IDS = (1, 2, 3)
 _CONTROLLER = NODE_IDS[0]
 _HEAP = "256m"
-_CALL_TIMEOUT_S = 30.0
+_CHECKPOINT_TIMEOUT_S = 30.0
 _PAUSE_S = 0.01
 
 
@@ -105,7 +100,7 @@ class RealNodes:
         node = self._nodes[node_id]
         checkpoint = node.data / "replication-offset-checkpoint"
         before_ns = checkpoint.stat().st_mtime_ns
-        deadline = time.monotonic() + _CALL_TIMEOUT_S
+        deadline = time.monotonic() + _CHECKPOINT_TIMEOUT_S
         while checkpoint.stat().st_mtime_ns == before_ns and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
         node.kill()
@@ -125,7 +120,7 @@ class RealNodes:
 
 
 class EmulatedNodes:
-    """kafkalite: the nodes of one broker, which runs on a thread of its own."""
+    """kafkalite: the nodes of one broker."""
 
     name = "kafkalite"
 
@@ -135,49 +130,30 @@ class EmulatedNodes:
         config: Mapping[str, str],
         node_config: Mapping[int, Mapping[str, str]],
     ) -> None:
-        settings = Settings(
-            listen=("127.0.0.1:0",),
-            brokers=len(NODE_IDS),
-            config=config,
-            node_config=node_config,
-            data_directory=str(directory),
+        self._broker = Broker(
+            len(NODE_IDS), config=config, node_config=node_config, data_directory=directory
         )
-        self._broker = Broker(settings, Log(Level.WARNING))
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def port(self, node_id: int) -> int:
         """Return the port of a node."""
-        addresses = self._broker.bootstrap_servers.split(",")
-        return int(addresses[NODE_IDS.index(node_id)].rpartition(":")[2])
+        return int(self._broker.nodes[node_id].bootstrap_servers.rpartition(":")[2])
 
     def start(self) -> None:
         """Start all nodes."""
-        self._thread.start()
-        self._call(self._broker.start())
+        self._broker.start()
 
     def kill_node(self, node_id: int) -> None:
         """Stop a node as if its process was killed, and the controller noticed at once."""
-        self._set_state(node_id, "stopped")
+        self._broker.nodes[node_id].stop()
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node; it ends in the same state after a controlled shutdown."""
-        self._set_state(node_id, "stopped")
+        """Stop a node; it has the same state as after a controlled shutdown."""
+        self._broker.nodes[node_id].stop()
 
     def start_node(self, node_id: int) -> None:
         """Start a node."""
-        self._set_state(node_id, "running")
+        self._broker.nodes[node_id].start()
 
     def close(self) -> None:
-        """Stop the broker and its thread."""
-        if self._thread.is_alive():
-            self._call(self._broker.stop(grace_s=0))
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-        self._loop.close()
-
-    def _set_state(self, node_id: int, state: str) -> None:
-        self._call(perform_on_nodes(self._broker, SetNodeState(node_id, state)))
-
-    def _call(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_CALL_TIMEOUT_S)
+        """Stop the broker."""
+        self._broker.stop()

@@ -46,6 +46,8 @@ GROUPS = st.sampled_from(["g", "h"])
 INSTANCES = st.sampled_from([None, None, "one", "two"])
 PRODUCERS = st.builds(Producer, st.integers(1, 3), st.integers(0, 1))
 PARTITIONS = st.tuples(st.sampled_from(["t", "u"]), st.integers(0, 1))
+EPOCHS = st.tuples(st.integers(-1, 3), st.integers(-1, 2))
+"""Incarnation epoch and leader epoch of a commit."""
 TIMES_MS = st.sampled_from([0, 1, 5_000, 10_000, 60_000, 600_000, 8 * 24 * 3_600_000])
 
 
@@ -220,6 +222,7 @@ class GroupHistory(RuleBasedStateMachine):
         group=GROUPS,
         offsets=st.dictionaries(PARTITIONS, st.integers(0, 9), min_size=1, max_size=3),
         retention_ms=st.sampled_from([None, None, 1_000]),
+        epochs=EPOCHS,
         data=st.data(),
     )
     def commit(
@@ -227,6 +230,7 @@ class GroupHistory(RuleBasedStateMachine):
         group: str,
         offsets: dict[tuple[str, int], int],
         retention_ms: int | None,
+        epochs: tuple[int, int],
         data: st.DataObject,
     ) -> None:
         joined = data.draw(st.sampled_from([None, *self.join_responses()]))
@@ -240,6 +244,8 @@ class GroupHistory(RuleBasedStateMachine):
                 member_id=member_id,
                 generation=generation,
                 retention_ms=retention_ms,
+                leader_epoch=epochs[1],
+                incarnation_epoch=epochs[0],
             )
         except KafkaError as refusal:
             assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR  # noqa: PT017
@@ -248,6 +254,7 @@ class GroupHistory(RuleBasedStateMachine):
         producer=PRODUCERS,
         group=GROUPS,
         offsets=st.dictionaries(PARTITIONS, st.integers(0, 9), min_size=1, max_size=3),
+        epochs=EPOCHS,
         data=st.data(),
     )
     def commit_in_transaction(
@@ -255,6 +262,7 @@ class GroupHistory(RuleBasedStateMachine):
         producer: Producer,
         group: str,
         offsets: dict[tuple[str, int], int],
+        epochs: tuple[int, int],
         data: st.DataObject,
     ) -> None:
         joined = data.draw(st.sampled_from([None, *self.join_responses()]))
@@ -264,7 +272,13 @@ class GroupHistory(RuleBasedStateMachine):
         before = hard_state(self.world.machine)
         try:
             self.world.commit(
-                offsets, group=group, member_id=member_id, generation=generation, producer=producer
+                offsets,
+                group=group,
+                member_id=member_id,
+                generation=generation,
+                producer=producer,
+                leader_epoch=epochs[1],
+                incarnation_epoch=epochs[0],
             )
         except KafkaError as refusal:
             assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR  # noqa: PT017

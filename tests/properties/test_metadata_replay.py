@@ -61,6 +61,8 @@ class Cluster(RuleBasedStateMachine):
     @initialize(nodes=NODES)
     def start(self, nodes: set[int]) -> None:
         self.world = MetadataWorld(nodes=nodes)
+        self.epochs: dict[tuple[bytes, int], int] = {}
+        self.max_incarnation_epoch = 0
 
     @rule(nodes=NODES)
     def restart(self, nodes: set[int]) -> None:
@@ -101,6 +103,24 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def replay_equals_state(self) -> None:
         assert image_from_log(self.world) == self.world.image
+
+    @invariant()
+    def incarnation_epochs_are_unique_and_never_reused(self) -> None:
+        image = self.world.image
+        epochs = {
+            (topic.topic_id, partition.index): partition.incarnation_epoch
+            for topic in image.topics.values()
+            for partition in topic.partitions
+        }
+        assert len(set(epochs.values())) == len(epochs)
+        assert all(1 <= epoch <= image.max_incarnation_epoch for epoch in epochs.values())
+        assert image.max_incarnation_epoch >= self.max_incarnation_epoch
+        for key in epochs.keys() - self.epochs.keys():
+            assert epochs[key] > self.max_incarnation_epoch
+        for key in epochs.keys() & self.epochs.keys():
+            assert epochs[key] == self.epochs[key]
+        self.epochs = epochs
+        self.max_incarnation_epoch = image.max_incarnation_epoch
 
     @invariant()
     def every_partition_has_an_existing_leader_in_sync(self) -> None:

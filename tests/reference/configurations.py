@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
+from kafkalite.config.default_overrides import (
+    KAFKALITE_DEFAULTS,
+    MAX_INTERNAL_REPLICATION,
+)
 from kafkalite.config.definitions import KeyTable, UpdateMode, value_to_text
 from kafkalite.config.keys import (
     TOPIC_SYNONYMS,
@@ -75,6 +78,8 @@ def configurations_page() -> str:
                 for key, value in KAFKALITE_DEFAULTS.items()
             ],
         ),
+        "A cluster of several nodes has as many replicas of internal topics as nodes, but at most "
+        f"{MAX_INTERNAL_REPLICATION}.",
         "## Configurations of kafkalite",
         "Kafka does not have these.",
         table(

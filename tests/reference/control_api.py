@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any, NamedTuple, cast
 
 from kafkalite.control import http
@@ -62,6 +63,22 @@ ROUTES: dict[tuple[str, str], ControlRoute] = {
         "Remove a fault; return it with its final counts. The HTTP status is 404 for an unknown id.",
         response="[FaultJson](#faultjson)",
     ),
+    ("GET", "/v1/nodes"): ControlRoute("List all nodes with their states.", response="[NodesJson](#nodesjson)"),
+    ("GET", "/v1/nodes/ID"): ControlRoute(
+        "Return a node. The HTTP status is 404 for an unknown id.", response="[NodeJson](#nodejson)"
+    ),
+    ("POST", "/v1/nodes/ID"): ControlRoute(
+        "Change a node, and return it. The HTTP status is 404 for an unknown id.",
+        "[one change of a node](#changes-of-nodes)",
+        "[NodeJson](#nodejson)",
+    ),
+    ("POST", "/v1/leaders"): ControlRoute(
+        "Make a node the leader of a partition, and return the partition. Nothing changes if the node is "
+        "the leader already.",
+        '`{"topic", "partition", "leader"}`, and `"unclean": true` if the replica may lack records, which '
+        "are then lost",
+        "[LeaderJson](#leaderjson)",
+    ),
 }  # fmt: skip
 
 _CLOCK_COMMANDS: dict[str, tuple[str, str]] = {
@@ -72,6 +89,22 @@ _CLOCK_COMMANDS: dict[str, tuple[str, str]] = {
     "mode": ('{"mode": "manual"}', 'stop the clock until it is advanced; `"real"` lets it run again'),
     "rate": ('{"rate": 60}', "let the clock run 60 times as fast as real time"),
 }  # fmt: skip
+
+NODE_FIELDS: dict[str, dict[str, str]] = {
+    "state": {
+        "stopped": "stop the node as if its process was killed",
+        "isolated": "cut the node off from the other nodes; clients still reach it",
+        "running": "start a stopped node, or connect an isolated one",
+    },
+    "metadata": {
+        "frozen": "let the node keep its present metadata",
+        "live": "let the node receive all changes of the metadata again",
+    },
+    "replication": {
+        "paused": "let the replicas of the node stay where they are, so that they lag",
+        "running": "let the replicas of the node follow their leaders again",
+    },
+}
 
 RULE_FIELDS: dict[str, dict[str, str]] = {
     "match": {
@@ -103,8 +136,8 @@ for which of these it fires; without it, for each."""
 
 _ERRORS = """\
 An error is `{"error": "…"}` with one of these HTTP statuses: 400 invalid input, 403 a request from
-a web page or for another host name, 404 unknown path
-or fault, 405 unknown method, 408 the request took more than 5 seconds to arrive, 413 a body of
+a web page or for another host name, 404 unknown path,
+fault or node, 405 unknown method, 408 the request took more than 5 seconds to arrive, 413 a body of
 more than 64 KiB, 415 not JSON, 500 an error in the broker (see its log), 503 too many
 connections."""
 
@@ -125,6 +158,15 @@ def control_api_page() -> str:
             [
                 (code(_CLOCK_COMMANDS[name][0]), _CLOCK_COMMANDS[name][1])
                 for name in http._CLOCK_COMMANDS
+            ],
+        ),
+        "## Changes of nodes",
+        table(
+            ("Body", "Effect"),
+            [
+                (code(f'{{"{field}": "{value}"}}'), effect)
+                for field in http.NODE_COMMANDS
+                for value, effect in NODE_FIELDS[field].items()
             ],
         ),
         "## Fault rules",
@@ -149,7 +191,7 @@ def served_routes() -> list[tuple[str, str]]:
     anything = cast("Any", None)  # a broker is needed for requests only
     routes = cast("Any", http.ControlApp(anything, anything, None).app.routes)
     return [
-        (method, route.path.replace("{fault_id:path}", "ID"))
+        (method, re.sub(r"\{.+\}", "ID", route.path))
         for route in routes
         for method in sorted(route.methods - {"HEAD"}, key=("GET", "POST", "DELETE").index)
     ]

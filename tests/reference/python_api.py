@@ -45,6 +45,8 @@ SECTIONS = (
             "testing.broker": "Broker",
             "testing.broker_clock": "BrokerClock",
             "testing.faults": "BrokerFaults InjectedFault",
+            "testing.nodes": "BrokerNodes BrokerNode",
+            "control.commands": "LeaderStatus",
             "testing.plugin": "kafkalite kafkalite_session",
             "coordinator.event_history": "Entry",
             "transactions.state": "Transaction TransactionState",
@@ -102,7 +104,7 @@ SECTIONS = (
 
 _WIDTH = 90
 
-RETURNED_ONLY = {"BrokerClock", "BrokerFaults", "InjectedFault"}
+RETURNED_ONLY = {"BrokerClock", "BrokerFaults", "BrokerNode", "BrokerNodes", "InjectedFault"}
 """Classes whose objects are attributes or results: their constructors are not public."""
 
 INTERNAL = {

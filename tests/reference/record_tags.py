@@ -5,16 +5,20 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from kafkalite.protocol.spec import FieldSpec, MessageSpec, load_specs
 from kafkalite.traffic.formats.comments import InterfaceNote, PacketNote
 from tests.reference.markdown import code, page, table
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _FIRST_OWN_TAG = 10_000
 
 _INTRODUCTION = """\
-kafkalite adds a few fields to records of internal topics, and comments to the captures that it
-writes. Other programs ignore both."""
+kafkalite adds a few fields to records of internal topics, requests and responses, and comments to
+the captures that it writes. Other programs ignore them."""
 
 _RECORDS = """\
 Tags from 10000 on in records of internal topics are kafkalite's. Kafka numbers its tags from 0. A
@@ -23,6 +27,11 @@ writes have no such tag. A tag is written only if its value differs from the def
 records are byte for byte those of Kafka. After a log that a real Kafka wrote, a member's
 `RevocationEpoch` is 0 and its join is not confirmed until its next heartbeat."""
 
+_MESSAGES = """\
+Tags from 10000 on in requests and responses are kafkalite's, too. A broker neither sends nor reads
+them unless `kafkalite.partition.epochs` is `true`. They carry the partition epochs of KIP-232;
+[the how-to page](../how-to/partition-epochs.md) explains them."""
+
 _COMMENTS = """\
 A comment is a list of words `key=value`, separated by blanks; values are quoted as in URLs. A
 reader skips unknown keys."""
@@ -30,19 +39,26 @@ reader skips unknown keys."""
 
 def record_tags_page() -> str:
     """Return the page of tags and comments."""
-    tags = [
-        (spec.name, str(field.tag), code(field.name), code(field.type), field.about or "")
-        for spec in load_specs()
-        for field in _fields(spec)
-        if field.tag is not None and field.tag >= _FIRST_OWN_TAG
-    ]
-    assert tags
+    messages: list[tuple[str, ...]] = []
+    records: list[tuple[str, ...]] = []
+    for spec in load_specs():
+        rows = messages if spec.kind in {"request", "response"} else records
+        rows += [
+            (spec.name, str(field.tag), code(path), code(field.type), field.about or "")
+            for path, field in _fields(spec, spec.fields, "")
+            if field.tag is not None and field.tag >= _FIRST_OWN_TAG
+        ]
+    assert messages
+    assert records
     return page(
         "Record tags",
         _INTRODUCTION,
         "## Tagged fields in records",
         _RECORDS,
-        table(("Record", "Tag", "Field", "Type", "Meaning"), tags),
+        table(("Record", "Tag", "Field", "Type", "Meaning"), records),
+        "## Tagged fields in requests and responses",
+        _MESSAGES,
+        table(("Message", "Tag", "Field", "Type", "Meaning"), messages),
         "## Comments in captures",
         _COMMENTS,
         "### On an interface",
@@ -52,8 +68,14 @@ def record_tags_page() -> str:
     )
 
 
-def _fields(spec: MessageSpec) -> tuple[FieldSpec, ...]:
-    return tuple(spec.fields)
+def _fields(
+    spec: MessageSpec, fields: tuple[FieldSpec, ...], prefix: str
+) -> Iterator[tuple[str, FieldSpec]]:
+    """Yield the fields of a message and of its structs, with their paths."""
+    for field in fields:
+        yield f"{prefix}{field.name}", field
+        if field.type in spec.structs:
+            yield from _fields(spec, spec.structs[field.type].fields, f"{prefix}{field.name}.")
 
 
 def _notes(note_class: type[InterfaceNote | PacketNote]) -> str:

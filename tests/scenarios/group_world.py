@@ -257,6 +257,8 @@ class GroupWorld:
         retention_ms: int | None = None,
         metadata: str | None = None,
         producer: Producer | None = None,
+        leader_epoch: int = -1,
+        incarnation_epoch: int = -1,
     ) -> Sequence[ErrorCode]:
         """Commit offsets; with a producer, in its transaction."""
         claim = CommitClaim(
@@ -272,7 +274,9 @@ class GroupWorld:
                 topic_id=self.topics[topic].topic_id,
                 partition=partition,
                 offset=offset,
+                leader_epoch=leader_epoch,
                 metadata=metadata,
+                incarnation_epoch=incarnation_epoch,
             )
             for (topic, partition), offset in offsets.items()
         ]

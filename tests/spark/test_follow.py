@@ -74,7 +74,9 @@ def audit_at_once(spark: SparkSession, folder: Path, out: Path) -> Results:
     def read(name: str) -> DataFrame:
         return spark.read.parquet(str(out / name))
 
-    classified = read("state/judged_commits").unionByName(read("state/judged_by_generation"))
+    classified = read("state/classified_commits").unionByName(
+        read("state/classified_by_generation")
+    )
     names = ("fencing_cases", "fencing_totals", "ghosts")
     return Results(rows_of(classified), *(rows_of(read(f"audits/{name}")) for name in names))
 

@@ -70,7 +70,7 @@ def envelopes_in(spark: SparkSession, out: Path) -> Counter[tuple[str, str, int,
             codec.api_name(row.api_key),
             f"{row.client} > {row.broker}",
             row.correlation_id,
-            row.answered is not None,
+            row.response_ts is not None,
         )
         for row in rows.collect()
     )
@@ -119,7 +119,7 @@ def test_result_does_not_depend_on_how_files_are_split(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
     run_audit(spark, tmp_path / "a", captures, split_bytes=1)
-    run_audit(spark, tmp_path / "b", captures, split_bytes=1 << 30, by_spark=True)
+    run_audit(spark, tmp_path / "b", captures, split_bytes=1 << 30, read_with_spark=True)
     assert envelopes_in(spark, tmp_path / "a") == envelopes_in(spark, tmp_path / "b")
 
 
@@ -184,7 +184,7 @@ def test_output_of_changed_and_deleted_files_is_removed(
     assert envelopes_in(spark, out) == scalar_exchanges(*paths[:-1])
 
 
-def test_output_of_deleted_files_stays_with_keep_vanished(
+def test_output_of_removed_files_stays_with_keep_removed_inputs(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
@@ -193,7 +193,7 @@ def test_output_of_deleted_files_stays_with_keep_vanished(
     before = envelopes_in(spark, out)
     for path in folder.iterdir():
         path.unlink()
-    assert run_audit(spark, out, folder, keep_vanished=True).files_read == 0
+    assert run_audit(spark, out, folder, keep_removed_inputs=True).files_read == 0
     assert envelopes_in(spark, out) == before
 
 

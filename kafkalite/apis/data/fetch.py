@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kafkalite.apis.data.incarnations import IncarnationCheck
 from kafkalite.config.broker import RACK_AWARE_SELECTOR
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.partitions.fetch_sessions import RequestedPartition
@@ -96,6 +97,7 @@ class _Fetch:
 
     __slots__ = (
         "_era",
+        "_incarnations",
         "_is_read_committed",
         "_leader_only",
         "_leaders",
@@ -127,6 +129,7 @@ class _Fetch:
         self._is_read_committed = is_consumer and request.isolation_level == _READ_COMMITTED
         self._leader_only = self._replica_id >= 0 or (is_consumer and not era.reads_from_followers)
         self._rack = self._rack_for_selection(request)
+        self._incarnations = IncarnationCheck.of(call, "Fetch")
         self._max_bytes = min(request.max_bytes, node.config.int("fetch.max.bytes"))
         self.min_bytes = min(request.min_bytes, self._max_bytes)
         self._session = node.partitions.fetch_sessions(self._node_id).begin(
@@ -173,6 +176,8 @@ class _Fetch:
                     partition, self._code_of_read_error(partition, requested, error)
                 )
                 self.may_wait = False
+            if self._incarnations is not None:
+                answer.incarnation_epoch = partition.incarnation_epoch
             if answer.records:
                 size = len(answer.records)
                 read_bytes += size
@@ -299,6 +304,10 @@ class _Fetch:
     def _check_fetchable(
         self, requested: RequestedPartition, partition: Partition | ReplicaView
     ) -> None:
+        if self._incarnations is not None:
+            self._incarnations.check(
+                partition, requested.incarnation_epoch, leader_only=self._leader_only
+            )
         partition.check_access(
             self._node_id, requested.current_leader_epoch, leader_only=self._leader_only
         )
@@ -342,6 +351,8 @@ class _Fetch:
         self, answers: list[PartitionAnswer], missing_bytes: int, max_wait_ms: int
     ) -> Waiting[FetchResponse]:
         """Return a Waiting for the answer, which is read when enough has arrived or time is up."""
+        if self._incarnations is not None:
+            self._incarnations.keep_call()
         clock = self._node.clock
         poll = LongPoll(
             missing_bytes=missing_bytes,
@@ -427,6 +438,7 @@ def _requested_partitions(
                 # Fetch treats all negative epochs as no epoch.
                 max(NO_EPOCH, partition.current_leader_epoch),
                 partition.last_fetched_epoch,
+                partition.incarnation_epoch,
             )
     return list(requested.values())
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafkalite.apis.data.incarnations import IncarnationCheck
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.partitions.partition import NOT_FOUND
 from kafkalite.ports.turns import in_steps
@@ -74,13 +75,14 @@ def handle_list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsR
 
     If a partition occurs twice, it has one result with INVALID_REQUEST.
     """
+    incarnations = IncarnationCheck.of(call, "ListOffsets")
     answers: dict[str, dict[int, ListOffsetsResponse.ListOffsetsPartitionResponse]] = {}
     for topic in in_steps(request.topics):
         rows = answers.setdefault(topic.name, {})
         for partition in in_steps(topic.partitions):
             index = partition.partition_index
             rows[index] = (
-                _list_partition_offset(call, request, topic.name, partition)
+                _list_partition_offset(call, request, topic.name, partition, incarnations)
                 if index not in rows
                 else _partition_error(index, ErrorCode.INVALID_REQUEST)
             )
@@ -97,6 +99,7 @@ def _list_partition_offset(
     request: ListOffsetsRequest,
     topic_name: str,
     requested: ListOffsetsRequest.ListOffsetsPartition,
+    incarnations: IncarnationCheck | None,
 ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
     index = requested.partition_index
     if requested.timestamp < 0 and requested.timestamp not in call.era.special_timestamps:
@@ -106,22 +109,40 @@ def _list_partition_offset(
         found_partition = None if topic is None else topic.partition(index)
         if found_partition is None:
             return _partition_error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        partition = found_partition.seen_by(call.node.id)
-        partition.check_access(
-            call.node.id,
-            requested.current_leader_epoch,
-            leader_only=request.replica_id != _DEBUGGING_CONSUMER,
-        )
-        search = partial(_search, partition, requested.timestamp, _limit_offset(request, partition))
-        try:
-            found = search()
-        except OSError as error:
-            return _partition_error(index, partition.report_read_failure(error, search))
+    except KafkaError as error:
+        return _partition_error(index, error.code)
+    partition = found_partition.seen_by(call.node.id)
+    try:
+        answer = _search_partition(call, request, partition, requested, incarnations)
     except KafkaError as error:
         is_unavailable = error.code is ErrorCode.OFFSET_NOT_AVAILABLE
-        return _partition_error(index, call.era.unavailable_code if is_unavailable else error.code)
+        code = call.era.unavailable_code if is_unavailable else error.code
+        answer = _partition_error(index, code)
+    if incarnations is not None:
+        answer.incarnation_epoch = partition.incarnation_epoch
+    return answer
+
+
+def _search_partition(
+    call: Call,
+    request: ListOffsetsRequest,
+    partition: Partition | ReplicaView,
+    requested: ListOffsetsRequest.ListOffsetsPartition,
+    incarnations: IncarnationCheck | None,
+) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+    """Return the requested offset of a partition; raises KafkaError if this node must not."""
+    leader_only = request.replica_id != _DEBUGGING_CONSUMER
+    if incarnations is not None:
+        incarnations.check(partition, requested.incarnation_epoch, leader_only=leader_only)
+    partition.check_access(call.node.id, requested.current_leader_epoch, leader_only=leader_only)
+    search = partial(_search, partition, requested.timestamp, _limit_offset(request, partition))
+    try:
+        found = search()
+    except OSError as error:
+        code = partition.report_read_failure(error, search)
+        return _partition_error(requested.partition_index, code)
     return ListOffsetsResponse.ListOffsetsPartitionResponse(
-        partition_index=index,
+        partition_index=requested.partition_index,
         timestamp=found.timestamp,
         offset=found.offset,
         leader_epoch=found.leader_epoch,

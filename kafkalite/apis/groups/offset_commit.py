@@ -56,6 +56,7 @@ OFFSET_COMMIT_ERAS = Eras(
     ),
 )
 
+_NO_EPOCH = -1
 _UNSPECIFIED = -1
 """Value of a retention or timestamp for which the coordinator uses its default."""
 
@@ -81,6 +82,7 @@ def handle_offset_commit(
     answers: list[_Answer] = []
     unknown_partitions: list[tuple[str, _Answer]] = []
     may_pause = call.may_pause
+    has_partition_epochs = call.node.config.bool("kafkalite.partition.epochs")
     for topic in in_steps(request.topics) if may_pause else request.topics:
         topic_image = (
             image.topics_by_id.get(topic.topic_id)
@@ -101,7 +103,10 @@ def handle_offset_commit(
             )
             partitions.append(answer)
             if topic_image is not None and 0 <= requested.partition_index < count:
-                offsets.append(_offset_to_commit(topic_image, requested))
+                offset = _offset_to_commit(topic_image, requested)
+                if has_partition_epochs:
+                    offset.incarnation_epoch = max(_NO_EPOCH, requested.incarnation_epoch)
+                offsets.append(offset)
                 answers.append(answer)
             else:
                 unknown_partitions.append((topic.name or uuid_to_text(topic.topic_id), answer))

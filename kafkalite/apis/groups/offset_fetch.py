@@ -71,6 +71,7 @@ def lower_single_group(response: OffsetFetchResponse) -> OffsetFetchResponse:
                         committed_leader_epoch=partition.committed_leader_epoch,
                         metadata=partition.metadata,
                         error_code=partition.error_code,
+                        incarnation_epoch=partition.incarnation_epoch,
                     )
                     for partition in in_steps(topic.partitions)
                 ],
@@ -145,6 +146,8 @@ class _GroupOffsets(NamedTuple):
     image: MetadataImage
     era: OffsetFetchEra
     duplicate_limit: DuplicateLimit
+    has_partition_epochs: bool
+    """Whether the response contains partition epochs (KIP-232)."""
 
 
 def _fetch(
@@ -168,7 +171,10 @@ def _fetch(
         return _group_error(group, GROUP_ERRORS.get(refusal.code, refusal.code), era)
     pending = offsets.pending.of_group(group_id) if requires_stable else {}
     image = call.node.image
-    group_offsets = _GroupOffsets(group_id, stored, pending, image, era, duplicate_limit)
+    has_partition_epochs = call.node.config.bool("kafkalite.partition.epochs")
+    group_offsets = _GroupOffsets(
+        group_id, stored, pending, image, era, duplicate_limit, has_partition_epochs
+    )
     topics = (
         _all_topics(group_offsets)
         if group.topics is None
@@ -192,7 +198,7 @@ def _all_topics(group_offsets: _GroupOffsets) -> list[ResponseTopics]:
                 partitions=[
                     _partition_without_offset(index, _UNSTABLE)
                     if index in pending
-                    else _partition_with_offset(index, committed)
+                    else _partition_with_offset(group_offsets, index, committed)
                     for index, committed in in_steps(partitions.items())
                 ],
             )
@@ -232,7 +238,7 @@ def _requested_topic(group_offsets: _GroupOffsets, requested: RequestTopics) -> 
         ):
             answers.append(_partition_without_offset(index, ErrorCode.INVALID_REQUEST))
         else:
-            answers.append(_partition_with_offset(index, committed))
+            answers.append(_partition_with_offset(group_offsets, index, committed))
     return ResponseTopics(name=requested.name, topic_id=requested.topic_id, partitions=answers)
 
 
@@ -241,14 +247,19 @@ def _is_for_topic(committed: OffsetAndMetadata, topic_id: bytes) -> bool:
     return committed.topic_id == topic_id or ZERO_UUID in (committed.topic_id, topic_id)
 
 
-def _partition_with_offset(index: int, committed: OffsetAndMetadata) -> ResponsePartition:
-    return ResponsePartition(
+def _partition_with_offset(
+    group_offsets: _GroupOffsets, index: int, committed: OffsetAndMetadata
+) -> ResponsePartition:
+    answer = ResponsePartition(
         partition_index=index,
         committed_offset=committed.offset,
         committed_leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
         error_code=ErrorCode.NONE,
     )
+    if group_offsets.has_partition_epochs:
+        answer.incarnation_epoch = committed.incarnation_epoch
+    return answer
 
 
 def _partition_without_offset(index: int, code: ErrorCode) -> ResponsePartition:

@@ -60,20 +60,20 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     era: MetadataEra = call.era
     node = call.node
     requested = request.topics
+    image = node.image
     if requested is None or (era.empty_means_all and not requested):
-        topics: list[TopicImage | MetadataResponse.MetadataResponseTopic] = [
-            *node.image.topics.values()
-        ]
+        topics: list[TopicImage | MetadataResponse.MetadataResponseTopic] = [*image.topics.values()]
     else:
         _check_requested(call, requested)
         if any(topic.topic_id != ZERO_UUID for topic in in_steps(requested)):
-            topics = _topics_by_id(node.image, requested)
+            topics = _topics_by_id(image, requested)
         else:
-            topics = _topics_by_name(call, request, requested)
+            topics = _topics_by_name(call, request, image, requested)
     endpoints = node.known_endpoints(call.listener)
     alive_node_ids = frozenset(endpoint.node_id for endpoint in endpoints)
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
-    return MetadataResponse(
+    has_partition_epochs = node.config.bool("kafkalite.partition.epochs")
+    response = MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(
                 node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
@@ -85,13 +85,16 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         topics=[
             topic
             if isinstance(topic, MetadataResponse.MetadataResponseTopic)
-            else _topic(topic, alive_node_ids, era, operations)
+            else _topic(topic, alive_node_ids, era, operations, has_epochs=has_partition_epochs)
             for topic in in_steps(topics)
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
     )
+    if has_partition_epochs:
+        response.max_incarnation_epoch = image.max_incarnation_epoch
+    return response
 
 
 def _check_requested(call: Call, requested: Sequence[MetadataRequest.MetadataRequestTopic]) -> None:
@@ -130,13 +133,16 @@ def _topics_by_id(
 def _topics_by_name(
     call: Call,
     request: MetadataRequest,
+    image: MetadataImage,
     requested: Sequence[MetadataRequest.MetadataRequestTopic],
 ) -> list[TopicImage | MetadataResponse.MetadataResponseTopic]:
+    """Return the topics in an image; unknown topics are created, but not in the result.
+
+    A topic created here exists before the response is sent, but the response still says that it is
+    unknown. So does Kafka's response, because Kafka creates the topic later; clients retry.
+    """
     node = call.node
     names = list(dict.fromkeys(topic.name or "" for topic in in_steps(requested)))
-    # A topic created here exists before the response is sent, but the response still says that it
-    # is unknown. So does Kafka's response, because Kafka creates the topic later; clients retry.
-    image = node.image
     unknown = [name for name in in_steps(names) if name not in image.topics]
     may_create = request.allow_auto_topic_creation and node.config.bool("auto.create.topics.enable")
     partitions = node.config.int("num.partitions")
@@ -167,9 +173,14 @@ def _unknown_topic_code(name: str) -> ErrorCode:
 
 
 def _topic(
-    topic: TopicImage, alive_node_ids: frozenset[int], era: MetadataEra, operations: int
+    topic: TopicImage,
+    alive_node_ids: frozenset[int],
+    era: MetadataEra,
+    operations: int,
+    *,
+    has_epochs: bool,
 ) -> MetadataResponse.MetadataResponseTopic:
-    return MetadataResponse.MetadataResponseTopic(
+    response = MetadataResponse.MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
@@ -178,6 +189,10 @@ def _topic(
         ],
         topic_authorized_operations=operations,
     )
+    if has_epochs:
+        for answer, partition in zip(response.partitions, topic.partitions, strict=True):
+            answer.incarnation_epoch = partition.incarnation_epoch
+    return response
 
 
 def _partition(

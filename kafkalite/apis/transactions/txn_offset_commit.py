@@ -42,6 +42,7 @@ _Answer = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 _Topic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 
 _API = "TxnOffsetCommit"
+_NO_EPOCH = -1
 
 _COORDINATOR_ERRORS = {
     **APPEND_ERRORS,
@@ -124,6 +125,7 @@ def _parse(call: Call, request: TxnOffsetCommitRequest) -> _ParsedRequest:
     image = call.node.image
     parsed = _ParsedRequest([], [], [], {})
     unknown_partitions: list[tuple[str, int]] = []
+    has_partition_epochs = call.node.config.bool("kafkalite.partition.epochs")
     for topic in in_steps(request.topics):
         found = image.topics.get(topic.name)
         known: list[_Answer] = []
@@ -133,7 +135,10 @@ def _parse(call: Call, request: TxnOffsetCommitRequest) -> _ParsedRequest:
             index = requested.partition_index
             if found is not None and 0 <= index < count:
                 known.append(_Answer(partition_index=index))
-                parsed.offsets.append(_offset_to_commit(found, requested))
+                offset = _offset_to_commit(found, requested)
+                if has_partition_epochs:
+                    offset.incarnation_epoch = max(_NO_EPOCH, requested.incarnation_epoch)
+                parsed.offsets.append(offset)
             else:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 unknown.append(_Answer(partition_index=index, error_code=code))

@@ -11,6 +11,11 @@ one(strict|revocation-epoch|assignment-epoch) medium cluster-wide
     revocation-epoch: if the member has not revoked partitions since that epoch (KAFKA-19779 as
     proposed). assignment-epoch: for partitions that the member has owned since that epoch, as in
     Kafka 4.3 (KIP-1251).
+kafkalite.partition.epochs boolean false - medium cluster-wide
+    Whether the broker sends and checks the partition epochs of KIP-232, which identify a partition
+    among those that had its name before. false: it neither sends the fields nor reads them. true:
+    responses contain the epochs; Fetch, ListOffsets and offset commits with another epoch than
+    expected are refused.
 transaction.version int null 0..2 medium
     The level of this feature, which in Kafka is set when a cluster is formatted. 2: an epoch for
     each transaction (KIP-890). 1: only the newer format of the transaction log. 0: neither. If it

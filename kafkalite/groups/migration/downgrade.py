@@ -85,7 +85,7 @@ class Downgrade:
             "downgraded",
             f"the consumer group became a classic group with generation {group.epoch}: {text}",
             generation=group.epoch,
-            gone=removed[:_MAX_NAMED],
+            removed_members=removed[:_MAX_NAMED],
             rebalances=rebalances,
         )
         if rebalances:

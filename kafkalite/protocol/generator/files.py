@@ -202,11 +202,14 @@ def _api_keys(requests: Iterable[MessageSpec]) -> str:
 
 def _error_codes() -> str:
     rows = json.loads((spec_directory() / "errors.json").read_text(encoding="utf-8"))
-    lines = [HEADER, '"""Error codes of Kafka, with default messages."""', ""]
+    lines = [HEADER, '"""Error codes of Kafka, and two of kafkalite, with default messages."""', ""]
     lines.append("# ruff: noqa: E501 - messages are not wrapped")
     lines += ["from __future__ import annotations", "", "from enum import IntEnum"]
     lines += ["from typing import Final", "", "", "class ErrorCode(IntEnum):"]
-    lines += ['    """Error codes, by their names in Kafka."""', ""]
+    lines += [
+        '    """Error codes, by their names in Kafka; codes from 10000 on are kafkalite\'s."""',
+        "",
+    ]
     lines += [f"    {row['name']} = {row['code']}" for row in rows]
     lines += ["", "    @property", "    def retriable(self) -> bool:"]
     lines += ['        """Whether a client should retry the same request."""']

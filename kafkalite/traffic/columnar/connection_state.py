@@ -147,9 +147,9 @@ class ConnectionState:
         "_irregular",
         "_node_id",
         "_tables",
-        "begins_here",
         "first_ns",
         "flows",
+        "has_opening",
         "number",
         "opened_ns",
     )  # fmt: skip
@@ -171,7 +171,7 @@ class ConnectionState:
         self._connection_id = connection_id
         self._node_id: int | None = None
         self.first_ns = first_ns
-        self.begins_here = False
+        self.has_opening = False
         """Whether the file contains the opening of the connection."""
         self._irregular: IrregularConnection | None = None
         self._endpoint_names: tuple[str, str] | None = None

@@ -130,7 +130,7 @@ class Connections:
             name if is_client else reverse(name), at_ns if is_opening else None, at_ns
         )
         state.node_id = parse_interface_note(comment).node
-        state.begins_here = is_opening
+        state.has_opening = is_opening
         return state, 0 if is_client else 1
 
     def _add(self, client: bytes, opened_ns: int | None, first_ns: int) -> ConnectionState:
@@ -166,7 +166,7 @@ class Connections:
             state.mark(CLOSED, False)
             self._register_flows(state)
         state.mark(HAS_FRAMES | RECOGNIZED)
-        state.begins_here = connection.opened_ns is not None
+        state.has_opening = connection.opened_ns is not None
         state.node_id = connection.node_id
         return state
 
@@ -207,7 +207,7 @@ def connection_table(
     rows = [
         (
             file, state.connection_id, *state.endpoint_names, state.node_id, state.opened_ns,
-            state.first_ns, state.last_ns, state.is_marked(CLOSED), state.begins_here,
+            state.first_ns, state.last_ns, state.is_marked(CLOSED), state.has_opening,
             *(None if seq < 0 else seq for seq in state.next_seqs.tolist()),
         )
         for state in known

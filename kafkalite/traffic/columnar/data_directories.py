@@ -71,7 +71,7 @@ class LogOptions:
     chunk_bytes: int = 16 << 20
     """Number of bytes that are processed at once."""
 
-    def wants(self, table: str) -> bool:
+    def includes(self, table: str) -> bool:
         """Whether a table was requested."""
         return self.tables is None or table in self.tables
 
@@ -148,7 +148,7 @@ def read_segment(
         for batch_records in read_batches(window.data, headers, with_control=True):
             problems.add(batch_records.errors)
             yield from _table_batches(batch_records, log_name, position, options, problems)
-        if (problem_rows := problems.rows()).num_rows and options.wants(PROBLEMS):
+        if (problem_rows := problems.rows()).num_rows and options.includes(PROBLEMS):
             yield PROBLEMS, problem_rows
 
 
@@ -263,7 +263,7 @@ def _table_batches(
     selected_rows = _rows_in_time_range(rows, options)
     if selected_rows is not None:
         rows = rows.take(pa.array(selected_rows))
-    if options.wants(RECORDS):
+    if options.includes(RECORDS):
         data_records = rows
         if not options.with_control:
             data_records = rows.filter(pa.array(~np.asarray(rows.column("is_control"))))

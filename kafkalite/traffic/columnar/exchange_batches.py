@@ -151,11 +151,11 @@ class ExchangeBatches:
         if not len(rows):
             return
         states = parsed.frames.connection_index[rows].tolist()
-        begins_here = np.array([self._states[number].begins_here for number in states])
+        has_opening = np.array([self._states[number].has_opening for number in states])
         self._report_problem(
-            parsed, rows[begins_here], ProblemKind.NO_REQUEST, "responses without a request"
+            parsed, rows[has_opening], ProblemKind.NO_REQUEST, "responses without a request"
         )
-        yield from self._writer.unpaired(parsed, rows[~begins_here])
+        yield from self._writer.unpaired(parsed, rows[~has_opening])
 
     def _report_problem(
         self, parsed: ParsedFrames, rows: Ints, kind: ProblemKind, detail: str

@@ -127,10 +127,13 @@ class GrowingFile:
             (states[index].connection_id, direction) for index, direction in self._yielded_heads
         }
         rows = zip(
-            fragments["is_head"].to_pylist(),
+            fragments["is_before_first_frame"].to_pylist(),
             fragments["connection"].to_pylist(),
             fragments["direction"].to_pylist(),
             strict=True,
         )
-        is_new = [not (is_head and tuple(key) in yielded) for is_head, *key in rows]
+        is_new = [
+            not (is_before_first_frame and tuple(key) in yielded)
+            for is_before_first_frame, *key in rows
+        ]
         return pc.filter(fragments, pa.array(is_new, pa.bool_()))

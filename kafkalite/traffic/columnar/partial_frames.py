@@ -34,7 +34,7 @@ class Fragment(NamedTuple):
 
     connection_index: int
     direction: int
-    is_head: bool
+    is_before_first_frame: bool
     seq: int
     payload: bytes
     offset: int
@@ -146,10 +146,12 @@ def fragment_batches(
             "file": pa.repeat(pa.scalar(file), len(part_fragments)),
             "offset": pa.array(int_column("offset")),
             "ts": time_column(int_column("at_ns")),
-            "until": time_column(int_column("until_ns")),
+            "end_ts": time_column(int_column("until_ns")),
             **endpoints.columns(int_column("connection_index")),
             "direction": pa.array(int_column("direction").astype(np.int8)),
-            "is_head": pa.array([each.is_head for each in part_fragments]),
+            "is_before_first_frame": pa.array(
+                [each.is_before_first_frame for each in part_fragments]
+            ),
             "seq": pa.array(int_column("seq")),
             "payload": pa.array([each.payload for each in part_fragments], pa.binary()),
         }

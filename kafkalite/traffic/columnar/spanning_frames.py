@@ -61,7 +61,7 @@ def spanning_frames(  # noqa: PLR0917 - called once
     """
     pieces: dict[tuple[str, int, int, bool], list[Row]] = {}
     for each in fragments:
-        key = (each["file"], each["connection"], each["direction"], each["is_head"])
+        key = (each["file"], each["connection"], each["direction"], each["is_before_first_frame"])
         pieces.setdefault(key, []).append(each)
     frames: list[Row] = []
     for row in rows:
@@ -118,7 +118,7 @@ def _add_frames(state: DirectionState, head: Row, direction: int, frames: list[R
             break
         body = data[at + LENGTH_BYTES : stop]
         frames.append(
-            {**frame_origin, "direction": direction, "payload": body, "ts": head["until"],
+            {**frame_origin, "direction": direction, "payload": body, "ts": head["end_ts"],
              "connection": head["connection"]}
         )  # fmt: skip
         at, frame_origin = stop, head

@@ -43,7 +43,7 @@ MAX_PENDING_BYTES: Final = 64 << 20
 
 PENDING_FRAMES: Final = pa.schema(
     UNPAIRED.field(name)
-    for name in ("file", "offset", "ts", "connection", "direction", "payload", "place")
+    for name in ("file", "offset", "ts", "connection", "direction", "payload", "frame_number")
 )
 """The columns of a frame that are needed to pair it."""
 
@@ -167,7 +167,7 @@ def _pending(
                 known = {
                     "connection": number,
                     "direction": direction,
-                    "is_head": False,
+                    "is_before_first_frame": False,
                     "seq": (side.end - len(side.partial)) & SEQ_MASK,
                     "payload": side.partial,
                 }
@@ -211,7 +211,7 @@ class _UnpairedFrames:
     ) -> _UnpairedFrames:
         """Return the unpaired frames of files, and the frames that span files."""
         more = pa.Table.from_pylist(
-            [{**row, "place": 0} for row in spanning_rows], schema=PENDING_FRAMES
+            [{**row, "frame_number": 0} for row in spanning_rows], schema=PENDING_FRAMES
         )
         parts = [each.select(PENDING_FRAMES.names).cast(PENDING_FRAMES) for each in unpaired]
         table = pa.concat_tables([*parts, more])
@@ -220,7 +220,10 @@ class _UnpairedFrames:
             index = pc.index_in(table["connection"], pa.array(old, pa.int64()))
             first_id = pc.coalesce(pc.take(pa.array(new, pa.int64()), index), table["connection"])
             table = table.set_column(3, PENDING_FRAMES.field("connection"), first_id)
-        keys = [(name, "ascending") for name in ("connection", "ts", "direction", "file", "place")]
+        keys = [
+            (name, "ascending")
+            for name in ("connection", "ts", "direction", "file", "frame_number")
+        ]
         return cls(table.take(pc.sort_indices(table, keys)).combine_chunks())
 
 
@@ -283,7 +286,7 @@ def _pair_unpaired(
     open_requests = table.take(pa.array(np.sort(pending)))
     # Negative places sort before frames of the next files at the same time.
     places = pa.array(np.arange(len(pending)) - len(pending), pa.int64())
-    return pairs, open_requests.set_column(6, PENDING_FRAMES.field("place"), places)
+    return pairs, open_requests.set_column(6, PENDING_FRAMES.field("frame_number"), places)
 
 
 def _parse_frames(table: pa.Table, endpoints: Sequence[ConnectionEndpoints]) -> ParsedFrames:

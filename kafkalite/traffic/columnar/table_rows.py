@@ -145,7 +145,7 @@ class TableWriter:
                 "start": pa.array(
                     parsed.headers.body_offset[part].astype(np.int32), mask=is_response
                 ),
-                "place": pa.array(self._unpaired_count + np.arange(len(part))),
+                "frame_number": pa.array(self._unpaired_count + np.arange(len(part))),
             }
             self._unpaired_count += len(part)
             yield Table.UNPAIRED, table_batch(UNPAIRED, columns)
@@ -177,7 +177,7 @@ def pair_columns(
     nulls = pa.nulls(len(row), pa.binary())
     return {
         "ts": pa.array(sent).cast(TIME),
-        "answered": pa.array(answered, mask=mask).cast(TIME),
+        "response_ts": pa.array(answered, mask=mask).cast(TIME),
         "latency_us": pa.array(answered - sent, mask=mask),
         **endpoints.columns(frames.connection_index[row]),
         "api_key": pa.array(api_key.astype(np.int16)),

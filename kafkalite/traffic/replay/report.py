@@ -106,7 +106,7 @@ class ReportJson(TypedDict):
     skipped: list[dict[str, str | int]]
     notes: list[str]
     problems: list[dict[str, str | int | None]]
-    broken_off: str | None
+    abort_reason: str | None
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class ReplayReport:
     """Remarks about the target, such as topics with fewer partitions than recorded."""
     problems: list[Problem] = field(default_factory=list)
     """Problems in the capture."""
-    broken_off: str | None = None
+    abort_reason: str | None = None
     """The reason if the replay ended before the end of the capture."""
     _findings: dict[tuple[object, ...], Finding] = field(default_factory=dict)
 
@@ -152,7 +152,7 @@ class ReplayReport:
 
     def failed(self, fail_on: FailOn) -> bool:
         """Whether the replay ended early, or has a finding of at least this severity."""
-        if self.broken_off is not None:
+        if self.abort_reason is not None:
             return True
         return any(finding.severity >= fail_on for finding in self._findings.values())
 
@@ -208,7 +208,7 @@ class ReplayReport:
             "apis": dict(sorted(self.apis.items())),
             "findings": [_finding_to_json(finding) for finding in self.findings],
             "skipped": [
-                {"api": api, "why": reason, "times": times}
+                {"api": api, "reason": reason, "times": times}
                 for (api, reason), times in sorted(self.skipped.items())
             ],
             "notes": list(self.notes),
@@ -223,7 +223,7 @@ class ReplayReport:
                 }
                 for problem in self.problems
             ],
-            "broken_off": self.broken_off,
+            "abort_reason": self.abort_reason,
         }
 
 

@@ -30,7 +30,7 @@ class CaptureOptions:
 
     keep_secrets: bool = False
     """Whether passwords and tokens are written unchanged."""
-    snap_records: int | None = None
+    max_field_bytes: int | None = None
     """Maximum bytes of each record's key, value and header values; None for no limit."""
     file_bytes: int = DEFAULT_FILE_BYTES
     """File size in bytes after which a new file begins."""
@@ -53,7 +53,7 @@ class CaptureWriter:
     def __init__(
         self, directory: str, options: CaptureOptions, warn: Callable[[str], None]
     ) -> None:
-        self._rules = FrameRules(options.snap_records, keep_secrets=options.keep_secrets)
+        self._rules = FrameRules(options.max_field_bytes, keep_secrets=options.keep_secrets)
         self._warn = warn
         self._interfaces: dict[tuple[int, str], int] = {}
         self._connections: dict[int, ConnectionWriter] = {}

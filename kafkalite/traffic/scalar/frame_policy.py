@@ -70,8 +70,8 @@ class FrameRules:
         "unchanged_responses",
     )
 
-    def __init__(self, snap_records: int | None, *, keep_secrets: bool) -> None:
-        self.truncation = None if snap_records is None else RecordTruncation(snap_records)
+    def __init__(self, max_field_bytes: int | None, *, keep_secrets: bool) -> None:
+        self.truncation = None if max_field_bytes is None else RecordTruncation(max_field_bytes)
         self.hides_secrets = not keep_secrets
         requests, responses = set(_KNOWN_KEYS) - {_API_VERSIONS, _SASL_HANDSHAKE}, set(_KNOWN_KEYS)
         if self.hides_secrets:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 NAME: Final = "_kafkalite/manifest.json"
 """Path of the manifest below the output folder."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+"""Version of the manifest and of the tables; the output of another version is written again."""
 _STORED_NAMES: Final = {"splits": "lots", "incomplete": "loose"}
 """Field → its key in a stored manifest, where it differs."""
 _FIELDS: Final = {stored: name for name, stored in _STORED_NAMES.items()}
@@ -123,17 +124,17 @@ class Plan:
         return not self.drop and not self.read
 
 
-def plan(done: Manifest, listed: Iterable[InputFile], *, keep_vanished: bool = False) -> Plan:
+def plan(done: Manifest, listed: Iterable[InputFile], *, keep_removed_inputs: bool = False) -> Plan:
     """Compare the manifest with the current input files.
 
-    With `keep_vanished`, the output of deleted input files stays.
+    With `keep_removed_inputs`, the output of deleted input files stays.
     """
     current = {file.url: file for file in listed}
     keep: list[InputSplit] = []
     drop: list[InputSplit] = []
     for split in done.splits:
         are_unchanged = [
-            current.get(file.url) == file or (keep_vanished and file.url not in current)
+            current.get(file.url) == file or (keep_removed_inputs and file.url not in current)
             for file in split.inputs
         ]
         (keep if all(are_unchanged) else drop).append(split)

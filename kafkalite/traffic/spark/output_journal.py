@@ -29,7 +29,8 @@ STAGING: Final = "_kafkalite/staging"
 """Path of staged files below the output folder."""
 
 _JOURNAL: Final = "_kafkalite/journal.json"
-_LOCK: Final = "_kafkalite/lock"
+LOCK: Final = "_kafkalite/lock"
+"""Path of the lock file below the output folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,7 @@ def locked(out: Location) -> Iterator[None]:
     if out.root or fcntl is None:
         yield
         return
-    path = Path((out / _LOCK).path)
+    path = Path((out / LOCK).path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = path.open("w")

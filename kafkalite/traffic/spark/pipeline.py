@@ -75,9 +75,9 @@ class Job:
     options: Options = DEFAULT_OPTIONS
     audits: tuple[str, ...] = tuple(AUDITS)
     audit_options: AuditOptions = field(default_factory=AuditOptions)
-    keep_vanished: bool = False
+    keep_removed_inputs: bool = False
     """Whether the output of deleted input files stays."""
-    by_spark: bool = False
+    read_with_spark: bool = False
     """Whether Spark reads the input, with Hadoop's file systems and their credentials."""
     split_bytes: int = 128 << 20
     """Bytes that a task reads; files of several times this size are read in parts."""
@@ -129,15 +129,19 @@ class _Run:
         self._manifest = self._read_manifest()
 
     def run(self) -> Outcome:
-        source = (SparkFiles if self._job.by_spark else WorkerFiles)(self._spark, self._job.inputs)
+        source = (SparkFiles if self._job.read_with_spark else WorkerFiles)(
+            self._spark, self._job.inputs
+        )
         listed = source.find(excluded=self._out)
-        if not listed and not (self._job.keep_vanished and self._manifest.splits):
+        if not listed and not (self._job.keep_removed_inputs and self._manifest.splits):
             raise NothingToAuditError(f"{' '.join(self._job.inputs)}: no files found")
         with settings_for_size(self._spark, sum(file.size for file in listed)):
             return self._update(source, listed)
 
     def _update(self, source: WorkerFiles | SparkFiles, listed: list[InputFile]) -> Outcome:
-        plan = manifest.plan(self._manifest, listed, keep_vanished=self._job.keep_vanished)
+        plan = manifest.plan(
+            self._manifest, listed, keep_removed_inputs=self._job.keep_removed_inputs
+        )
         if not plan.is_empty or self._manifest.stitched is None:
             self._decode(source, plan)
         report = self._audit() if self._job.audits else None

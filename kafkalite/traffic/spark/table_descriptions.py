@@ -22,7 +22,7 @@ FILE: Final = "tables.md"
 
 ENVELOPE: Final[Mapping[str, str]] = {
     "ts": "time of the request's last byte",
-    "answered": "time of the response's last byte; null without a response",
+    "response_ts": "time of the response's last byte; null without a response",
     "latency_us": "time between the two in microseconds",
     "connection": "number of the connection, the same in all files",
     "client": "the client: host:port",

@@ -68,9 +68,11 @@ def test_unknown_group_has_no_entries(capsys: pytest.CaptureFixture[str]) -> Non
     main(["explain", "--group", "g"])
     assert output(capsys) == "no entries about a group 'g'\n"
     main(["explain"])
-    assert output(capsys) == "no entries about any group or transactional id\n"
+    assert output(capsys) == "no entries about any group, transactional id or topic\n"
     main(["explain", "--transactional-id", "t"])
     assert output(capsys) == "no entries about a transactional id 't'\n"
+    main(["explain", "--topic", "t"])
+    assert output(capsys) == "no entries about a topic 't'\n"
 
 
 def test_control_characters_in_group_entries_are_escaped(

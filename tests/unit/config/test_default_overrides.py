@@ -31,6 +31,16 @@ def test_the_overrides_are_valid_and_count_as_unset() -> None:
     assert config.int("offsets.topic.replication.factor") == 1
 
 
+@pytest.mark.parametrize(("node_count", "replication"), [(1, 1), (2, 2), (3, 3), (5, 3)])
+def test_internal_topics_have_replicas_on_up_to_three_nodes(
+    node_count: int, replication: int
+) -> None:
+    config = BrokerConfig.from_text(node_count=node_count)
+    for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
+        assert config.int(f"{topic}.replication.factor") == replication
+    assert default_overrides("kafka", node_count) == {}
+
+
 def test_kafkas_defaults_can_be_selected() -> None:
     config = BrokerConfig.from_text(defaults="kafka")
     assert config.default_text == {}

@@ -54,6 +54,16 @@ def test_group_and_transactional_id_with_one_name_are_separate() -> None:
     assert history.names(SubjectKind.GROUP) == history.names(SubjectKind.TRANSACTIONAL_ID) == ["g"]
 
 
+def test_topic_is_separate_from_a_group_with_its_name() -> None:
+    history = EventHistory()
+    history.add(event(text="m1 joined"), 0)
+    history.add(Event("g", "refused", "epoch 3", {}, SubjectKind.TOPIC), 1)
+    (entry,) = history.about("g", of=SubjectKind.TOPIC)
+    assert (entry.group, entry.transactional_id, entry.topic) == (None, None, "g")
+    assert history.names(SubjectKind.TOPIC) == ["g"]
+    assert texts(history) == ["m1 joined"]
+
+
 def test_limit_returns_the_latest_events() -> None:
     history = EventHistory()
     for number in range(5):

@@ -39,6 +39,17 @@ def call() -> Call:
     return made
 
 
+def test_a_refusal_of_a_topic_has_the_group_of_the_request() -> None:
+    asked = call()
+    request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
+    error = KafkaError(ErrorCode.INVALID_PARTITION_EPOCH, "Fetch of t-0 refused", {"rule": "r"})
+    report_refusal(asked, "Fetch", "t", error, request, kind=SubjectKind.TOPIC)
+    (entry,) = asked.node.history.about("t", of=SubjectKind.TOPIC)
+    assert (entry.kind, entry.text, entry.facts["group_id"]) == (
+        "refused", "Fetch of t-0 refused", "g",
+    )  # fmt: skip
+
+
 def test_a_refusal_has_the_request_the_client_and_the_error() -> None:
     asked = call()
     request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")

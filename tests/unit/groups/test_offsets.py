@@ -8,6 +8,8 @@ import pytest
 
 from kafkalite.coordinator.contract import CoordinatorRecord
 from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.groups.group import OffsetAndMetadata
+from kafkalite.groups.offsets_topic_records import offset_commit_record, written_version
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
@@ -15,6 +17,7 @@ from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCo
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.uuids import ZERO_UUID
+from tests.scenarios.group_world import GroupWorld
 from tests.unit.apis.transaction_wire import ID, TransactionWire
 
 if TYPE_CHECKING:
@@ -242,3 +245,38 @@ class TestTxnOffsetCommit:
         wire.commit_in_transaction(5)
         assert wire.stored().commit_timestamp_ms == committed_at
         assert wire.restarted().stored().commit_timestamp_ms == committed_at
+
+
+class TestIncarnationEpoch:
+    """A commit may have the partition epoch of KIP-232."""
+
+    def test_the_epoch_is_a_tag_of_the_record(self) -> None:
+        committed = OffsetAndMetadata(41, TIMESTAMP_MS, incarnation_epoch=7)
+        record = offset_commit_record(GROUP, TOPIC, PARTITION, committed)
+        serde = CoordinatorSerde(written_version)
+        assert serde.decode(*serde.encode(record)) == record
+        assert isinstance(record.value, OffsetCommitValue)
+        assert record.value.incarnation_epoch == 7
+
+    def test_a_record_without_the_epoch_has_kafkas_bytes(self) -> None:
+        committed = OffsetAndMetadata(41, 9, leader_epoch=7, topic_id=b"i" * 16)
+        record = offset_commit_record(GROUP, TOPIC, PARTITION, committed)
+        _, value = CoordinatorSerde(written_version).encode(record)
+        # Version, offset, leader epoch, empty metadata, timestamp, one tag: the topic id.
+        assert value == (
+            bytes((0, 4)) + bytes(7) + b"\x29" + bytes(3) + b"\x07" + b"\x01"
+            + bytes(7) + b"\x09" + b"\x01\x00\x10" + b"i" * 16
+        )  # fmt: skip
+
+    def test_an_offset_with_its_own_expiry_has_no_epoch(self) -> None:
+        committed = OffsetAndMetadata(41, 9, expire_timestamp_ms=99, incarnation_epoch=7)
+        record = offset_commit_record(GROUP, TOPIC, PARTITION, committed)
+        assert isinstance(record.value, OffsetCommitValue)
+        assert record.value.incarnation_epoch == -1
+
+    def test_a_refused_offset_does_not_affect_the_others(self) -> None:
+        world = GroupWorld()
+        world.commit({("t", 0): 1}, incarnation_epoch=5)
+        codes = world.commit({("t", 0): 2, ("t", 1): 3}, incarnation_epoch=4)
+        assert codes == [ErrorCode.INVALID_PARTITION_EPOCH, ErrorCode.NONE]
+        assert world.committed() == {("t", 0): 1, ("t", 1): 3}

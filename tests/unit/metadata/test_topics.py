@@ -1,11 +1,20 @@
-"""Partitions have a live leader at every start, with any set of nodes."""
+"""Leaders after a start with any set of nodes, and the incarnation epochs of partitions."""
 
 from __future__ import annotations
 
 import pytest
 
+from kafkalite.metadata.changes import Changes
+from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.partition_creation import NewPartitions
+from kafkalite.metadata.topics import Topics
+from kafkalite.protocol._generated.records.partition import PartitionRecord
+from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
+from kafkalite.protocol._generated.records.topic import TopicRecord
 from tests.unit.metadata_world import MetadataWorld
+
+ID, OTHER_ID = bytes(15) + b"1", bytes(15) + b"2"
 
 
 @pytest.mark.parametrize("before", [(1,), (1, 2, 3), (4, 5)])
@@ -54,3 +63,101 @@ def test_recreated_topic_has_another_id() -> None:
     world.controller.create_topics([NewTopic(name="t")])
     assert world.topic("t").topic_id != old
     assert list(world.image.topics_by_id) == [world.topic("t").topic_id]
+
+
+def test_truncation_by_a_new_leader_remains_in_the_image() -> None:
+    """Later leaders may have no reason to truncate, although a crash prevented the truncation."""
+    world = MetadataWorld(nodes=(1, 2, 3))
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2, 3)),))])
+
+    def truncation(world: MetadataWorld) -> tuple[int, int, int]:
+        (partition,) = world.topic("t").partitions
+        return partition.leader_epoch, partition.epoch_start_offset, partition.truncation_epoch
+
+    assert truncation(world) == (0, -1, -1)
+    world.controller.move_leader("t", 0, 2)
+    assert truncation(world) == (1, -1, -1)
+    world.controller.truncate_at(lambda *_: 50)
+    world.controller.move_leader("t", 0, 3)
+    assert truncation(world) == (2, 50, 2)
+    world.controller.truncate_at(lambda *_: -1)
+    world.controller.move_leader("t", 0, 1)
+    world.controller.fence(1)
+    assert truncation(world) == (4, 50, 2)
+    world.controller.truncate_at(lambda *_: 40)
+    world.controller.fence(2)
+    assert truncation(world) == (5, 40, 5)
+    assert truncation(world.restart(1)) == (6, 40, 5)
+    assert truncation(world.restart(7)) == (7, 40, 5)
+
+
+def epochs_of(world: MetadataWorld, topic: str) -> list[int]:
+    return [partition.incarnation_epoch for partition in world.topic(topic).partitions]
+
+
+def test_each_created_partition_has_the_next_incarnation_epoch() -> None:
+    world = MetadataWorld()
+    assert world.image.max_incarnation_epoch == 0
+    world.controller.create_topics([NewTopic(name="t", partitions=2), NewTopic(name="u")])
+    assert (epochs_of(world, "t"), epochs_of(world, "u")) == ([1, 2], [3])
+    assert world.image.max_incarnation_epoch == 3
+    world.controller.create_partitions([NewPartitions("t", 4), NewPartitions("u", 2)])
+    assert (epochs_of(world, "t"), epochs_of(world, "u")) == ([1, 2, 4, 5], [3, 6])
+    assert world.image.max_incarnation_epoch == 6
+
+
+def test_each_deleted_topic_increases_the_largest_incarnation_epoch() -> None:
+    world = MetadataWorld()
+    world.controller.create_topics([NewTopic(name="t", partitions=2), NewTopic(name="u")])
+    world.controller.delete_topics([world.topic("t").topic_id, world.topic("u").topic_id])
+    assert world.image.max_incarnation_epoch == 5
+    world.controller.create_topics([NewTopic(name="t")])
+    assert epochs_of(world, "t") == [6]
+
+
+def test_refused_and_validated_requests_do_not_count() -> None:
+    world = MetadataWorld()
+    world.controller.create_topics([NewTopic(name="."), NewTopic(name="t")])
+    world.controller.create_topics([NewTopic(name="u")], validate_only=True)
+    world.controller.create_partitions([NewPartitions("t", 5)], validate_only=True)
+    world.controller.delete_topics([b"n" * 16])
+    assert (epochs_of(world, "t"), world.image.max_incarnation_epoch) == ([1], 1)
+
+
+def test_a_new_leader_keeps_the_incarnation_epoch() -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
+    world.controller.move_leader("t", 0, 2)
+    (partition,) = world.topic("t").partitions
+    assert (partition.leader_epoch, partition.incarnation_epoch) == (1, 1)
+
+
+def test_incarnation_epochs_are_in_the_log() -> None:
+    first = MetadataWorld()
+    first.controller.create_topics([NewTopic(name="t", partitions=2), NewTopic(name="u")])
+    first.controller.delete_topics([first.topic("t").topic_id])
+    world = first.restart(1)
+    assert (epochs_of(world, "u"), world.image.max_incarnation_epoch) == ([3], 4)
+    records = [MetadataSerde().decode(*entry) for entry in world.log.read_all()]
+    values = [record.value for record in records if record is not None]
+    assert [each.incarnation_epoch for each in values if isinstance(each, PartitionRecord)] == [
+        1, 2, 3,
+    ]  # fmt: skip
+    assert [each.incarnation_epoch for each in values if isinstance(each, RemoveTopicRecord)] == [4]
+
+
+def test_records_without_incarnation_epochs_are_counted() -> None:
+    """A log of Kafka or of an older release; later records have tags."""
+    topics = Topics(Changes())
+    topics.replay_topic(TopicRecord(name="t", topic_id=ID))
+    topics.replay_partition(PartitionRecord(partition_id=0, topic_id=ID))
+    topics.replay_partition(PartitionRecord(partition_id=1, topic_id=ID))
+    topics.replay_topic(TopicRecord(name="u", topic_id=OTHER_ID))
+    topics.replay_partition(PartitionRecord(partition_id=0, topic_id=OTHER_ID))
+    topics.replay_remove_topic(RemoveTopicRecord(topic_id=OTHER_ID))
+    assert [each.incarnation_epoch for each in topics.by_id[ID].image().partitions] == [1, 2]
+    assert topics.max_incarnation_epoch == 4
+    added = [PartitionRecord(partition_id=2, topic_id=ID)]
+    topics.set_incarnation_epochs(added)
+    topics.replay_partition(added[0])
+    assert topics.by_id[ID].partitions[2].incarnation_epoch == topics.max_incarnation_epoch == 5

@@ -151,6 +151,16 @@ def test_partitions_are_added_changed_and_removed() -> None:
     assert [(one.topic, one.fetch_offset) for one in context.requested] == [("a", 7), ("c", 1)]
 
 
+def test_the_expected_incarnation_of_a_partition_changes_with_the_request() -> None:
+    broker = Broker()
+    session_id = broker.session("a")
+    for epoch in (7, -1):
+        row = RequestedPartition("a", 0, 0, 1000, incarnation_epoch=epoch)
+        session_epoch = 1 if epoch == 7 else 2
+        context = broker.sessions.begin(session_id, session_epoch, [row], (), uses_topic_ids=False)
+        assert [one.incarnation_epoch for one in context.requested] == [epoch]
+
+
 def test_the_topics_of_a_session_are_known() -> None:
     broker = Broker()
     session_id, _ = finish(broker.begin(NO_SESSION, 0, ("a", 0, 0), ("a", 1, 0), ("b", 0, 0)))

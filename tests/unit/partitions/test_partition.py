@@ -11,12 +11,14 @@ from kafkalite.partitions.partition import EpochEnd
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, ControlKind, Producer
+from kafkalite.storage.log import Log
 from kafkalite.storage.transaction_marker import TransactionMarker
 from tests.unit.data_plane import batch_of, values_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkalite.metadata.image import PartitionImage
     from kafkalite.partitions.partition import Partition
     from tests.unit.data_plane import DataPlane
 
@@ -207,3 +209,58 @@ def test_deleting_records_of_an_open_transaction_moves_the_last_stable_offset(
     assert partition.last_stable_offset == 2
     partition.delete_records(3)
     assert partition.last_stable_offset == 3
+
+
+def led(
+    plane: DataPlane, leader_epoch: int, truncation: tuple[int, int] = (-1, -1)
+) -> PartitionImage:
+    """Return the partition's image with another leader epoch and truncation: offset and epoch."""
+    (image,) = plane.image.topics["t"].partitions
+    offset, epoch = truncation
+    return image._replace(
+        leader_epoch=leader_epoch, epoch_start_offset=offset, truncation_epoch=epoch
+    )
+
+
+def test_truncation_is_pending_while_the_log_has_batches_of_earlier_epochs(
+    plane: DataPlane, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane.append(b"c")
+
+    def check() -> None:
+        assert partition.truncation_offset(led(plane, 1)) is None
+        assert partition.truncation_offset(led(plane, 1, (2, 1))) == 2
+        assert partition.truncation_offset(led(plane, 7, (2, 1))) == 2
+        assert partition.truncation_offset(led(plane, 7, (3, 1))) is None
+        assert partition.truncation_offset(led(plane, 7, (9, 1))) is None
+
+    check()
+
+    def refuse(*_: object) -> int:
+        raise OSError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "leader_epoch_at", refuse)
+        check()
+    partition.apply_image(led(plane, 1, (2, 1)))
+    plane.append(b"d")
+    assert partition.truncation_offset(led(plane, 1, (2, 1))) is None
+    assert partition.truncation_offset(led(plane, 2, (2, 1))) is None
+    assert partition.truncation_offset(led(plane, 2, (2, 2))) == 2
+
+
+def test_new_leader_ends_waits_and_limits_the_high_watermark(
+    plane: DataPlane, partition: Partition
+) -> None:
+    plane.append(b"c")
+    ended: list[bool] = []
+    poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
+    poll.add(partition, offset=3, readable=0, max_bytes=1, committed=False)
+    partition.apply_image(led(plane, 1, (2, 1)))
+    assert ended == [True]
+    assert (partition.high_watermark, partition.end_offset) == (2, 2)
+    assert partition.divergence(0, 3) == EpochEnd(0, 2)
+    assert (
+        refusal(lambda: partition.read(3, max_bytes=1, limit_offset=9, at_least_one=True))
+        == ErrorCode.OFFSET_OUT_OF_RANGE
+    )

@@ -47,7 +47,7 @@ def test_truncated_varint_is_refused() -> None:
         rest_of_varint(b"\x80", 1, 0x80)
 
 
-def test_longest_string() -> None:
+def test_string_longer_than_the_limit_is_refused() -> None:
     longest = encode_varint(MAX_STRING_BYTES + 1)
     assert encode_string_length(MAX_STRING_BYTES + 1) == longest
     assert rest_of_string_length(longest, 1, longest[0]) == (MAX_STRING_BYTES + 1, len(longest))

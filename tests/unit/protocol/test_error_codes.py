@@ -15,3 +15,10 @@ def test_retriable_errors_are_marked() -> None:
 
 def test_every_code_has_a_message() -> None:
     assert all(code.message.endswith(".") for code in ErrorCode)
+
+
+def test_codes_of_kip_232_are_outside_the_range_of_kafka() -> None:
+    assert int(ErrorCode.INVALID_PARTITION_EPOCH) == 10232
+    assert int(ErrorCode.INVALID_LEADER_EPOCH) == 10233
+    assert not ErrorCode.INVALID_PARTITION_EPOCH.retriable
+    assert not ErrorCode.INVALID_LEADER_EPOCH.retriable

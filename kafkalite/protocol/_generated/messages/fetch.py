@@ -165,7 +165,7 @@ class FetchRequest(Message):
         Struct of FetchRequest, versions 0+.
         """
 
-        __slots__ = ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "replica_directory_id", "high_watermark", "unknown_tags",)
+        __slots__ = ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "replica_directory_id", "high_watermark", "incarnation_epoch", "unknown_tags",)
 
         partition: int
         """The partition index.
@@ -218,6 +218,13 @@ class FetchRequest(Message):
         Versions 18+, tag 1 in versions 18+, default 9223372036854775807.
         """
 
+        incarnation_epoch: int
+        """Partition epoch of KIP-232; identifies the incarnation of the partition to which
+        FetchOffset belongs. -1 requests no check.
+
+        Versions 12+, tag 10000 in versions 12+, default -1.
+        """
+
         def __init__(
             self,
             *,
@@ -229,6 +236,7 @@ class FetchRequest(Message):
             partition_max_bytes: int = 0,
             replica_directory_id: Uuid = ZERO_UUID,
             high_watermark: int = 9223372036854775807,
+            incarnation_epoch: int = -1,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.partition = partition
@@ -239,6 +247,7 @@ class FetchRequest(Message):
             self.partition_max_bytes = partition_max_bytes
             self.replica_directory_id = replica_directory_id
             self.high_watermark = high_watermark
+            self.incarnation_epoch = incarnation_epoch
             self.unknown_tags = unknown_tags
 
     class FetchTopic(Message):
@@ -511,7 +520,7 @@ class FetchResponse(Message):
         Struct of FetchResponse, versions 0+.
         """
 
-        __slots__ = ("partition_index", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "current_leader", "snapshot_id", "aborted_transactions", "preferred_read_replica", "records", "unknown_tags",)
+        __slots__ = ("partition_index", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "current_leader", "snapshot_id", "aborted_transactions", "preferred_read_replica", "records", "incarnation_epoch", "unknown_tags",)
 
         partition_index: int
         """The partition index.
@@ -582,6 +591,13 @@ class FetchResponse(Message):
         Versions 0+, None allowed in versions 0+.
         """
 
+        incarnation_epoch: int
+        """Partition epoch of KIP-232; identifies the incarnation of the partition whose records
+        are returned. -1 unless the broker has kafkalite.partition.epochs=true.
+
+        Versions 12+, tag 10000 in versions 12+, default -1.
+        """
+
         def __init__(
             self,
             *,
@@ -596,6 +612,7 @@ class FetchResponse(Message):
             aborted_transactions: list[FetchResponse.AbortedTransaction] | None = NEW,
             preferred_read_replica: int = -1,
             records: memoryview | bytes | None = b'',
+            incarnation_epoch: int = -1,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.partition_index = partition_index
@@ -609,6 +626,7 @@ class FetchResponse(Message):
             self.aborted_transactions = [] if aborted_transactions is NEW else aborted_transactions
             self.preferred_read_replica = preferred_read_replica
             self.records = records
+            self.incarnation_epoch = incarnation_epoch
             self.unknown_tags = unknown_tags
 
     class FetchableTopicResponse(Message):

@@ -69,7 +69,7 @@ class ListOffsetsRequest(Message):
         Struct of ListOffsetsRequest, versions 0+.
         """
 
-        __slots__ = ("partition_index", "current_leader_epoch", "timestamp", "max_num_offsets", "unknown_tags",)
+        __slots__ = ("partition_index", "current_leader_epoch", "timestamp", "max_num_offsets", "incarnation_epoch", "unknown_tags",)
 
         partition_index: int
         """The partition index.
@@ -95,6 +95,13 @@ class ListOffsetsRequest(Message):
         Versions 0, default 1.
         """
 
+        incarnation_epoch: int
+        """Partition epoch of KIP-232; identifies the expected incarnation of the partition. -1
+        requests no check.
+
+        Versions 6+, tag 10000 in versions 6+, default -1.
+        """
+
         def __init__(
             self,
             *,
@@ -102,12 +109,14 @@ class ListOffsetsRequest(Message):
             current_leader_epoch: int = -1,
             timestamp: int = 0,
             max_num_offsets: int = 1,
+            incarnation_epoch: int = -1,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.partition_index = partition_index
             self.current_leader_epoch = current_leader_epoch
             self.timestamp = timestamp
             self.max_num_offsets = max_num_offsets
+            self.incarnation_epoch = incarnation_epoch
             self.unknown_tags = unknown_tags
 
     class ListOffsetsTopic(Message):
@@ -182,7 +191,7 @@ class ListOffsetsResponse(Message):
         Struct of ListOffsetsResponse, versions 0+.
         """
 
-        __slots__ = ("partition_index", "error_code", "old_style_offsets", "timestamp", "offset", "leader_epoch", "unknown_tags",)
+        __slots__ = ("partition_index", "error_code", "old_style_offsets", "timestamp", "offset", "leader_epoch", "incarnation_epoch", "unknown_tags",)
 
         partition_index: int
         """The partition index.
@@ -220,6 +229,13 @@ class ListOffsetsResponse(Message):
         Versions 4+, default -1.
         """
 
+        incarnation_epoch: int
+        """Partition epoch of KIP-232; identifies the incarnation of the partition to which Offset
+        belongs. -1 unless the broker has kafkalite.partition.epochs=true.
+
+        Versions 6+, tag 10000 in versions 6+, default -1.
+        """
+
         def __init__(
             self,
             *,
@@ -229,6 +245,7 @@ class ListOffsetsResponse(Message):
             timestamp: int = -1,
             offset: int = -1,
             leader_epoch: int = -1,
+            incarnation_epoch: int = -1,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.partition_index = partition_index
@@ -237,6 +254,7 @@ class ListOffsetsResponse(Message):
             self.timestamp = timestamp
             self.offset = offset
             self.leader_epoch = leader_epoch
+            self.incarnation_epoch = incarnation_epoch
             self.unknown_tags = unknown_tags
 
     class ListOffsetsTopicResponse(Message):

@@ -98,7 +98,7 @@ class MetadataResponse(Message):
     Response 3, versions 0-13, flexible versions 9+.
     """
 
-    __slots__ = ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations", "error_code", "unknown_tags",)
+    __slots__ = ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations", "error_code", "max_incarnation_epoch", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 13)
     API_KEY: Final = 3
 
@@ -145,6 +145,13 @@ class MetadataResponse(Message):
     Versions 13+.
     """
 
+    max_incarnation_epoch: int
+    """Largest partition epoch of KIP-232 in the cluster; it grows when a partition is created
+    and when a topic is deleted. -1 unless the broker has kafkalite.partition.epochs=true.
+
+    Versions 9+, tag 10000 in versions 9+, default -1.
+    """
+
     def __init__(
         self,
         *,
@@ -155,6 +162,7 @@ class MetadataResponse(Message):
         topics: list[MetadataResponse.MetadataResponseTopic] = NEW,
         cluster_authorized_operations: int = -2147483648,
         error_code: int = 0,
+        max_incarnation_epoch: int = -1,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
@@ -164,6 +172,7 @@ class MetadataResponse(Message):
         self.topics = [] if topics is NEW else topics
         self.cluster_authorized_operations = cluster_authorized_operations
         self.error_code = error_code
+        self.max_incarnation_epoch = max_incarnation_epoch
         self.unknown_tags = unknown_tags
 
     class MetadataResponseBroker(Message):
@@ -219,7 +228,7 @@ class MetadataResponse(Message):
         Struct of MetadataResponse, versions 0+.
         """
 
-        __slots__ = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "offline_replicas", "unknown_tags",)
+        __slots__ = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "offline_replicas", "incarnation_epoch", "unknown_tags",)
 
         error_code: int
         """Error code for the partition; 0 if none.
@@ -263,6 +272,13 @@ class MetadataResponse(Message):
         Versions 5+.
         """
 
+        incarnation_epoch: int
+        """Partition epoch of KIP-232; each incarnation of a partition has its own. -1 unless the
+        broker has kafkalite.partition.epochs=true.
+
+        Versions 9+, tag 10000 in versions 9+, default -1.
+        """
+
         def __init__(
             self,
             *,
@@ -273,6 +289,7 @@ class MetadataResponse(Message):
             replica_nodes: list[int] = NEW,
             isr_nodes: list[int] = NEW,
             offline_replicas: list[int] = NEW,
+            incarnation_epoch: int = -1,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.error_code = error_code
@@ -282,6 +299,7 @@ class MetadataResponse(Message):
             self.replica_nodes = [] if replica_nodes is NEW else replica_nodes
             self.isr_nodes = [] if isr_nodes is NEW else isr_nodes
             self.offline_replicas = [] if offline_replicas is NEW else offline_replicas
+            self.incarnation_epoch = incarnation_epoch
             self.unknown_tags = unknown_tags
 
     class MetadataResponseTopic(Message):

@@ -82,7 +82,7 @@ class OffsetCommitRequest(Message):
         Struct of OffsetCommitRequest, versions 0+.
         """
 
-        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "commit_timestamp", "committed_metadata", "unknown_tags",)
+        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "commit_timestamp", "committed_metadata", "incarnation_epoch", "unknown_tags",)
 
         partition_index: int
         """The partition index.
@@ -114,6 +114,13 @@ class OffsetCommitRequest(Message):
         Versions 0+, None allowed in versions 0+.
         """
 
+        incarnation_epoch: int
+        """Partition epoch of KIP-232; identifies the incarnation of the partition to which the
+        offset belongs. -1 requests no check.
+
+        Versions 8+, tag 10000 in versions 8+, default -1.
+        """
+
         def __init__(
             self,
             *,
@@ -122,6 +129,7 @@ class OffsetCommitRequest(Message):
             committed_leader_epoch: int = -1,
             commit_timestamp: int = -1,
             committed_metadata: str | None = '',
+            incarnation_epoch: int = -1,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.partition_index = partition_index
@@ -129,6 +137,7 @@ class OffsetCommitRequest(Message):
             self.committed_leader_epoch = committed_leader_epoch
             self.commit_timestamp = commit_timestamp
             self.committed_metadata = committed_metadata
+            self.incarnation_epoch = incarnation_epoch
             self.unknown_tags = unknown_tags
 
     class OffsetCommitRequestTopic(Message):

@@ -238,7 +238,7 @@ class OffsetFetchResponse(Message):
         Struct of OffsetFetchResponse, versions 0-7.
         """
 
-        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code", "unknown_tags",)
+        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code", "incarnation_epoch", "unknown_tags",)
 
         partition_index: int
         """The partition index.
@@ -270,6 +270,13 @@ class OffsetFetchResponse(Message):
         Versions 0-7.
         """
 
+        incarnation_epoch: int
+        """Partition epoch of KIP-232; identifies the incarnation of the partition to which the
+        offset belongs. -1 if it was committed without one.
+
+        Versions 6-7, tag 10000 in versions 6-7, default -1.
+        """
+
         def __init__(
             self,
             *,
@@ -278,6 +285,7 @@ class OffsetFetchResponse(Message):
             committed_leader_epoch: int = -1,
             metadata: str | None = '',
             error_code: int = 0,
+            incarnation_epoch: int = -1,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.partition_index = partition_index
@@ -285,6 +293,7 @@ class OffsetFetchResponse(Message):
             self.committed_leader_epoch = committed_leader_epoch
             self.metadata = metadata
             self.error_code = error_code
+            self.incarnation_epoch = incarnation_epoch
             self.unknown_tags = unknown_tags
 
     class OffsetFetchResponseTopic(Message):
@@ -324,7 +333,7 @@ class OffsetFetchResponse(Message):
         Struct of OffsetFetchResponse, versions 8+.
         """
 
-        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code", "unknown_tags",)
+        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code", "incarnation_epoch", "unknown_tags",)
 
         partition_index: int
         """The partition index.
@@ -356,6 +365,13 @@ class OffsetFetchResponse(Message):
         Versions 8+.
         """
 
+        incarnation_epoch: int
+        """Partition epoch of KIP-232; identifies the incarnation of the partition to which the
+        offset belongs. -1 if it was committed without one.
+
+        Versions 8+, tag 10000 in versions 8+, default -1.
+        """
+
         def __init__(
             self,
             *,
@@ -364,6 +380,7 @@ class OffsetFetchResponse(Message):
             committed_leader_epoch: int = -1,
             metadata: str | None = '',
             error_code: int = 0,
+            incarnation_epoch: int = -1,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.partition_index = partition_index
@@ -371,6 +388,7 @@ class OffsetFetchResponse(Message):
             self.committed_leader_epoch = committed_leader_epoch
             self.metadata = metadata
             self.error_code = error_code
+            self.incarnation_epoch = incarnation_epoch
             self.unknown_tags = unknown_tags
 
     class OffsetFetchResponseTopics(Message):

@@ -96,7 +96,7 @@ class TxnOffsetCommitRequest(Message):
         Struct of TxnOffsetCommitRequest, versions 0+.
         """
 
-        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata", "unknown_tags",)
+        __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata", "incarnation_epoch", "unknown_tags",)
 
         partition_index: int
         """Partition index in its topic.
@@ -122,6 +122,13 @@ class TxnOffsetCommitRequest(Message):
         Versions 0+, None allowed in versions 0+.
         """
 
+        incarnation_epoch: int
+        """Partition epoch of KIP-232; identifies the incarnation of the partition to which the
+        offset belongs. -1 requests no check.
+
+        Versions 3+, tag 10000 in versions 3+, default -1.
+        """
+
         def __init__(
             self,
             *,
@@ -129,12 +136,14 @@ class TxnOffsetCommitRequest(Message):
             committed_offset: int = 0,
             committed_leader_epoch: int = -1,
             committed_metadata: str | None = '',
+            incarnation_epoch: int = -1,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.partition_index = partition_index
             self.committed_offset = committed_offset
             self.committed_leader_epoch = committed_leader_epoch
             self.committed_metadata = committed_metadata
+            self.incarnation_epoch = incarnation_epoch
             self.unknown_tags = unknown_tags
 
     class TxnOffsetCommitRequestTopic(Message):

@@ -59,7 +59,7 @@ class OffsetCommitValue(Message):
     Value 1, versions 0-4, flexible versions 4+.
     """
 
-    __slots__ = ("offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id", "unknown_tags",)
+    __slots__ = ("offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id", "incarnation_epoch", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)
     RECORD_TYPE: Final = 1
     CODEC: Final = "offset_commit_value"
@@ -100,6 +100,13 @@ class OffsetCommitValue(Message):
     Versions 4+, tag 0 in versions 4+.
     """
 
+    incarnation_epoch: int
+    """Partition epoch of KIP-232; identifies the incarnation of the partition to which the
+    offset belongs. -1 if it is unknown.
+
+    Versions 4+, tag 10000 in versions 4+, default -1.
+    """
+
     def __init__(
         self,
         *,
@@ -109,6 +116,7 @@ class OffsetCommitValue(Message):
         commit_timestamp: int = 0,
         expire_timestamp: int = -1,
         topic_id: Uuid = ZERO_UUID,
+        incarnation_epoch: int = -1,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.offset = offset
@@ -117,4 +125,5 @@ class OffsetCommitValue(Message):
         self.commit_timestamp = commit_timestamp
         self.expire_timestamp = expire_timestamp
         self.topic_id = topic_id
+        self.incarnation_epoch = incarnation_epoch
         self.unknown_tags = unknown_tags

@@ -16,7 +16,7 @@ class PartitionRecord(Message):
     Metadata 3, versions 0-2, flexible versions 0+.
     """
 
-    __slots__ = ("partition_id", "topic_id", "replicas", "isr", "removing_replicas", "adding_replicas", "leader", "leader_recovery_state", "leader_epoch", "partition_epoch", "directories", "eligible_leader_replicas", "last_known_elr", "unknown_tags",)
+    __slots__ = ("partition_id", "topic_id", "replicas", "isr", "removing_replicas", "adding_replicas", "leader", "leader_recovery_state", "leader_epoch", "partition_epoch", "directories", "eligible_leader_replicas", "last_known_elr", "incarnation_epoch", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 2)
     API_KEY: Final = 3
     CODEC: Final = "partition_record"
@@ -99,6 +99,13 @@ class PartitionRecord(Message):
     Versions 2+, None allowed in versions 2+, tag 2 in versions 2+, default None.
     """
 
+    incarnation_epoch: int
+    """Partition epoch of KIP-232; value of the cluster-wide counter at which the partition was
+    created. -1 in records of Kafka and of older releases, which are counted.
+
+    Versions 0+, tag 10000 in versions 0+, default -1.
+    """
+
     def __init__(
         self,
         *,
@@ -115,6 +122,7 @@ class PartitionRecord(Message):
         directories: list[Uuid] = NEW,
         eligible_leader_replicas: list[int] | None = None,
         last_known_elr: list[int] | None = None,
+        incarnation_epoch: int = -1,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.partition_id = partition_id
@@ -130,4 +138,5 @@ class PartitionRecord(Message):
         self.directories = [] if directories is NEW else directories
         self.eligible_leader_replicas = eligible_leader_replicas
         self.last_known_elr = last_known_elr
+        self.incarnation_epoch = incarnation_epoch
         self.unknown_tags = unknown_tags

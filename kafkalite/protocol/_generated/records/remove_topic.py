@@ -16,7 +16,7 @@ class RemoveTopicRecord(Message):
     Metadata 9, versions 0, flexible versions 0+.
     """
 
-    __slots__ = ("topic_id", "unknown_tags",)
+    __slots__ = ("topic_id", "incarnation_epoch", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
     API_KEY: Final = 9
     CODEC: Final = "remove_topic_record"
@@ -27,11 +27,20 @@ class RemoveTopicRecord(Message):
     Versions 0+.
     """
 
+    incarnation_epoch: int
+    """Largest partition epoch of KIP-232 in the cluster after the removal. -1 in records of
+    Kafka and of older releases, which are counted.
+
+    Versions 0+, tag 10000 in versions 0+, default -1.
+    """
+
     def __init__(
         self,
         *,
         topic_id: Uuid = ZERO_UUID,
+        incarnation_epoch: int = -1,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.topic_id = topic_id
+        self.incarnation_epoch = incarnation_epoch
         self.unknown_tags = unknown_tags

@@ -65,6 +65,7 @@ _PRODUCER = "each cluster allocates its own blocks of producer ids"
 _TOPIC_ID = "topic ids are random"
 _OFFSET = "the target's log may start at another offset"
 _LEADER = "each cluster counts its own leader elections"
+_INCARNATION = "each cluster counts the partitions that it created"
 _NODE = "node ids and partition placement differ between clusters"
 _ADDRESS = "addresses of brokers differ"
 _WORDING = "the texts of an error differ between brokers; only the presence of a text is compared"
@@ -80,6 +81,7 @@ _GENERATED_VALUE_REASONS: Mapping[GeneratedValue, str] = {
     GeneratedValue.PRODUCER_EPOCH: _PRODUCER,
     GeneratedValue.TOPIC_ID: _TOPIC_ID,
     GeneratedValue.LEADER_EPOCH: _LEADER,
+    GeneratedValue.INCARNATION_EPOCH: _INCARNATION,
     GeneratedValue.OFFSET: _OFFSET,
     GeneratedValue.SESSION: "fetch session ids are random",
     GeneratedValue.CLIENT_INSTANCE: "random",
@@ -153,6 +155,8 @@ FIELD_RULES: Mapping[tuple[str, str], FieldRule] = {
             "last_fetched_epoch",
         )
     },
+    (ANY, "incarnation_epoch"): _mapped_rule(ValueKind.INCARNATION_EPOCH, _INCARNATION),
+    (ANY, "max_incarnation_epoch"): _presence_rule(_INCARNATION),
     # Nodes, addresses and disks.
     **{
         (ANY, name): FieldRule(Treatment.PRESENCE, _NODE, ValueKind.NODE)

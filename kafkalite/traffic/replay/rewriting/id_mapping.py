@@ -1,8 +1,9 @@
 """`IdMapping`: maps ids and counters of the recorded broker to those of the target.
 
-Ids (of members, producers, topics, sessions) map one to one: a recorded id maps to the id that the
-target returned in its place. Counters (generations, epochs, offsets) map by a constant difference.
-Offsets use the difference of the first pair of values, other counters that of the latest pair.
+Ids (of members, producers, topics, incarnations of partitions, sessions) map one to one: a recorded
+id maps to the id that the target returned in its place. Counters (generations, epochs, offsets) map
+by a constant difference. Offsets use the difference of the first pair of values, other counters
+that of the latest pair.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class ValueKind(Enum):
     CLIENT_INSTANCE = "client instance"
     SUBSCRIPTION = "telemetry subscription"
     NODE = "node"
+    INCARNATION_EPOCH = "partition epoch of KIP-232"
     GROUP_EPOCH = "generation or epoch of a group"
     PRODUCER_EPOCH = "producer epoch"
     LEADER_EPOCH = "leader epoch"
@@ -44,6 +46,7 @@ ID_KINDS = frozenset(
         ValueKind.CLIENT_INSTANCE,
         ValueKind.SUBSCRIPTION,
         ValueKind.NODE,
+        ValueKind.INCARNATION_EPOCH,
     )
 )
 COUNTER_KINDS = frozenset(

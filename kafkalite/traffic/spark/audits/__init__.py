@@ -27,15 +27,15 @@ from kafkalite.traffic.spark.audits.commit_triage import (
 )
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
 from kafkalite.traffic.spark.audits.fencing import (
+    CURRENT_COMMIT_COUNTS,
     FENCING,
-    PLAIN_COMMITS,
     classify_commits,
     count_plain_commits,
 )
 from kafkalite.traffic.spark.audits.health import HEALTH
 from kafkalite.traffic.spark.audits.members import GHOSTS, MEMBERS, find_ghosts
 from kafkalite.traffic.spark.audits.metadata import METADATA
-from kafkalite.traffic.spark.audits.offsets import LASTING_COMMITS, OFFSETS, lasting_commits
+from kafkalite.traffic.spark.audits.offsets import EXPIRY_CANDIDATES, OFFSETS, expiry_candidates
 from kafkalite.traffic.spark.audits.producers import PRODUCERS
 from kafkalite.traffic.spark.state.accepted_offsets import ACCEPTED_OFFSETS, accepted_offsets
 from kafkalite.traffic.spark.state.assignments import ASSIGNMENTS, assignments
@@ -49,7 +49,7 @@ from kafkalite.traffic.spark.state.heartbeats import (
     heartbeat_runs,
 )
 from kafkalite.traffic.spark.state.liveness import MEMBERSHIP_REQUESTS, distinct_membership_requests
-from kafkalite.traffic.spark.state.partition_ownership import HOLDINGS, holdings
+from kafkalite.traffic.spark.state.partition_ownership import OWNED_PARTITIONS, owned_partitions
 from kafkalite.traffic.spark.state.protocol_changes import (
     CLASSIC_INTERVALS,
     classic_heartbeats,
@@ -73,8 +73,10 @@ if TYPE_CHECKING:
 __all__ = ["AUDITS", "STATES", "STATE_TABLES", "TABLES", "AuditOptions"]
 
 
-def _holdings(requests: Requests) -> DataFrame:
-    return holdings(requests.state("epochs"), requests.state("topics"), requests.state("tasks"))
+def _owned_partitions(requests: Requests) -> DataFrame:
+    return owned_partitions(
+        requests.state("epochs"), requests.state("topics"), requests.state("tasks")
+    )
 
 
 def _accepted_offsets(requests: Requests, options: AuditOptions) -> DataFrame:
@@ -141,10 +143,10 @@ def _count_commits(requests: Requests) -> DataFrame:
     by_kind = count_commits(
         compare_with_generations(to_check, requests.state(GENERATIONS.name))
     ).unionByName(
-        COMMIT_COUNTS.shape(counted_commits(requests).where(f.col("fenced_by") != BY_EPOCH))
+        COMMIT_COUNTS.shape(counted_commits(requests).where(f.col("commit_kind") != BY_EPOCH))
     )
     return COMMIT_COUNTS.shape(
-        by_kind.groupBy("fenced_by").agg(
+        by_kind.groupBy("commit_kind").agg(
             *(f.sum(name).alias(name) for name in ("commits", "refused"))
         )
     )
@@ -158,20 +160,20 @@ STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
         requests, options.session_timeout_ms
     ),
     EPOCHS.name: lambda requests, _: _epochs(requests),
-    HOLDINGS.name: lambda requests, _: _holdings(requests),
+    OWNED_PARTITIONS.name: lambda requests, _: _owned_partitions(requests),
     MEMBERSHIP_REQUESTS.name: _membership_requests,
     CLASSIC_INTERVALS.name: _classic_intervals,
     SUBSCRIPTIONS.name: _subscriptions,
     GENERATIONS.name: lambda requests, _: _generations(requests),
     ASSIGNMENTS.name: lambda requests, _: assignments(requests),
     TRIAGED.name: lambda requests, _: triage_commits(requests),
-    PLAIN_COMMITS.name: lambda requests, _: count_plain_commits(requests),
+    CURRENT_COMMIT_COUNTS.name: lambda requests, _: count_plain_commits(requests),
     CLASSIFIED.name: lambda requests, _: classify_commits(requests),
     BY_GENERATION.name: lambda requests, _: _classify_by_generation(requests),
     COMMIT_COUNTS.name: lambda requests, _: _count_commits(requests),
     CONFIGURATIONS.name: lambda requests, _: configurations(requests),
     ACCEPTED_OFFSETS.name: _accepted_offsets,
-    LASTING_COMMITS.name: lasting_commits,
+    EXPIRY_CANDIDATES.name: expiry_candidates,
     TIME_RANGE.name: lambda requests, _: time_range(requests),
     GHOSTS.name: find_ghosts,
 }
@@ -185,20 +187,20 @@ STATE_TABLES: Final[Mapping[str, Table]] = {
         RUNS,
         HEARTBEATS,
         EPOCHS,
-        HOLDINGS,
+        OWNED_PARTITIONS,
         MEMBERSHIP_REQUESTS,
         CLASSIC_INTERVALS,
         SUBSCRIPTIONS,
         GENERATIONS,
         ASSIGNMENTS,
         TRIAGED,
-        PLAIN_COMMITS,
+        CURRENT_COMMIT_COUNTS,
         CLASSIFIED,
         BY_GENERATION,
         COMMIT_COUNTS,
         CONFIGURATIONS,
         ACCEPTED_OFFSETS,
-        LASTING_COMMITS,
+        EXPIRY_CANDIDATES,
         TIME_RANGE,
         GHOSTS,
     )

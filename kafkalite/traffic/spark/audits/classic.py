@@ -17,9 +17,9 @@ from kafkalite.traffic.spark.audits.commit_checks import (
     CLASSIFIED,
     CURRENT,
     DEPARTED,
-    GIVEN_UP,
-    INNOCENT,
-    NEVER_OWNED,
+    NEVER_ASSIGNED,
+    REVOKED,
+    STILL_OWNED,
     ZOMBIE,
 )
 from kafkalite.traffic.spark.audits.fencing_rules import ACCEPT, NOT_APPLICABLE, REFUSE, UNDECIDABLE
@@ -41,7 +41,7 @@ SIMPLE: Final = "simple"
 UNKNOWN: Final = "unknown"
 
 BY_GENERATION = Table(
-    "judged_by_generation",
+    "classified_by_generation",
     "A partition of a commit in a classic group, unless accepted at the group's generation",
     CLASSIFIED.columns,
 )
@@ -49,7 +49,7 @@ BY_GENERATION = Table(
 COMMIT_COUNTS = table(
     "commit_counts",
     "Number of commits of one kind; commits of members with epochs are not included",
-    ("fenced_by", "string", "generation, simple or unknown, as in fencing_totals"),
+    ("commit_kind", "string", "generation, simple or unknown, as in fencing_totals"),
     ("commits", "bigint", "number of requests"),
     ("refused", "bigint", "requests of which the broker refused at least one partition"),
 )
@@ -77,24 +77,25 @@ def compare_with_generations(commits: DataFrame, generations: DataFrame) -> Data
     uncertain, otherwise accept.
     """
     own_generation = generations.select(
-        f.col("group_id").alias("in_group"),
+        f.col("group_id").alias("joined_group_id"),
         "generation",
         *(f.col(name).alias(f"g_{name}") for name in generations.columns if name.endswith("_us")),
     )
-    first = f.min_by(f.struct("generation", "done_us"), f.struct("life", "generation"))
+    first = f.min_by(f.struct("generation", "latest_us"), f.struct("restart_count", "generation"))
     groups = generations.groupBy("group_id").agg(
-        first.alias("first"), (f.max("life") == 0).alias("never_restarted")
+        first.alias("first"), (f.max("restart_count") == 0).alias("never_restarted")
     )
     is_own = f.expr(
-        "group_id = in_group and commit_epoch = generation and start_us >= g_begin_us"
-        " and (g_again_us is null or start_us < g_again_us)"
+        "group_id = joined_group_id and commit_epoch = generation and start_us >= g_earliest_us"
+        " and (g_reused_us is null or start_us < g_reused_us)"
     )
     is_earlier = (
-        "g_next_done_us <= start_us or (generation is null and never_restarted"
-        " and commit_epoch < first.generation and first.done_us <= start_us)"
+        "g_next_latest_us <= start_us or (generation is null and never_restarted"
+        " and commit_epoch < first.generation and first.latest_us <= start_us)"
     )
     is_current = (
-        f"g_done_us <= start_us and (g_next_begin_us is null or {_END_US} <= g_next_begin_us)"
+        "g_latest_us <= start_us"
+        f" and (g_next_earliest_us is null or {_END_US} <= g_next_earliest_us)"
     )
     generation_status = (
         f"case when member_id = '' and commit_epoch < 0 then '{SIMPLE}'"
@@ -103,8 +104,8 @@ def compare_with_generations(commits: DataFrame, generations: DataFrame) -> Data
     )
     # Commits in transactions are also accepted before the assignment.
     assignment_decision = (
-        f"case when is_transactional or g_assigned_done_us <= start_us then '{ACCEPT}'"
-        f" when {_END_US} <= g_assigned_begin_us then '{REFUSE}' else '{UNDECIDABLE}' end"
+        f"case when is_transactional or g_assigned_latest_us <= start_us then '{ACCEPT}'"
+        f" when {_END_US} <= g_assigned_earliest_us then '{REFUSE}' else '{UNDECIDABLE}' end"
     )
     return (
         commits.join(own_generation, is_own, "left")
@@ -115,7 +116,7 @@ def compare_with_generations(commits: DataFrame, generations: DataFrame) -> Data
                 "assignment_decision": f.expr(assignment_decision),
             }
         )
-        .drop("in_group", "generation", "first", "never_restarted")
+        .drop("joined_group_id", "generation", "first", "never_restarted")
     )
 
 
@@ -125,7 +126,7 @@ def count_commits(commits: DataFrame) -> DataFrame:
         f.col("generation_status").isin(SIMPLE, UNKNOWN), f.col("generation_status")
     ).otherwise(GENERATION)
     return COMMIT_COUNTS.shape(
-        commits.groupBy(kind.alias("fenced_by")).agg(
+        commits.groupBy(kind.alias("commit_kind")).agg(
             f.count(f.lit(1)).alias("commits"), f.count_if("is_refused").alias("refused")
         )
     )
@@ -169,30 +170,32 @@ def _with_later_generations(
 ) -> DataFrame:
     """Add the number of later generations, and how many of their assignments are fully known."""
     completeness = (
-        assignments.where("is_leaders")
-        .groupBy("group_id", "generation", "begin_us")
-        .agg(f.bool_and("is_read").alias("is_complete"))
-        .withColumnRenamed("begin_us", "assigned_begin_us")
+        assignments.where("is_from_leader")
+        .groupBy("group_id", "generation", "earliest_us")
+        .agg(f.bool_and("is_decoded").alias("is_complete"))
+        .withColumnRenamed("earliest_us", "assigned_earliest_us")
     )
     with_completeness = generations.join(
-        completeness, ["group_id", "generation", "assigned_begin_us"], "left"
+        completeness, ["group_id", "generation", "assigned_earliest_us"], "left"
     )
-    later = with_completeness.select(f.col("group_id").alias("in_group"), f.struct("*").alias("g"))
+    later = with_completeness.select(
+        f.col("group_id").alias("joined_group_id"), f.struct("*").alias("g")
+    )
     is_later = f.expr(
-        f"group_id = in_group and g.begin_us < {_END_US} and if(g_done_us is null,"
-        " g.generation > commit_epoch, g.done_us >= g_done_us)"
+        f"group_id = joined_group_id and g.earliest_us < {_END_US} and if(g_latest_us is null,"
+        " g.generation > commit_epoch, g.latest_us >= g_latest_us)"
     )
-    is_assigned, is_own_generation = "g.assigned_done_us <= start_us", "g.done_us = g_done_us"
+    is_assigned, is_own_generation = "g.assigned_latest_us <= start_us", "g.latest_us = g_latest_us"
     return _aggregate(
         earlier.join(later, is_later, "left"),
         earlier,
         {
-            "now": "max_by(g.generation, g.done_us) filter (where g.done_us <= start_us)",
+            "now": "max_by(g.generation, g.latest_us) filter (where g.latest_us <= start_us)",
             "is_known": f"bool_or({is_own_generation} and g.is_complete)",
             "times": f"count_if({is_assigned} and not {is_own_generation})",
             "times_known": f"count_if({is_assigned} and not {is_own_generation} and g.is_complete)",
             "is_open": (
-                f"bool_or(g.assigned_done_us > start_us and g.assigned_begin_us < {_END_US})"
+                f"bool_or(g.assigned_latest_us > start_us and g.assigned_earliest_us < {_END_US})"
             ),
         },
     )
@@ -201,22 +204,22 @@ def _with_later_generations(
 def _with_assignments(earlier: DataFrame, assignments: DataFrame) -> DataFrame:
     """Join each partition with its assignments at the commit's generation and later."""
     assigned = assignments.where("topic is not null").select(
-        f.col("group_id").alias("in_group"),
+        f.col("group_id").alias("joined_group_id"),
         f.col("topic").alias("of_topic"),
         f.col("partition").alias("of_partition"),
-        f.struct("generation", "member_id", "begin_us", "done_us").alias("a"),
+        f.struct("generation", "member_id", "earliest_us", "latest_us").alias("a"),
     )
     is_same_partition = f.expr(
-        "group_id = in_group and topic = of_topic and partition = of_partition"
-        f" and a.begin_us < {_END_US} and a.begin_us >= coalesce(g_assigned_begin_us, 0)"
+        "group_id = joined_group_id and topic = of_topic and partition = of_partition"
+        f" and a.earliest_us < {_END_US} and a.earliest_us >= coalesce(g_assigned_earliest_us, 0)"
     )
     is_own, is_later = "a.member_id = member_id", "a.generation != commit_epoch"
-    is_done = "a.done_us <= start_us"
+    is_done = "a.latest_us <= start_us"
     return _aggregate(
         earlier.join(assigned, is_same_partition, "left"),
         earlier,
         {
-            "was_its_own": f"bool_or({is_own} and not {is_later})",
+            "was_assigned": f"bool_or({is_own} and not {is_later})",
             "times_retained": f"count(distinct case when {is_own} and {is_later} and {is_done}"
             " then a.generation end)",
             "is_anothers": f"bool_or(not {is_own} and {is_later} and {is_done})",
@@ -243,12 +246,12 @@ def _classify_current(commits: DataFrame) -> DataFrame:
     is_current = f"generation_status = '{AT_CURRENT_GENERATION}'"
     return commits.withColumns(
         {
-            "strict": f.expr(
+            "strict_decision": f.expr(
                 f"case when {_IS_REMOVED_MEMBER} then '{REFUSE}' when {is_current}"
                 f" then assignment_decision"
                 f" else '{UNDECIDABLE}' end"
             ),
-            "truth": f.expr(
+            "classification": f.expr(
                 f"case when {_IS_REMOVED_MEMBER} then '{DEPARTED}'"
                 f" when {is_current} then '{CURRENT}'"
                 f" else '{UNDECIDABLE}' end"
@@ -260,17 +263,21 @@ def _classify_current(commits: DataFrame) -> DataFrame:
 
 def _classify_earlier(commits: DataFrame) -> DataFrame:
     """Classify commits at an earlier generation: all are refused, but some come from no zombie."""
-    truth = (
+    classification = (
         f"case when {_IS_REMOVED_MEMBER} then '{DEPARTED}'"
-        f" when was_its_own and is_anothers then '{ZOMBIE}'"
-        f" when was_its_own and (may_be_anothers or is_open) then '{UNDECIDABLE}'"
-        f" when was_its_own and times_retained = times then '{INNOCENT}'"
-        f" when was_its_own and times_known = times then '{GIVEN_UP}'"
-        f" when is_known and not coalesce(was_its_own, false) then '{NEVER_OWNED}'"
+        f" when was_assigned and is_anothers then '{ZOMBIE}'"
+        f" when was_assigned and (may_be_anothers or is_open) then '{UNDECIDABLE}'"
+        f" when was_assigned and times_retained = times then '{STILL_OWNED}'"
+        f" when was_assigned and times_known = times then '{REVOKED}'"
+        f" when is_known and not coalesce(was_assigned, false) then '{NEVER_ASSIGNED}'"
         f" else '{UNDECIDABLE}' end"
     )
     return commits.withColumns(
-        {"strict": f.lit(REFUSE), "truth": f.expr(truth), "member_epoch": f.col("now")}
+        {
+            "strict_decision": f.lit(REFUSE),
+            "classification": f.expr(classification),
+            "member_epoch": f.col("now"),
+        }
     )
 
 
@@ -284,11 +291,11 @@ def _to_table(classified: DataFrame) -> DataFrame:
         classified.withColumns(
             {
                 "at": f.timestamp_micros("start_us"),
-                "fenced_by": f.lit(GENERATION),
-                "revocation": f.lit(NOT_APPLICABLE),
-                "assignment": f.lit(NOT_APPLICABLE),
-                "since_epoch": f.lit(None),
-                "broker": broker,
+                "commit_kind": f.lit(GENERATION),
+                "revocation_epoch_decision": f.lit(NOT_APPLICABLE),
+                "assignment_epoch_decision": f.lit(NOT_APPLICABLE),
+                "assignment_epoch": f.lit(None),
+                "broker_decision": broker,
             }
         )
     )

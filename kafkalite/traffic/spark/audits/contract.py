@@ -26,11 +26,11 @@ class AuditOptions:
     """Session timeout of consumer group members."""
     transaction_timeout_ms: int = _MINUTE_MS
     """Transaction timeout if the capture lacks the InitProducerId."""
-    aftermath_ms: int = _MINUTE_MS
+    effect_window_ms: int = _MINUTE_MS
     """Events within this time after a stale response count as its consequences."""
     bucket_ms: int = 10_000
     """Width of time buckets for lag, rebalances and traffic."""
-    storm_rebalances: int = 5
+    rebalance_storm_threshold: int = 5
     """A group has a rebalance storm if it has at least this many rebalances in a minute."""
 
 

@@ -53,7 +53,7 @@ ERRORS = table(
     ("api", "string", "the API"),
     ("error", "smallint", "the error code"),
     ("name", "string", "the error's name"),
-    ("times", "bigint", "number of occurrences, one per partition"),
+    ("occurrences", "bigint", "number of occurrences, one per partition"),
     (
         "expected",
         "bigint",
@@ -77,7 +77,7 @@ REBALANCES = table(
     (
         "is_storm",
         "boolean",
-        "whether the minute is a rebalance storm: it has at least --storm rebalances",
+        "whether it has at least --rebalance-storm-threshold rebalances",
     ),
 )
 
@@ -132,7 +132,7 @@ def health(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]
         LOAD.name: load(envelopes, options.bucket_ms * 1000),
         ERRORS.name: error_counts(occurrences, errors_before_creation(requests)),
         REBALANCES.name: rebalances(
-            requests.state(MEMBERSHIP_REQUESTS.name), options.storm_rebalances
+            requests.state(MEMBERSHIP_REQUESTS.name), options.rebalance_storm_threshold
         ),
         TRAFFIC.name: traffic(requests, requests.state("topics")),
         CLIENTS.name: clients(envelopes, retries(requests)),
@@ -167,7 +167,7 @@ def latency(envelopes: DataFrame) -> DataFrame:
         envelopes.groupBy("api")
         .agg(
             f.count(f.lit(1)).alias("requests"),
-            f.count_if(f.col("answered").isNull()).alias("unanswered"),
+            f.count_if(f.col("response_ts").isNull()).alias("unanswered"),
             f.sum("request_bytes").alias("bytes_in"),
             f.sum("response_bytes").alias("bytes_out"),
             _percentiles(list(_PERCENTILES)),
@@ -197,7 +197,7 @@ def error_counts(occurrences: DataFrame, before_creation: DataFrame) -> DataFram
     return ERRORS.shape(
         occurrences.groupBy("api", "error")
         .agg(
-            f.count(f.lit(1)).alias("times"),
+            f.count(f.lit(1)).alias("occurrences"),
             f.count_distinct("client").alias("clients"),
             f.min("at").alias("first_at"),
             f.max("at").alias("last_at"),
@@ -205,7 +205,7 @@ def error_counts(occurrences: DataFrame, before_creation: DataFrame) -> DataFram
         .join(f.broadcast(before_creation), ["api", "error"], "left")
         .withColumn(
             "expected",
-            f.when(f.expr(" or ".join(ordinary)), f.col("times")).otherwise(
+            f.when(f.expr(" or ".join(ordinary)), f.col("occurrences")).otherwise(
                 f.coalesce("before_creation", f.lit(0))
             ),
         )
@@ -220,7 +220,7 @@ def errors_before_creation(requests: Requests) -> DataFrame:
     """
     topics = (
         requests.of("Metadata")
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(f.unix_micros("ts").alias("at_us"), f.explode("response.topics").alias("t"))
         .where("t.name is not null")
         .select(
@@ -243,7 +243,7 @@ def errors_before_creation(requests: Requests) -> DataFrame:
     )
 
 
-def rebalances(membership_requests: DataFrame, storm_rebalances: int) -> DataFrame:
+def rebalances(membership_requests: DataFrame, rebalance_storm_threshold: int) -> DataFrame:
     """Return the number of rebalances of groups, as `REBALANCES`."""
     accepted = membership_requests.where(
         (f.col("error") == ErrorCode.NONE) & (f.col("generation") > 0) & f.col("end_us").isNotNull()
@@ -253,7 +253,7 @@ def rebalances(membership_requests: DataFrame, storm_rebalances: int) -> DataFra
     return REBALANCES.shape(
         new.groupBy("group_id", "protocol", minute)
         .agg(f.count(f.lit(1)).alias("rebalances"))
-        .withColumn("is_storm", f.col("rebalances") >= storm_rebalances)
+        .withColumn("is_storm", f.col("rebalances") >= rebalance_storm_threshold)
     )
 
 
@@ -354,7 +354,7 @@ def clients(envelopes: DataFrame, retry_counts: DataFrame) -> DataFrame:
         .agg(
             f.count_distinct("connection").alias("connections"),
             f.count(f.lit(1)).alias("requests"),
-            f.count_if(f.col("answered").isNull()).alias("unanswered"),
+            f.count_if(f.col("response_ts").isNull()).alias("unanswered"),
             _percentiles(_CLIENT_PERCENTILES, is_not_long_poll),
         )
         .select("*", *_in_ms(_CLIENT_PERCENTILES))

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
-from kafkalite.traffic.spark.state.assignments import ASSIGNMENTS, assignment_holdings
+from kafkalite.traffic.spark.state.assignments import ASSIGNMENTS, assigned_to_owned_partitions
 from kafkalite.traffic.spark.state.generations import GENERATIONS
 from kafkalite.traffic.spark.state.liveness import (
     IDENTITY,
@@ -25,8 +25,12 @@ from kafkalite.traffic.spark.state.liveness import (
     ends_membership,
     identity,
 )
-from kafkalite.traffic.spark.state.partition_ownership import HOLDINGS
-from kafkalite.traffic.spark.state.protocol_changes import CLASSIC_INTERVALS, may_migrate
+from kafkalite.traffic.spark.state.partition_ownership import OWNED_PARTITIONS
+from kafkalite.traffic.spark.state.protocol_changes import (
+    CLASSIC_INTERVALS,
+    may_migrate,
+    with_interval_member,
+)
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.time_range import TIME_RANGE
 from kafkalite.traffic.spark.state.windows import ordered_rows, rows_up_to_current
@@ -38,9 +42,9 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.spark.requests import Requests
 
-LOST_ANSWER: Final = "lost answer"
-NEVER_CAME_BACK: Final = "never came back"
-VANISHED: Final = "vanished"
+LOST_RESPONSE: Final = "lost response"
+NO_HEARTBEAT: Final = "no heartbeat"
+STOPPED: Final = "stopped"
 
 GHOSTS = table(
     "ghosts",
@@ -52,37 +56,49 @@ GHOSTS = table(
         "kind",
         "string",
         (
-            "lost answer: the response to its join was lost, and the client had not generated its "
-            "id; never came back: it joined and sent nothing else; "
-            "vanished: it sent heartbeats, then stopped without leaving"
+            "lost response: the response to its join was lost, and the client had not generated "
+            "its id; no heartbeat: it joined and sent nothing else; "
+            "stopped: it sent heartbeats, then stopped without leaving"
         ),
     ),
     ("client", "string", "its client: host:port"),
     ("client_id", "string", "the client id"),
-    ("last_sign", "timestamp", "time of its last request or response"),
-    ("until", "timestamp", "end of its session, or end of the capture"),
-    ("ended_by", "string", "session timeout, or end of capture"),
-    ("partitions_held", "bigint", "number of partitions assigned to it"),
-    ("partition_seconds_held", "double", "total time for which no client read these partitions"),
+    ("last_seen", "timestamp", "time of its last request or response"),
+    ("ended_at", "timestamp", "end of its session, or end of the capture"),
+    ("end_reason", "string", "session timeout, or end of capture"),
+    ("partitions_owned", "bigint", "number of partitions assigned to it"),
+    ("partition_seconds_owned", "double", "total time for which no client read these partitions"),
     (
-        "partition_seconds_kept_free",
+        "partition_seconds_unassigned",
         "double",
         (
             "total time for which partitions that other members had released stayed unassigned; "
             "if a group has several ghosts at that time, each gets an equal share"
         ),
     ),
-    ("would_own_id_save", "boolean", "whether a client-generated id would have avoided the ghost"),
+    (
+        "is_avoidable_by_client_generated_id",
+        "boolean",
+        "whether a client-generated id would have avoided the ghost",
+    ),
 )
 
 TOTALS = table(
     "ghost_totals",
     "Totals of ghosts of one kind",
     ("kind", "string", "as in ghosts"),
-    ("would_own_id_save", "boolean", "whether client-generated ids would have avoided them"),
+    (
+        "is_avoidable_by_client_generated_id",
+        "boolean",
+        "whether client-generated ids would have avoided them",
+    ),
     ("ghosts", "bigint", "number of ghosts"),
     ("groups", "bigint", "number of groups"),
-    ("partition_seconds", "double", "total time for which partitions were held or unassigned"),
+    (
+        "partition_seconds",
+        "double",
+        "total time for which partitions were owned by them or unassigned",
+    ),
 )
 
 _TIME_ORDER: Final = ("end_or_start_us", "start_us", "position")
@@ -97,38 +113,46 @@ def members(requests: Requests, _: AuditOptions) -> Mapping[str, DataFrame]:
 
 def find_ghosts(requests: Requests, options: AuditOptions) -> DataFrame:
     """Return all ghosts of a capture, as `GHOSTS`."""
-    holdings = requests.state(HOLDINGS.name)
+    owned_partitions = requests.state(OWNED_PARTITIONS.name)
     if SYNC_GROUP in requests:
         assigned, generations = requests.state(ASSIGNMENTS.name), requests.state(GENERATIONS.name)
         intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
-        holdings = holdings.unionByName(classic_holdings(assigned, generations, intervals))
+        owned_partitions = owned_partitions.unionByName(
+            classic_owned_partitions(assigned, generations, intervals)
+        )
     return ghosts(
         requests.state(MEMBERSHIP_REQUESTS.name),
-        holdings,
+        owned_partitions,
         requests.state(TIME_RANGE.name),
         options.session_timeout_ms,
     )
 
 
-def classic_holdings(
+def classic_owned_partitions(
     assignments: DataFrame, generations: DataFrame, intervals: DataFrame | None
 ) -> DataFrame:
-    """Return the holdings of classic members until their group migrated, as `HOLDINGS`."""
-    holdings = assignment_holdings(assignments, generations)
+    """Return partitions of classic members until their group migrated, as `OWNED_PARTITIONS`."""
+    owned_partitions = assigned_to_owned_partitions(assignments, generations)
     if intervals is None:
-        return holdings
-    migrated = intervals.where("came_with is not null").select(
-        "in_group", "of_member", "came_with", f.col("from_us").alias("migrated_us")
+        return owned_partitions
+    migrated = with_interval_member(intervals.where("classic_generation is not null")).select(
+        "interval_group_id",
+        "interval_member_id",
+        "classic_generation",
+        f.col("from_us").alias("migrated_us"),
     )
-    is_same_member = "group_id = in_group and member_id = of_member and since_epoch = came_with"
+    is_same_member = (
+        "group_id = interval_group_id and member_id = interval_member_id"
+        " and assignment_epoch = classic_generation"
+    )
     release = f.struct(
         f.lit(None).cast("int").alias("step"),
-        f.col("migrated_us").alias("begin_us"),
-        f.col("migrated_us").alias("done_us"),
+        f.col("migrated_us").alias("earliest_us"),
+        f.col("migrated_us").alias("latest_us"),
     )
-    is_sooner = "migrated_us < coalesce(released.begin_us, migrated_us + 1)"
-    return HOLDINGS.shape(
-        holdings.join(f.broadcast(migrated), f.expr(is_same_member), "left").withColumn(
+    is_sooner = "migrated_us < coalesce(released.earliest_us, migrated_us + 1)"
+    return OWNED_PARTITIONS.shape(
+        owned_partitions.join(f.broadcast(migrated), f.expr(is_same_member), "left").withColumn(
             "released", f.when(f.expr(is_sooner), release).otherwise(f.col("released"))
         )
     )
@@ -136,7 +160,7 @@ def classic_holdings(
 
 def ghosts(
     membership_requests: DataFrame,
-    holdings: DataFrame,
+    owned_partitions: DataFrame,
     capture_range: DataFrame,
     session_timeout_ms: int,
 ) -> DataFrame:
@@ -151,13 +175,15 @@ def ghosts(
     with_end = ended.withColumns(
         {
             "until_us": until_us,
-            "ended_by": f.lit("session timeout"),
+            "end_reason": f.lit("session timeout"),
             "ghost": f.struct("group_id", "member_id", "client", "from_us"),
         }
     )
     return GHOSTS.shape(
-        _with_unassigned_time(_with_held_partitions(with_end, holdings), holdings).withColumns(
-            {"last_sign": f.timestamp_micros("from_us"), "until": f.timestamp_micros("until_us")}
+        _with_unassigned_time(
+            _with_owned_partitions(with_end, owned_partitions), owned_partitions
+        ).withColumns(
+            {"last_seen": f.timestamp_micros("from_us"), "ended_at": f.timestamp_micros("until_us")}
         )
     )
 
@@ -172,7 +198,7 @@ _SILENT_COLUMNS: Final = (
     "from_us",
     "next_us",
     "timeout_us",
-    "would_own_id_save",
+    "is_avoidable_by_client_generated_id",
 )
 
 
@@ -183,15 +209,15 @@ def _timeout_us(session_timeout_ms: int) -> Column:
 def _joins_without_response(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
     """Find joins whose response was lost, so that only the coordinator knows the member id."""
     lost = membership_requests.where(
-        (f.col("sign") == JOIN) & f.col("end_us").isNull() & ~f.col("is_harmless")
+        (f.col("action") == JOIN) & f.col("end_us").isNull() & f.col("may_leave_ghost")
     )
     return lost.withColumns(
         {
-            "kind": f.lit(LOST_ANSWER),
+            "kind": f.lit(LOST_RESPONSE),
             "from_us": f.col("start_us"),
             "next_us": f.lit(None).cast("bigint"),
             "timeout_us": _timeout_us(session_timeout_ms),
-            "would_own_id_save": f.lit(True),
+            "is_avoidable_by_client_generated_id": f.lit(True),
         }
     ).select(*_SILENT_COLUMNS)
 
@@ -210,9 +236,9 @@ def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> 
             "session_timeout_ms": requested_timeout_ms,
             "timeout_us": f.coalesce(requested_timeout_ms, f.lit(session_timeout_ms)) * 1000,
             "next_us": f.lead("start_us").over(ordered_rows(IDENTITY, _TIME_ORDER)),
-            "joined_without_id": f.first("asked_member_id").over(up_to_current) == "",
-            "other_requests": f.count_if(f.col("sign") != JOIN).over(up_to_current),
-            "from_us": f.col("lasts_us"),
+            "joined_without_id": f.first("request_member_id").over(up_to_current) == "",
+            "other_requests": f.count_if(f.col("action") != JOIN).over(up_to_current),
+            "from_us": f.col("last_end_us"),
         }
     ).where(
         ~ends_membership()
@@ -221,53 +247,55 @@ def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> 
     joined_only = f.col("other_requests") == 0
     return last.withColumns(
         {
-            "kind": f.when(joined_only, NEVER_CAME_BACK).otherwise(VANISHED),
-            "would_own_id_save": joined_only & f.col("joined_without_id"),
+            "kind": f.when(joined_only, NO_HEARTBEAT).otherwise(STOPPED),
+            "is_avoidable_by_client_generated_id": joined_only & f.col("joined_without_id"),
         }
     ).select(*_SILENT_COLUMNS)
 
 
-def _with_held_partitions(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
-    """Add the number of partitions that ghosts held, and the time after their last request."""
-    with_holdings = ghosts_.alias("g").join(
-        holdings.alias("h"),
+def _with_owned_partitions(ghosts_: DataFrame, owned_partitions: DataFrame) -> DataFrame:
+    """Add the number of partitions that ghosts owned, and the time after their last request."""
+    with_owned_partitions = ghosts_.alias("g").join(
+        owned_partitions.alias("h"),
         f.expr(
-            "g.group_id = h.group_id and g.member_id = h.member_id and h.begin_us <= g.from_us"
-            " and (h.released is null or h.released.begin_us > g.from_us)"
+            "g.group_id = h.group_id and g.member_id = h.member_id and h.earliest_us <= g.from_us"
+            " and (h.released is null or h.released.earliest_us > g.from_us)"
         ),
         "left",
     )
-    seconds = f.expr("greatest(0, least(until_us, h.taken_done_us) - from_us)") / _US_PER_S
+    seconds = f.expr("greatest(0, least(until_us, h.reassigned_latest_us) - from_us)") / _US_PER_S
     ghost_columns = [f"g.{name}" for name in ghosts_.columns if name != "ghost"]
-    return with_holdings.groupBy("ghost", *ghost_columns).agg(
-        f.count("h.partition").alias("partitions_held"),
+    return with_owned_partitions.groupBy("ghost", *ghost_columns).agg(
+        f.count("h.partition").alias("partitions_owned"),
         f.coalesce(f.sum(f.when(f.col("h.partition").isNotNull(), seconds)), f.lit(0.0)).alias(
-            "partition_seconds_held"
+            "partition_seconds_owned"
         ),
     )
 
 
-def _with_unassigned_time(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
+def _with_unassigned_time(ghosts_: DataFrame, owned_partitions: DataFrame) -> DataFrame:
     """Add the time for which released partitions stayed unassigned because of ghosts."""
     partition = ("group_id", "topic", "partition")
-    next_assignment = f.lead("done_us").over(ordered_rows(partition, ("begin_us",)))
-    released_holdings = (
-        holdings.withColumn("given_us", next_assignment).where("released is not null").alias("h")
+    next_assignment = f.lead("latest_us").over(ordered_rows(partition, ("earliest_us",)))
+    released_partitions = (
+        owned_partitions.withColumn("given_us", next_assignment)
+        .where("released is not null")
+        .alias("h")
     )
     is_overlapping = f.expr(
-        "g.group_id = h.group_id and h.released.done_us < g.until_us"
+        "g.group_id = h.group_id and h.released.latest_us < g.until_us"
         " and coalesce(h.given_us, g.last_us) > g.from_us"
     )
     ghost_intervals = ghosts_.select("ghost", "group_id", "from_us", "until_us", "last_us").alias(
         "g"
     )
-    gap = f.struct("h.topic", "h.partition", "h.released.done_us")
+    gap = f.struct("h.topic", "h.partition", "h.released.latest_us")
     overlap = f.expr(
         "least(coalesce(h.given_us, g.last_us), g.until_us)"
-        " - greatest(h.released.done_us, g.from_us)"
+        " - greatest(h.released.latest_us, g.from_us)"
     )
     overlaps = (
-        ghost_intervals.join(released_holdings, is_overlapping)
+        ghost_intervals.join(released_partitions, is_overlapping)
         .select("ghost", "g.group_id", gap.alias("gap"), (overlap / _US_PER_S).alias("seconds"))
         .where("seconds > 0")
     )
@@ -278,15 +306,15 @@ def _with_unassigned_time(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
         .agg(f.sum("seconds").alias("free_seconds"))
     )
     return ghosts_.join(by_ghost, "ghost", "left").withColumn(
-        "partition_seconds_kept_free", f.coalesce("free_seconds", f.lit(0.0))
+        "partition_seconds_unassigned", f.coalesce("free_seconds", f.lit(0.0))
     )
 
 
 def totals(found: DataFrame) -> DataFrame:
     """Return the totals of ghosts of each kind, as `TOTALS`."""
-    blocked_seconds = f.col("partition_seconds_held") + f.col("partition_seconds_kept_free")
+    blocked_seconds = f.col("partition_seconds_owned") + f.col("partition_seconds_unassigned")
     return TOTALS.shape(
-        found.groupBy("kind", "would_own_id_save").agg(
+        found.groupBy("kind", "is_avoidable_by_client_generated_id").agg(
             f.count(f.lit(1)).alias("ghosts"),
             f.count_distinct("group_id").alias("groups"),
             f.sum(blocked_seconds).alias("partition_seconds"),

@@ -43,7 +43,7 @@ STALE = table(
     ("topic", "string", "the topic"),
     ("partition", "int", "the partition"),
     ("kind", "string", "leader epoch: an earlier epoch; topic id: the id of a topic deleted since"),
-    ("told_epoch", "int", "leader epoch in the response"),
+    ("received_epoch", "int", "leader epoch in the response"),
     ("known_epoch", "int", "leader epoch that the client knew"),
     ("known_since", "timestamp", "time since which the client knew the newer metadata"),
     (
@@ -80,19 +80,19 @@ def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFram
     errors = resets.partition_errors(requests, topics)
     return {
         STALE.name: stale(
-            views(requests), consequence_rows(requests, topics), options.aftermath_ms
+            views(requests), consequence_rows(requests, topics), options.effect_window_ms
         ),
         resets.RESETS.name: resets.resets(
             errors,
             resets.listed_offsets(requests),
             all_high_watermarks(requests, topics),
-            options.aftermath_ms * 1000,
+            options.effect_window_ms * 1000,
         ),
         resets.EPOCH_ERRORS.name: resets.epoch_errors(errors),
     }
 
 
-def stale(view_rows: DataFrame, consequences: DataFrame, aftermath_ms: int) -> DataFrame:
+def stale(view_rows: DataFrame, consequences: DataFrame, effect_window_ms: int) -> DataFrame:
     """Return all stale responses, as `STALE`."""
     seen = f.struct("leader_epoch", f.negative("at_us").alias("minus_at"))
     newest_known = f.max(seen).over(rows_before_current(_PARTITION, _ORDER))
@@ -113,7 +113,7 @@ def stale(view_rows: DataFrame, consequences: DataFrame, aftermath_ms: int) -> D
     stale_rows = outdated.select(
         *VIEW_COLUMNS,
         f.when(f.col("is_older"), BY_EPOCH).otherwise(BY_ID).alias("kind"),
-        f.col("leader_epoch").alias("told_epoch"),
+        f.col("leader_epoch").alias("received_epoch"),
         f.when(f.col("is_older"), f.col("known.leader_epoch")).alias("known_epoch"),
         f.when(f.col("is_older"), -f.col("known.minus_at"))
         .otherwise(f.col("newest_us"))
@@ -122,7 +122,7 @@ def stale(view_rows: DataFrame, consequences: DataFrame, aftermath_ms: int) -> D
         .otherwise("client")
         .alias("evidence"),
     )
-    return _with_consequences(stale_rows, consequences, aftermath_ms * 1000)
+    return _with_consequences(stale_rows, consequences, effect_window_ms * 1000)
 
 
 VIEW_COLUMNS: Final = (
@@ -191,7 +191,7 @@ def _fetch_errors(requests: Requests) -> DataFrame:
         .select(
             host(),
             "client_id",
-            f.unix_micros("answered").alias("after_us"),
+            f.unix_micros("response_ts").alias("after_us"),
             f.explode("response.responses").alias("t"),
         )
         .select("*", f.explode("t.partitions").alias("p"))

@@ -17,9 +17,9 @@ from pyspark.sql import functions as f
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
 from kafkalite.traffic.spark.audits.retained_offsets import (
-    SPARED_OFFSETS,
+    RETAINED_OFFSETS,
+    retained_offsets,
     retention_us,
-    spared_offsets,
 )
 from kafkalite.traffic.spark.state.accepted_offsets import ACCEPTED_OFFSETS
 from kafkalite.traffic.spark.state.group_presence import empty_intervals
@@ -52,13 +52,13 @@ EXPIRY = table(
     ("committed_at", "timestamp", "time of the commit"),
     ("empty_since", "timestamp", "time since which the group was empty; null if it had no members"),
     (
-        "unread_since",
+        "unsubscribed_since",
         "timestamp",
         "time since which no member subscribed to the topic; null if it expires for another reason",
     ),
     ("expires_at", "timestamp", "time at which the offset expires"),
     (
-        "fate",
+        "outcome",
         "string",
         (
             "lost: it expires, and the group returns within the capture; expired: it expires "
@@ -82,8 +82,8 @@ LAG = table(
     ("lag", "bigint", "high watermark minus committed offset, at least 0"),
 )
 
-LASTING_COMMITS = table(
-    "lasting_commits",
+EXPIRY_CANDIDATES = table(
+    "expiry_candidates",
     "A committed offset that was not committed again within the retention time",
     ("group_id", "string", "the group"),
     ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
@@ -105,13 +105,13 @@ def offsets(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame
     accepted = requests.state(ACCEPTED_OFFSETS.name)
     empty = empty_intervals(requests.state(MEMBERSHIP_REQUESTS.name), options.session_timeout_ms)
     bucket_us = options.bucket_ms * 1000
-    lasting = requests.state(LASTING_COMMITS.name)
+    lasting = requests.state(EXPIRY_CANDIDATES.name)
     unsubscribed = unsubscribed_intervals(lasting, requests.state(SUBSCRIPTIONS.name), empty)
     expirations_ = expirations(lasting, empty, unsubscribed, options.retention_ms)
     fetched, time_range = fetches(requests, topics), requests.state(TIME_RANGE.name)
     return {
-        EXPIRY.name: _with_fates(expirations_, fetched, time_range),
-        SPARED_OFFSETS.name: spared_offsets(
+        EXPIRY.name: _with_outcomes(expirations_, fetched, time_range),
+        RETAINED_OFFSETS.name: retained_offsets(
             lasting, expirations_, fetched, time_range, options.retention_ms
         ),
         LAG.name: lag(accepted, high_watermarks(requests, topics, bucket_us), bucket_us),
@@ -120,7 +120,7 @@ def offsets(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame
 
 def fetches(requests: Requests, topics: DataFrame) -> DataFrame:
     """Return fetched offsets: (group_id, topic, partition, at_us, is_missing)."""
-    answered_requests = requests.of("OffsetFetch").where("answered is not null")
+    answered_requests = requests.of("OffsetFetch").where("response_ts is not null")
     no_id = "cast(null as binary)"
     old = answered_requests.select(
         f.unix_micros("ts").alias("at_us"),
@@ -158,11 +158,11 @@ def fetches(requests: Requests, topics: DataFrame) -> DataFrame:
     )
 
 
-def lasting_commits(requests: Requests, options: AuditOptions) -> DataFrame:
-    """Return the offsets not committed again within the retention time, as `LASTING_COMMITS`."""
+def expiry_candidates(requests: Requests, options: AuditOptions) -> DataFrame:
+    """Return the offsets not committed again within the retention time, as `EXPIRY_CANDIDATES`."""
     following = f.lead("first_us").over(ordered_rows(_PARTITION, ("at_us",)))
     commits = requests.state(ACCEPTED_OFFSETS.name).withColumn("next_us", following)
-    return _select_lasting(LASTING_COMMITS.shape(commits), options.retention_ms)
+    return _select_lasting(EXPIRY_CANDIDATES.shape(commits), options.retention_ms)
 
 
 def _select_lasting(commits: DataFrame, retention_ms: int) -> DataFrame:
@@ -242,7 +242,7 @@ def expirations(
         .withColumns(
             {
                 "due_us": f.greatest(f.expr("at_us + retention_us"), "from_us"),
-                "unread_us": f.col("from_us"),
+                "unsubscribed_us": f.col("from_us"),
             }
         )
         .where("due_us < coalesce(until_us, due_us + 1)")
@@ -264,9 +264,9 @@ def expirations(
     # An offset may expire in several intervals; the earliest counts. If two are equally early, the
     # empty group takes precedence, because it implies that no member subscribes to the topic.
     first = all_expirations.groupBy(*_PARTITION, "at_us").agg(
-        f.min_by(f.struct(*columns), f.struct("due_us", "unread_us", "empty_us", "protocol")).alias(
-            "d"
-        )
+        f.min_by(
+            f.struct(*columns), f.struct("due_us", "unsubscribed_us", "empty_us", "protocol")
+        ).alias("d")
     )
     return first.select("d.*").where("due_us < coalesce(next_us, due_us + 1)")
 
@@ -291,7 +291,7 @@ def _expirations_of_empty_groups(lasting: DataFrame, empty: DataFrame) -> DataFr
     )
 
 
-_REASON_COLUMNS: Final = ("empty_us", "unread_us")
+_REASON_COLUMNS: Final = ("empty_us", "unsubscribed_us")
 
 
 def _to_expirations(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
@@ -301,7 +301,9 @@ def _to_expirations(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     return frame.withColumns(none).select(*columns)
 
 
-def _with_fates(expirations: DataFrame, fetched: DataFrame, capture_range: DataFrame) -> DataFrame:
+def _with_outcomes(
+    expirations: DataFrame, fetched: DataFrame, capture_range: DataFrame
+) -> DataFrame:
     """Add whether the group fetched or committed the expired offset again, and the result."""
     is_later_fetch = f.expr(
         "d.group_id = q.group_id and d.topic = q.topic and d.partition = q.partition"
@@ -316,12 +318,12 @@ def _with_fates(expirations: DataFrame, fetched: DataFrame, capture_range: DataF
             "left",
         )
         .groupBy(row)
-        .agg(f.min("q.at_us").alias("asked_us"), f.bool_or("q.is_missing").alias("was_missing"))
-        .select("d.*", "asked_us", "was_missing")
+        .agg(f.min("q.at_us").alias("fetched_us"), f.bool_or("q.is_missing").alias("was_missing"))
+        .select("d.*", "fetched_us", "was_missing")
         .crossJoin(f.broadcast(capture_range))
     )
-    returned_us = f.least("asked_us", "next_us")
-    fate = (
+    returned_us = f.least("fetched_us", "next_us")
+    outcome = (
         f.when(returned_us.isNotNull(), LOST)
         .when(f.col("due_us") <= f.col("last_us"), EXPIRED)
         .otherwise(AT_RISK)
@@ -329,10 +331,10 @@ def _with_fates(expirations: DataFrame, fetched: DataFrame, capture_range: DataF
     return EXPIRY.shape(
         with_fetches.withColumns(
             {
-                "fate": fate,
+                "outcome": outcome,
                 "committed_at": f.timestamp_micros("at_us"),
                 "empty_since": f.timestamp_micros("empty_us"),
-                "unread_since": f.timestamp_micros("unread_us"),
+                "unsubscribed_since": f.timestamp_micros("unsubscribed_us"),
                 "expires_at": f.timestamp_micros("due_us"),
                 "returned_at": f.timestamp_micros(returned_us),
             }
@@ -367,7 +369,7 @@ def lag(accepted: DataFrame, watermarks: DataFrame, bucket_us: int) -> DataFrame
 OFFSETS = Audit(
     "offsets",
     "committed offsets that expire, groups that rewind because of it, and consumer lag",
-    (EXPIRY, SPARED_OFFSETS, LAG),
+    (EXPIRY, RETAINED_OFFSETS, LAG),
     offsets,
 )
 """The audit `offsets`."""

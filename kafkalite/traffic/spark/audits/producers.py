@@ -50,7 +50,11 @@ FENCES = table(
     ),
     ("fenced_client", "string", "the client of the fenced producer"),
     ("fenced_epoch", "int", "the fenced epoch"),
-    ("is_used", "boolean", "whether anything was written at this epoch; false for admin fencing"),
+    (
+        "has_writes",
+        "boolean",
+        "whether anything was written at this epoch; false for admin fencing",
+    ),
 )
 
 ZOMBIES = table(
@@ -62,7 +66,7 @@ ZOMBIES = table(
     ("client", "string", "the client: host:port"),
     ("producer_id", "bigint", "producer id of the request"),
     ("producer_epoch", "int", "producer epoch of the request"),
-    ("fence_epoch", "int", "the epoch that fences it"),
+    ("fencing_epoch", "int", "the epoch that fences it"),
     ("fenced_at", "timestamp", "time since which it is fenced"),
     ("fenced_by", "string", "the client that took over: host:port"),
     ("error", "smallint", "error code of the response; null without a response"),
@@ -79,7 +83,7 @@ TRANSACTIONS = table(
     ("began_at", "timestamp", "time of its first write"),
     ("ended_at", "timestamp", "time of its end; null for an open transaction"),
     (
-        "end",
+        "outcome",
         "string",
         (
             "committed; aborted; fenced: by the id's next producer; open; overdue: open for longer "
@@ -117,13 +121,13 @@ def fences(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
     )
     kind = (
         f.when(f.col("before").isNull(), "first")
-        .when(f.col("asked_producer_id") >= 0, "own")
+        .when(f.col("request_producer_id") >= 0, "same producer")
         .otherwise("takeover")
     )
     producer = ("transactional_id", "producer_id")
     uses = write_rows.groupBy(*producer).agg(f.collect_set("producer_epoch").alias("used"))
     next_epoch = f.lead("producer_epoch").over(ordered_rows(producer, ("start_us", "position")))
-    is_used = "exists(used, e -> e >= producer_epoch and e < coalesce(next_epoch, 32767))"
+    has_writes = "exists(used, e -> e >= producer_epoch and e < coalesce(next_epoch, 32767))"
     rows = init_rows.withColumns({"before": before, "next_epoch": next_epoch}).withColumn(
         "kind", kind
     )
@@ -131,7 +135,7 @@ def fences(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
         rows.join(uses, list(producer), "left").withColumns(
             {
                 "at": f.timestamp_micros("start_us"),
-                "is_used": f.coalesce(f.expr(is_used), f.lit(False)),
+                "has_writes": f.coalesce(f.expr(has_writes), f.lit(False)),
                 "fenced_client": f.when(f.col("kind") == "takeover", f.col("before.client")),
                 "fenced_epoch": f.when(f.col("kind") == "takeover", f.col("before.producer_epoch")),
             }
@@ -142,7 +146,7 @@ def fences(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
 def zombies(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
     """Return the writes of fenced producers, as `ZOMBIES`."""
     order = ordered_rows(_ID, ("start_us", "position"))
-    is_takeover = (f.col("asked_producer_id") < 0) & f.lag("client").over(order).isNotNull()
+    is_takeover = (f.col("request_producer_id") < 0) & f.lag("client").over(order).isNotNull()
     fence = f.struct("producer_id", "producer_epoch", "end_us", "client")
     fenced = (
         init_rows.withColumn("is_takeover", is_takeover)
@@ -173,7 +177,7 @@ def zombies(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
         late_writes.withColumns(
             {
                 "at": f.timestamp_micros("start_us"),
-                "fence_epoch": f.col("now.producer_epoch"),
+                "fencing_epoch": f.col("now.producer_epoch"),
                 "fenced_at": f.timestamp_micros("now.end_us"),
                 "fenced_by": f.col("now.client"),
                 "outcome": outcome,
@@ -206,7 +210,7 @@ def transactions(
     )
     until = f.coalesce("ended_us", "last_us")
     timeout_us = f.coalesce("timeout_ms", f.lit(timeout_ms)).cast("bigint") * 1000
-    end = (
+    outcome = (
         f.when(f.col("is_init"), "fenced")
         .when(f.col("is_commit"), "committed")
         .when(f.col("ended_us").isNotNull(), "aborted")
@@ -223,7 +227,7 @@ def transactions(
                 "client": f.col("first.client"),
                 "began_at": f.timestamp_micros("began_us"),
                 "ended_at": f.timestamp_micros("ended_us"),
-                "end": end,
+                "outcome": outcome,
                 "seconds": (until - f.col("began_us")) / 1_000_000,
             }
         )

@@ -38,7 +38,7 @@ RESETS = table(
     ("partition", "int", "the partition"),
     ("fetch_offset", "bigint", "the offset; null if only the fetch session had it"),
     (
-        "reached",
+        "log_end_offset",
         "bigint",
         "highest high watermark seen before; if none, the lowest later one below the offset",
     ),
@@ -52,9 +52,9 @@ RESETS = table(
         ),
     ),
     ("reset_at", "timestamp", "time at which the client received another offset; null for never"),
-    ("reset_by", "string", "the offset that the client requested: earliest, latest or time"),
+    ("reset_policy", "string", "the offset that the client requested: earliest, latest or time"),
     ("reset_to", "bigint", "the new offset"),
-    ("records_again", "bigint", "number of records read again; null if unknown"),
+    ("records_reread", "bigint", "number of records read again; null if unknown"),
     ("records_skipped", "bigint", "number of records skipped; null if unknown"),
 )
 
@@ -75,7 +75,7 @@ EPOCH_ERRORS = table(
             "behind; NOT_LEADER_OR_FOLLOWER: one of them is behind"
         ),
     ),
-    ("times", "bigint", "number of occurrences"),
+    ("occurrences", "bigint", "number of occurrences"),
     ("first_at", "timestamp", "first occurrence"),
     ("last_at", "timestamp", "last occurrence"),
     ("lowest_epoch", "int", "the lowest leader epoch in the requests; null for none"),
@@ -158,7 +158,7 @@ def _errors_in(requests: Requests, api_fields: _ApiFields) -> DataFrame:
             "client",
             "broker",
             f.col("offset").alias("position"),
-            f.unix_micros("answered").alias("end_us"),
+            f.unix_micros("response_ts").alias("end_us"),
             "request",
             f.explode(api_fields.response_topics).alias("t"),
         )
@@ -191,7 +191,7 @@ def epoch_errors(errors: DataFrame) -> DataFrame:
             *_CLIENT_PARTITION, "broker", "api", names[f.col("error").cast("int")].alias("error")
         )
         .agg(
-            f.count(f.lit(1)).alias("times"),
+            f.count(f.lit(1)).alias("occurrences"),
             f.timestamp_micros(f.min("end_us")).alias("first_at"),
             f.timestamp_micros(f.max("end_us")).alias("last_at"),
             f.min("epoch").alias("lowest_epoch"),
@@ -213,7 +213,7 @@ def listed_offsets(requests: Requests) -> DataFrame:
             host(),
             "client_id",
             f.unix_micros("ts").alias("asked_us"),
-            f.unix_micros("answered").alias("answered_us"),
+            f.unix_micros("response_ts").alias("answered_us"),
             "request",
             f.explode("response.topics").alias("t"),
         )
@@ -233,7 +233,7 @@ def listed_offsets(requests: Requests) -> DataFrame:
 
 
 def _with_log_end(out_of_range: DataFrame, watermarks: DataFrame) -> DataFrame:
-    """Add `reached` to each fetch: the end of the log, as far as high watermarks show it."""
+    """Add `log_end_offset` to each fetch: the end of the log, as far as high watermarks show it."""
     # Few partitions have such errors, so watermarks of other partitions are dropped first.
     partitions = f.broadcast(out_of_range.select("topic", "partition").distinct())
     candidates = watermarks.join(partitions, ["topic", "partition"], "left_semi").select(
@@ -244,7 +244,7 @@ def _with_log_end(out_of_range: DataFrame, watermarks: DataFrame) -> DataFrame:
     )
     is_same_partition = f.expr("topic = of_topic and partition = of_partition")
     # If a later high watermark is below the offset, the log ended below the offset before, too.
-    reached = (
+    log_end_offset = (
         "coalesce(max(high_watermark) filter (where at_us <= end_us),"
         " min(high_watermark) filter (where at_us > end_us and high_watermark < fetch_offset))"
     )
@@ -252,8 +252,8 @@ def _with_log_end(out_of_range: DataFrame, watermarks: DataFrame) -> DataFrame:
     return (
         out_of_range.join(candidates, is_same_partition, "left")
         .groupBy(row)
-        .agg(f.expr(reached).alias("reached"))
-        .select("r.*", "reached")
+        .agg(f.expr(log_end_offset).alias("log_end_offset"))
+        .select("r.*", "log_end_offset")
     )
 
 
@@ -288,23 +288,25 @@ def resets(
     log_start = f.when(f.col("reset.of") == _EARLIEST, f.col("reset.offset"))
     cause = (
         f.when(f.col("fetch_offset") < log_start, DELETED)
-        .when(f.col("fetch_offset") <= f.col("reached"), BEHIND)
-        .when(f.col("fetch_offset") > f.col("reached"), BEYOND)
+        .when(f.col("fetch_offset") <= f.col("log_end_offset"), BEHIND)
+        .when(f.col("fetch_offset") > f.col("log_end_offset"), BEYOND)
         .otherwise(UNKNOWN)
     )
     # A consumer cannot have read beyond the end of the log.
-    read_until = f.when(f.col("cause") == BEYOND, f.col("reached")).otherwise(f.col("fetch_offset"))
+    read_until = f.when(f.col("cause") == BEYOND, f.col("log_end_offset")).otherwise(
+        f.col("fetch_offset")
+    )
     difference = f.col("reset.offset") - read_until
     return RESETS.shape(
         with_resets.withColumn("cause", cause).withColumns(
             {
                 "at": f.timestamp_micros("end_us"),
                 "reset_at": f.timestamp_micros("reset.answered_us"),
-                "reset_by": f.when(f.col("reset.of") == _EARLIEST, "earliest")
+                "reset_policy": f.when(f.col("reset.of") == _EARLIEST, "earliest")
                 .when(f.col("reset.of") == _LATEST, "latest")
                 .when(f.col("reset").isNotNull(), "time"),
                 "reset_to": f.col("reset.offset"),
-                "records_again": f.when(difference.isNotNull(), f.greatest(-difference, f.lit(0))),
+                "records_reread": f.when(difference.isNotNull(), f.greatest(-difference, f.lit(0))),
                 "records_skipped": f.when(difference.isNotNull(), f.greatest(difference, f.lit(0))),
             }
         )

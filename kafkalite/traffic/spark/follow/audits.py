@@ -106,7 +106,7 @@ class IncrementalAudits:
     def totals(self) -> DataFrame:
         """Return each rule's totals so far, as the fencing audit's totals."""
         counted = self._tables.findings(COMMIT_COUNTS)
-        is_plain = f.col("fenced_by") == BY_EPOCH
+        is_plain = f.col("commit_kind") == BY_EPOCH
         return add_counted_commits(
             totals(self.classified(), self._tables.findings(ENDS)),
             counted.where(~is_plain),
@@ -126,17 +126,20 @@ def finding_lines(findings: Findings) -> Iterator[str]:
     """Yield a batch's findings as lines of text."""
     for row in findings.cases[:MAX_LISTED]:
         member = row.member_id or row.transactional_id or row.client
-        rules = f"strict {row.strict}, revocation {row.revocation}, assignment {row.assignment}"
+        rules = (
+            f"strict {row.strict_decision}, revocation-epoch {row.revocation_epoch_decision},"
+            f" assignment-epoch {row.assignment_epoch_decision}"
+        )
         yield (
-            f"{row.at:%Y-%m-%dT%H:%M:%S} commit: {row.truth}: group {row.group_id}, member"
+            f"{row.at:%Y-%m-%dT%H:%M:%S} commit: {row.classification}: group {row.group_id}, member"
             f" {member}, {row.topic}-{row.partition} at epoch {row.commit_epoch}, member epoch"
-            f" {_or_unknown(row.member_epoch)}; {rules}; broker: {_or_unknown(row.broker)}"
+            f" {_or_unknown(row.member_epoch)}; {rules}; broker: {_or_unknown(row.broker_decision)}"
         )
     for row in findings.ghosts[:MAX_LISTED]:
         yield (
-            f"{row.last_sign:%Y-%m-%dT%H:%M:%S} ghost: {row.kind}: group {row.group_id}, member"
+            f"{row.last_seen:%Y-%m-%dT%H:%M:%S} ghost: {row.kind}: group {row.group_id}, member"
             f" {row.member_id or '?'} of {row.client_id or row.client},"
-            f" {row.partitions_held} partitions for {row.partition_seconds_held:.0f} seconds"
+            f" {row.partitions_owned} partitions for {row.partition_seconds_owned:.0f} seconds"
         )
     for rows, table in ((findings.cases, CLASSIFIED.name), (findings.ghosts, GHOSTS.name)):
         if len(rows) > MAX_LISTED:

@@ -30,7 +30,7 @@ from kafkalite.traffic.spark.audits.commit_checks import (
     classify,
 )
 from kafkalite.traffic.spark.audits.fencing import cases
-from kafkalite.traffic.spark.audits.members import GHOSTS, classic_holdings, ghosts
+from kafkalite.traffic.spark.audits.members import GHOSTS, classic_owned_partitions, ghosts
 from kafkalite.traffic.spark.follow.state import FOREVER
 from kafkalite.traffic.spark.state.assignments import ASSIGNMENTS, assignments
 from kafkalite.traffic.spark.state.commits import COMMITS, commits, with_outcomes
@@ -47,7 +47,7 @@ from kafkalite.traffic.spark.state.liveness import (
 )
 from kafkalite.traffic.spark.state.liveness_runs import merge_into_runs
 from kafkalite.traffic.spark.state.membership_spans import epoch_intervals, with_is_within
-from kafkalite.traffic.spark.state.partition_ownership import HOLDINGS, holdings
+from kafkalite.traffic.spark.state.partition_ownership import OWNED_PARTITIONS, owned_partitions
 from kafkalite.traffic.spark.state.protocol_changes import (
     classic_heartbeats,
     classic_intervals,
@@ -79,13 +79,13 @@ ENDS = table(
     ("at", "bigint", "time of the request in microseconds since the Unix epoch"),
 )
 _CLASSIC_REQUESTS = Table(
-    "classic_signs",
+    "classic_membership_requests",
     "A membership request of the classic protocol, and the identical ones that followed it",
     MEMBERSHIP_REQUESTS.columns,
 )
 
 _MEMBER: Final = ("group_id", "member_id")
-_ORDER: Final = ("done_us", "begin_us", "position")
+_ORDER: Final = ("latest_us", "earliest_us", "position")
 _END_TXN: Final = ApiKey.END_TXN
 _HEARTBEAT_APIS: Final = frozenset(
     {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
@@ -129,7 +129,7 @@ class _Groups:
 
     membership_requests: DataFrame
     epochs: DataFrame
-    holdings: DataFrame
+    owned_partitions: DataFrame
     generations: DataFrame
     assignments: DataFrame
     classic_intervals: DataFrame | None
@@ -191,7 +191,7 @@ class Batch:
             self.state.has(HEARTBEATS)
             and (has_classic_requests or self._has_requests(_TOPIC_NAME_APIS))
         ):
-            epochs, holdings_ = previous(EPOCHS), previous(HOLDINGS)
+            epochs, owned_partitions_ = previous(EPOCHS), previous(OWNED_PARTITIONS)
         else:
             heartbeat_rows = (
                 previous(HEARTBEATS) if needed_heartbeats is None else needed_heartbeats
@@ -202,9 +202,11 @@ class Batch:
                 )
             # Stored, so that later queries are not planned with all sources of these tables.
             epochs = self._store(EPOCHS, steps(heartbeat_rows))
-            holdings_ = self._store(HOLDINGS, holdings(epochs, names, task_topics))
+            owned_partitions_ = self._store(
+                OWNED_PARTITIONS, owned_partitions(epochs, names, task_topics)
+            )
         return _Groups(
-            membership_requests_, epochs, holdings_, generations_, assignments_, intervals
+            membership_requests_, epochs, owned_partitions_, generations_, assignments_, intervals
         )
 
     def _membership_runs(self) -> DataFrame:
@@ -229,9 +231,9 @@ class Batch:
         group_rows = ordered_rows(("group_id",), ()).rowsBetween(*_ALL_ROWS)
         of_group = {
             "latest": f.max("generation").over(group_rows),
-            "seen_us": f.max("lasts_us").over(group_rows),
+            "seen_us": f.max("last_end_us").over(group_rows),
         }
-        is_recent = f.col("lasts_us") >= self._retained_since_us
+        is_recent = f.col("last_end_us") >= self._retained_since_us
         is_needed = is_recent | (f.col("generation") == f.col("latest"))
         return merged.withColumns(of_group).where(
             (f.col("seen_us") >= self._retained_since_us) & is_needed
@@ -263,9 +265,9 @@ class Batch:
         """
         all_heartbeats = self._stored_and_new(HEARTBEATS, heartbeats)
         settled_us = self._ready_us(_HEARTBEAT_APIS) - self.limits.max_delay_us
-        done_us = f.coalesce("end_us", "start_us")
-        recent = all_heartbeats.where(done_us > settled_us)
-        changes = state_changes(all_heartbeats).where(done_us <= settled_us)
+        latest_us = f.coalesce("end_us", "start_us")
+        recent = all_heartbeats.where(latest_us > settled_us)
+        changes = state_changes(all_heartbeats).where(latest_us <= settled_us)
         assigned = f.last("assigned", ignorenulls=True).over(rows_up_to_current(_MEMBER, _ORDER))
         latest = ordered_rows(_MEMBER, ()).orderBy(*(f.desc(name) for name in _ORDER))
         counted = changes.withColumns(
@@ -315,11 +317,16 @@ class Batch:
         classic_commits = compare_with_generations(without_member_epochs, groups.generations)
         is_plain_ = f.col("is_within") & f.col("is_accepted")
         plain = with_member_epochs.where(is_plain_).select(
-            f.lit(BY_EPOCH).alias("fenced_by"), f.lit(1).alias("commits"), f.lit(0).alias("refused")
+            f.lit(BY_EPOCH).alias("commit_kind"),
+            f.lit(1).alias("commits"),
+            f.lit(0).alias("refused"),
         )
         self._add_counts(count_commits(classic_commits).unionByName(COMMIT_COUNTS.shape(plain)))
         by_epoch = classify(
-            COMMITS.shape(with_member_epochs.where(~is_plain_)), epochs, groups.holdings, names
+            COMMITS.shape(with_member_epochs.where(~is_plain_)),
+            epochs,
+            groups.owned_partitions,
+            names,
         )
         by_generation = classify_by_generation(
             classic_commits.where(~is_plain_commit()),
@@ -327,13 +334,13 @@ class Batch:
             groups.assignments,
             names,
         )
-        return by_epoch.where(f.col("truth") != UNCLASSIFIED).unionByName(by_generation)
+        return by_epoch.where(f.col("classification") != UNCLASSIFIED).unionByName(by_generation)
 
     def _add_counts(self, counted: DataFrame) -> None:
         """Add commits to the counts."""
         sums = {name: f.sum(name).alias(name) for name in _COUNTED}
-        for row in counted.groupBy("fenced_by").agg(*sums.values()).collect():
-            self.state.counts.update({f"{row.fenced_by} {name}": row[name] for name in _COUNTED})
+        for row in counted.groupBy("commit_kind").agg(*sums.values()).collect():
+            self.state.counts.update({f"{row.commit_kind} {name}": row[name] for name in _COUNTED})
         kinds = sorted({name.rpartition(" ")[0] for name in self.state.counts} - {""})
         columns = [[self.state.counts[f"{kind} {name}"] for kind in kinds] for name in _COUNTED]
         self.state.replace_rows(
@@ -360,20 +367,25 @@ class Batch:
         self.state.counts[GHOSTS.name] = silences
         if not is_new and until_us < self.state.previous_batch.last_us - self.limits.max_delay_us:
             return ()
-        all_holdings = groups.holdings.unionByName(
-            classic_holdings(groups.assignments, groups.generations, groups.classic_intervals)
+        all_owned_partitions = groups.owned_partitions.unionByName(
+            classic_owned_partitions(
+                groups.assignments, groups.generations, groups.classic_intervals
+            )
         )
         current = ghosts(
-            groups.membership_requests, all_holdings, time_range_, self.limits.session_timeout_ms
+            groups.membership_requests,
+            all_owned_partitions,
+            time_range_,
+            self.limits.session_timeout_ms,
         )
-        last_sign = f.unix_micros("last_sign")
-        merged = old.where(last_sign < self._retained_since_us).unionByName(
-            GHOSTS.shape(current).where(last_sign >= self._retained_since_us)
+        last_seen = f.unix_micros("last_seen")
+        merged = old.where(last_seen < self._retained_since_us).unionByName(
+            GHOSTS.shape(current).where(last_seen >= self._retained_since_us)
         )
         stored = self._store(GHOSTS, merged)
         self.state.replace_rows(GHOSTS, stored.toArrow())
-        key = (*_MEMBER, "client", "last_sign")
-        new = stored.join(old.select(*key), [*key], "left_anti").orderBy("last_sign")
+        key = (*_MEMBER, "client", "last_seen")
+        new = stored.join(old.select(*key), [*key], "left_anti").orderBy("last_seen")
         return tuple(new.limit(MAX_LISTED + 1).collect())
 
     def _silences(self, membership_requests_: DataFrame) -> tuple[int, int]:
@@ -430,9 +442,9 @@ def _settled(groups: _Groups) -> DataFrame:
     heartbeat shows its effect; a topic that is known only by id, because it may still get a name; a
     classic generation, because the response to a join may take long.
     """
-    last = groups.epochs.groupBy(*_MEMBER).agg(f.max_by("standing", "step").alias("standing"))
-    unknown = last.where(f.col("standing") == UNKNOWN).select("group_id")
-    unnamed = groups.holdings.where(~f.col("is_named")).select("group_id")
+    last = groups.epochs.groupBy(*_MEMBER).agg(f.max_by("status", "step").alias("status"))
+    unknown = last.where(f.col("status") == UNKNOWN).select("group_id")
+    unnamed = groups.owned_partitions.where(~f.col("is_named")).select("group_id")
     excluded = unknown.unionByName(unnamed).unionByName(groups.generations.select("group_id"))
     all_groups = groups.epochs.select("group_id").distinct()
     return all_groups.join(excluded, "group_id", "left_anti").withColumn("is_settled", f.lit(True))

@@ -26,7 +26,7 @@ from kafkalite.traffic.spark.connection_stitching import read_incomplete_frames
 from kafkalite.traffic.spark.follow.pending_frames import PendingFrames
 from kafkalite.traffic.spark.inputs import WorkerFiles
 from kafkalite.traffic.spark.locations import InputFile, LocationError, location
-from kafkalite.traffic.spark.output_journal import locked
+from kafkalite.traffic.spark.output_journal import LOCK, locked
 from kafkalite.traffic.spark.progress import SilentReporter, files_text, size_text
 from kafkalite.traffic.spark.requests import Requests
 from kafkalite.traffic.spark.sources.capture import NAME
@@ -60,11 +60,21 @@ CONNECTION_TIMEOUT_NS: Final = 3_600_000_000_000
 """Time without packets after which a connection is a new one: brokers close idle connections."""
 
 _SPLIT_BYTES: Final = 128 << 20
+_FINDINGS: Final = (
+    PROBLEMS,
+    "classified_commits",
+    "commit_counts",
+    "ghosts",
+    "transaction_ends",
+    "judged_commits",
+)
+"""Folders of findings; the last one is the name of `classified_commits` in earlier versions."""
+_INTERNAL: Final = "_kafkalite"
 _CHECKPOINT: Final = "_kafkalite/checkpoint"
 _BATCH: Final = "_kafkalite/batch"
 _DESCRIPTION: Final = "_kafkalite/followed.json"
-_STATE_VERSION: Final = 2
-"""Version of the stored state; a stream cannot continue from another version."""
+_STATE_VERSION: Final = 3
+"""Version of the stored state and findings; if they have another one, all input is read again."""
 _TRIGGER_INTERVAL: Final = "1 second"
 _POLL_INTERVAL_S: Final = 1
 _NS_PER_US: Final = 1_000
@@ -160,7 +170,10 @@ def _original_error(failures: Sequence[Exception]) -> Iterator[None]:
 
 
 def _store_description(capture: FollowedCapture) -> None:
-    """Store the stream's inputs and options; raises LocationError if `out` has others."""
+    """Store the stream's inputs and options; raises LocationError if `out` has others.
+
+    If only the version of the state differs, the output is deleted, so all input is read again.
+    """
     options = capture.options
     description = {
         "layout": _STATE_VERSION,
@@ -175,10 +188,14 @@ def _store_description(capture: FollowedCapture) -> None:
         stored = json.loads(file.read_text() or "null")
     except ValueError as error:
         raise LocationError(f"{file.url}: invalid description of the stream: {error}") from error
+    stored_values = stored if isinstance(stored, dict) else {}
     if stored is None and not (capture.out / _CHECKPOINT).exists():
         file.write_text(json.dumps(description))
+    elif stored_values and {**stored_values, "layout": _STATE_VERSION} == description != stored:
+        capture.reporter.step("the state is from another version: all input is read again")
+        _delete_output(capture.out)
+        file.write_text(json.dumps(description))
     elif stored != description:
-        stored_values = stored if isinstance(stored, dict) else {}
         differing = next(
             (name for name in description if stored_values.get(name) != description[name]), "layout"
         )
@@ -186,6 +203,18 @@ def _store_description(capture: FollowedCapture) -> None:
             f"{capture.out.url}: was used with other {differing} ({stored_values.get(differing)});"
             " choose another --out, or delete it"
         )
+
+
+def _delete_output(out: Location) -> None:
+    """Delete state and findings; the description stays, so that a repeated call deletes the rest.
+
+    The lock stays too, because this run holds it.
+    """
+    for name in list((out / _INTERNAL).walk()):
+        if f"{_INTERNAL}/{name}" not in {_DESCRIPTION, LOCK}:
+            (out / _INTERNAL / name).delete()
+    for name in _FINDINGS:
+        (out / name).delete()
 
 
 def _file_ranges(rows: DataFrame) -> list[FileRange]:

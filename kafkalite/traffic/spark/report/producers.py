@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def producers(rows_by_query: Mapping[str, Rows]) -> Section:
     """Return the section about takeovers of transactional ids and writes by fenced producers."""
     fences, zombies = rows_by_query["producer_fences"], rows_by_query.get("zombie_writes", ())
-    ends = {row["end"]: row["transactions"] for row in rows_by_query["transaction_ends"]}
+    ends = {row["outcome"]: row["transactions"] for row in rows_by_query["transaction_ends"]}
     takeovers = rows_by_query["takeovers"][0]["takeovers"]
     outcomes = {row["outcome"]: row["writes"] for row in rows_by_query["zombie_outcomes"]}
     accepted = outcomes.get("accepted", 0)
@@ -42,26 +42,27 @@ def producers(rows_by_query: Mapping[str, Rows]) -> Section:
             listing(
                 "Writes by fenced producers, accepted ones first",
                 zombies,
-                ("at", "transactional_id", "api", "client", "producer_epoch", "fence_epoch",
+                ("at", "transactional_id", "api", "client", "producer_epoch", "fencing_epoch",
                  "fenced_by", "outcome", "error"),
             ),
             listing(
                 "Open transactions, longest first",
                 rows_by_query.get("open_transactions", ()),
-                ("transactional_id", "producer_id", "producer_epoch", "client", "began_at", "end",
-                 "seconds"),
+                ("transactional_id", "producer_id", "producer_epoch", "client", "began_at",
+                 "outcome", "seconds"),
             ),
             listing(
                 "Producers of Connect tasks, by generation",
                 rows_by_query.get("connect_tasks", ()),
                 ("connect_group", "connector", "task", "generation", "began_at", "client",
-                 "is_used", "ended_at", "end", "writes_after"),
+                 "has_writes", "ended_at", "end_reason", "writes_after_end"),
             ),
             listing(
                 "Connect: fencing between generations, failures first",
                 rows_by_query.get("connect_generations", ()),
-                ("connect_group", "connector", "generation", "configured_at", "counted_at",
-                 "tasks", "tasks_before", "tasks_fenced", "tasks_unfenced", "tasks_early"),
+                ("connect_group", "connector", "generation", "configured_at", "task_count_at",
+                 "tasks", "previous_tasks", "tasks_fenced", "tasks_unfenced",
+                 "tasks_started_early"),
             ),
         ),
     )  # fmt: skip
@@ -80,7 +81,7 @@ def _connect_summary(rows_by_query: Mapping[str, Rows]) -> str:
     if not generations:
         return ""
     unfenced = sum(row["tasks_unfenced"] for row in generations)
-    early = sum(row["tasks_early"] for row in generations)
+    early = sum(row["tasks_started_early"] for row in generations)
     return (
         f" Connect: {count(len(generations), 'task configuration')}; "
         f"{count(unfenced, 'previous task')} not fenced; "

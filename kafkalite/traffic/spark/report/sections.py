@@ -39,9 +39,9 @@ def _members(rows_by_query: Mapping[str, Rows]) -> Section:
             name(row["group_id"]),
             (
                 Span(
-                    row["last_sign"].timestamp(),
-                    row["until"].timestamp(),
-                    WARN if row["would_own_id_save"] else "plain",
+                    row["last_seen"].timestamp(),
+                    row["ended_at"].timestamp(),
+                    WARN if row["is_avoidable_by_client_generated_id"] else "plain",
                     f"{row['member_id'] or UNNAMED} {row['kind']}: "
                     f"{_blocked_seconds(row):.0f} partition-seconds",
                 ),
@@ -67,8 +67,8 @@ def _members(rows_by_query: Mapping[str, Rows]) -> Section:
             listing(
                 "Ghosts that blocked partitions longest",
                 ghosts,
-                ("group_id", "member_id", "kind", "client", "last_sign", "until",
-                 "partitions_held", "partition_seconds_held", "partition_seconds_kept_free"),
+                ("group_id", "member_id", "kind", "client", "last_seen", "ended_at",
+                 "partitions_owned", "partition_seconds_owned", "partition_seconds_unassigned"),
             ),
         ),
     )  # fmt: skip
@@ -78,7 +78,7 @@ def _ghost_headline(totals: Rows, number: int) -> str:
     if not number:
         return "No ghosts: every member sent heartbeats until it left."
     seconds = sum(row["partition_seconds"] for row in totals)
-    avoidable = [row for row in totals if row["would_own_id_save"]]
+    avoidable = [row for row in totals if row["is_avoidable_by_client_generated_id"]]
     return (
         f"{count(number, 'ghost')} blocked partitions for {seconds:,.0f} partition-seconds. "
         "Client-generated member ids would have avoided "
@@ -88,23 +88,23 @@ def _ghost_headline(totals: Rows, number: int) -> str:
 
 
 def _blocked_seconds(row: Row) -> float:
-    return float(row["partition_seconds_held"] + row["partition_seconds_kept_free"])
+    return float(row["partition_seconds_owned"] + row["partition_seconds_unassigned"])
 
 
 def _offsets(rows_by_query: Mapping[str, Rows]) -> Section:
-    fates = {row["fate"]: row for row in rows_by_query["expiry_by_fate"]}
+    outcomes = {row["outcome"]: row for row in rows_by_query["expiry_by_outcome"]}
     lag = rows_by_query.get("lag_by_group", ())
     groups = {row["group_id"] for row in lag}
     worst_first = sorted(groups, key=lambda group: -_max_lag(lag, group))[:_MAX_SERIES]
     parts = [
-        f"{count(fates[fate]['offsets'], 'offset')}"
-        f" of {count(fates[fate]['groups'], 'group')} {text}"
-        for fate, text in (
+        f"{count(outcomes[outcome]['offsets'], 'offset')}"
+        f" of {count(outcomes[outcome]['groups'], 'group')} {text}"
+        for outcome, text in (
             ("lost", "would have expired before the group returned"),
             ("expired", "would have expired during the capture"),
             ("at risk", "will expire after the capture unless members return"),
         )
-        if fate in fates
+        if outcome in outcomes
     ]
     headline = "; ".join(parts) + "." if parts else "No offset expires."
     series = [
@@ -116,13 +116,13 @@ def _offsets(rows_by_query: Mapping[str, Rows]) -> Section:
     ]
     details = [
         *(_largest_lag_text(lag, group) for group in worst_first[:1]),
-        *map(_spared, rows_by_query.get("spared", ())),
+        *map(_retained, rows_by_query.get("retained", ())),
     ]
     return Section(
         name="offsets",
         title="Offset expiry and consumer lag",
         source="KIP-211",
-        tone=BAD if "lost" in fates else WARN if "expired" in fates else GOOD,
+        tone=BAD if "lost" in outcomes else WARN if "expired" in outcomes else GOOD,
         headline=headline[0].upper() + headline[1:],
         detail=" ".join(filter(None, details)),
         plot=charts.lines(series),
@@ -131,13 +131,13 @@ def _offsets(rows_by_query: Mapping[str, Rows]) -> Section:
                 "Offsets that expire",
                 rows_by_query.get("offset_expiry", ()),
                 ("group_id", "protocol", "topic", "partition", "committed_offset", "committed_at",
-                 "unread_since", "expires_at", "fate", "returned_at", "was_missing"),
+                 "unsubscribed_since", "expires_at", "outcome", "returned_at", "was_missing"),
             ),
         ),
     )  # fmt: skip
 
 
-def _spared(row: Row) -> str:
+def _retained(row: Row) -> str:
     """Return a sentence: how many more offsets the rule before KIP-211 expires."""
     if not row["offsets"]:
         return ""
@@ -201,19 +201,19 @@ _METADATA_LISTINGS: Final = (
     (
         "Stale responses; those before offset resets come first",
         "stale_metadata",
-        ("at", "host", "client_id", "broker", "topic", "partition", "kind", "told_epoch",
+        ("at", "host", "client_id", "broker", "topic", "partition", "kind", "received_epoch",
          "known_epoch", "evidence", "errors_after", "resets_after"),
     ),
     (
         "Fetches out of range, by cause",
         "offset_resets",
-        ("at", "client", "broker", "topic", "partition", "fetch_offset", "reached", "cause",
-         "reset_by", "reset_to", "records_again", "records_skipped"),
+        ("at", "client", "broker", "topic", "partition", "fetch_offset", "log_end_offset", "cause",
+         "reset_policy", "reset_to", "records_reread", "records_skipped"),
     ),
     (
         "Leader epoch errors",
         "leader_epoch_errors",
-        ("client_id", "broker", "api", "topic", "partition", "error", "times", "first_at",
+        ("client_id", "broker", "api", "topic", "partition", "error", "occurrences", "first_at",
          "last_at", "lowest_epoch"),
     ),
 )  # fmt: skip
@@ -239,7 +239,7 @@ def _health(rows_by_query: Mapping[str, Rows]) -> Section:
     latency, errors = rows_by_query["latency"], rows_by_query.get("error_counts", ())
     requests = sum(row["requests"] for row in latency)
     expected = sum(row["expected"] or 0 for row in errors)
-    unexpected = sum(row["times"] for row in errors) - expected
+    unexpected = sum(row["occurrences"] for row in errors) - expected
     measured = [row for row in latency if row["p99_ms"] is not None]
     immediate = [row for row in measured if row["api"] not in LONG_POLL_APIS]
     slowest = max(immediate, key=lambda row: row["p99_ms"], default=None)
@@ -264,7 +264,8 @@ def _health(rows_by_query: Mapping[str, Rows]) -> Section:
         headline=headline,
         detail=("Bars show p99 latency on a logarithmic scale." if bars else "")
         + (
-            " A rebalance storm is a minute in which one group has at least --storm rebalances."
+            " A rebalance storm is a minute in which one group has at least"
+            " --rebalance-storm-threshold rebalances."
             if storms
             else ""
         )
@@ -306,7 +307,7 @@ _HEALTH_LISTINGS: Final = (
     (
         "Errors",
         "error_counts",
-        ("api", "name", "times", "expected", "clients", "first_at", "last_at"),
+        ("api", "name", "occurrences", "expected", "clients", "first_at", "last_at"),
     ),
     (
         "Rebalances per minute, most first",
@@ -338,7 +339,7 @@ _HEALTH_LISTINGS: Final = (
 _SECTIONS: Final = (
     ("fencing_totals", fencing),
     ("ghost_totals", _members),
-    ("expiry_by_fate", _offsets),
+    ("expiry_by_outcome", _offsets),
     ("stale_by_broker", _metadata),
     ("takeovers", producers),
     ("latency", _health),

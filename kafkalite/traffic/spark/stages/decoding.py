@@ -223,7 +223,7 @@ class TaskDecoder:
                 yield table, batch
 
     def _write(self, pairs: pa.RecordBatch, decoded: Iterable[TypedRows]) -> None:
-        self._frames += 2 * pairs.num_rows - pairs["answered"].null_count
+        self._frames += 2 * pairs.num_rows - pairs["response_ts"].null_count
         for key, requests, problems in decoded:
             if requests is not None:
                 self.tables.write_requests(key, requests)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _TIME_COLUMNS: Final = {
     "start_us": "ts",
-    "end_us": "answered",
+    "end_us": "response_ts",
     "connection": "connection",
     "position": "offset",
 }

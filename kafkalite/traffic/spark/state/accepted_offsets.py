@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.spark.requests import Requests
 
 ACCEPTED_OFFSETS = table(
-    "taken_offsets",
+    "accepted_offsets",
     "The last offset of a partition that a group committed in a bucket of time",
     ("group_id", "string", "the group"),
     ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
@@ -105,8 +105,8 @@ _FIELDS: Final = {
     "group_id": "request.group_id",
     "member_id": "request.member_id",
     "retention_ms": "request.retention_time_ms",
-    "asked": "request.topics",
-    "answered": "response.topics",
+    "request_topics": "request.topics",
+    "response_topics": "response.topics",
 }
 
 
@@ -131,7 +131,7 @@ def _projection(bucket_us: int) -> Projection:
 
 def transactional_or_not_accepted(rows: pa.Table) -> pa.Table:
     """Select answered commits that are transactional, or of which a partition was not accepted."""
-    is_accepted, _, _ = outcomes(rows["answered"])
+    is_accepted, _, _ = outcomes(rows["response_topics"])
     if "transactional_id" in rows.column_names:
         is_accepted[:] = False
     return rows.filter(pa.array(~is_accepted & is_valid(rows["end_us"])))
@@ -139,7 +139,7 @@ def transactional_or_not_accepted(rows: pa.Table) -> pa.Table:
 
 def last_per_bucket(rows: pa.Table, bucket_us: int) -> pa.Table:
     """Return each partition's last commit in each bucket, among entirely accepted commits."""
-    is_accepted, _, _ = outcomes(rows["answered"])
+    is_accepted, _, _ = outcomes(rows["response_topics"])
     accepted = rows.filter(pa.array(is_accepted & is_valid(rows["end_us"])))
     at_us = np.asarray(accepted["end_us"])
     retention_ms = np.asarray(pc.fill_null(accepted["retention_ms"], -1))
@@ -147,7 +147,7 @@ def last_per_bucket(rows: pa.Table, bucket_us: int) -> pa.Table:
     bucket = np.where(is_short, at_us, at_us - at_us % bucket_us)
     position_range = 1 << (_BITS - bucket_us.bit_length())
     sequence = (at_us - bucket) * position_range + np.asarray(accepted["position"]) % position_range
-    topic_lists = accepted["asked"].combine_chunks()
+    topic_lists = accepted["request_topics"].combine_chunks()
     topics = pc.list_flatten(topic_lists)
     partitions = pc.struct_field(topics, "partitions")
     of_partition = pc.list_parent_indices(partitions)
@@ -206,7 +206,7 @@ def _transaction_ends(requests: Requests) -> DataFrame:
         .where(f.col("response.error_code") == ErrorCode.NONE)
         .select(
             "request.transactional_id",
-            f.unix_micros("answered").alias("ended_us"),
+            f.unix_micros("response_ts").alias("ended_us"),
             f.col("request.committed").alias("is_committed"),
         )
     )

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     Bools = npt.NDArray[np.bool_]
 
-_ASKED: Final = (
+_REQUEST_TOPICS: Final = (
     "array<struct<name: string, topic_id: binary, partitions:"
     " array<struct<partition_index: int, committed_offset: bigint>>>>"
 )
-_ANSWERED: Final = (
+_RESPONSE_TOPICS: Final = (
     "array<struct<name: string, topic_id: binary, partitions:"
     " array<struct<partition_index: int, error_code: smallint>>>>"
 )
@@ -49,8 +49,8 @@ COMMITS = table(
     ("producer_id", "bigint", "of a TxnOffsetCommit, else null"),
     ("producer_epoch", "smallint", "of a TxnOffsetCommit, else null"),
     ("retention_ms", "bigint", "retention time in the request of an old client, else -1"),
-    ("asked", _ASKED, "offsets in the request"),
-    ("answered", _ANSWERED, "error codes in the response"),
+    ("request_topics", _REQUEST_TOPICS, "offsets in the request"),
+    ("response_topics", _RESPONSE_TOPICS, "error codes in the response"),
 )
 
 PARTITION_COLUMNS: Final = (
@@ -59,7 +59,7 @@ PARTITION_COLUMNS: Final = (
     ("committed_offset", "bigint", "the offset"),
     ("error", "smallint", "error code of the response; null without a response"),
 )
-"""The columns that `by_partition` returns in place of `asked` and `answered`."""
+"""The columns that `by_partition` returns in place of `request_topics` and `response_topics`."""
 
 
 def commits(requests: Requests) -> DataFrame:
@@ -79,8 +79,8 @@ def project_commits(
 ) -> DataFrame:
     """Return commits as `COMMITS`, filtered by `reduce_rows` where they are read.
 
-    `reduce_rows` receives tables of one API at a time, with `asked` and `answered` as the API has
-    them. It may add columns; `added` has their types.
+    `reduce_rows` receives tables of one API at a time, with `request_topics` and `response_topics`
+    as the API has them. It may add columns; `added` has their types.
     """
     tables = []
     for kind in _KINDS:
@@ -108,8 +108,8 @@ _FIELDS: Final = {
     "client": "client",
     "group_id": "request.group_id",
     "member_id": "request.member_id",
-    "asked": "request.topics",
-    "answered": "response.topics",
+    "request_topics": "request.topics",
+    "response_topics": "response.topics",
 }
 
 _KINDS: Final = (
@@ -153,7 +153,7 @@ def with_outcomes(commits: DataFrame) -> DataFrame:
     Only field paths and functions that Spark compiles are used. With lambdas, Spark would interpret
     the whole query.
     """
-    errors = "flatten(answered.partitions).error_code"
+    errors = "flatten(response_topics.partitions).error_code"
     columns = {
         "is_accepted": f"coalesce(array_max({errors}) = 0 and array_min({errors}) = 0, false)",
         "is_refused": f"coalesce(array_max({errors}) != 0 or array_min({errors}) != 0, false)",
@@ -161,12 +161,12 @@ def with_outcomes(commits: DataFrame) -> DataFrame:
     return commits.withColumns({name: f.expr(expression) for name, expression in columns.items()})
 
 
-def outcomes(answered: pa.ChunkedArray) -> tuple[Bools, Bools, Bools]:
+def outcomes(response_topics: pa.ChunkedArray) -> tuple[Bools, Bools, Bools]:
     """Return three masks: entirely accepted, with a refused partition, with a complete response.
 
-    `answered` has the topics of each response, or null.
+    `response_topics` has the topics of each response, or null.
     """
-    topics = answered.combine_chunks()
+    topics = response_topics.combine_chunks()
     of_topic = np.asarray(pc.list_parent_indices(topics))
     partitions = pc.struct_field(pc.list_flatten(topics), "partitions")
     of_error = of_topic[np.asarray(pc.list_parent_indices(partitions))]
@@ -185,8 +185,8 @@ def _to_commits(rows: DataFrame, kind: _Kind) -> DataFrame:
     columns = {
         **_COMMON_COLUMNS,
         **kind.columns,
-        "asked": _topics("asked", "committed_offset", kind.topic_id),
-        "answered": _topics("answered", "error_code", kind.topic_id),
+        "request_topics": _topics("request_topics", "committed_offset", kind.topic_id),
+        "response_topics": _topics("response_topics", "error_code", kind.topic_id),
     }
     return rows.withColumns({name: f.expr(expression) for name, expression in columns.items()})
 
@@ -200,46 +200,46 @@ def _topics(path: str, field_: str, topic_id: str) -> str:
 
 
 def by_partition(requests: DataFrame, names: DataFrame) -> DataFrame:
-    """Return one row per partition, with `PARTITION_COLUMNS` in place of `asked` and `answered`.
+    """Return one row per partition, with `PARTITION_COLUMNS` in place of the two lists of topics.
 
     A response has its partitions in the order of the request, unless some were refused early. So
     the same position is tried first, then the others are searched.
     """
     rows = (
-        requests.select("*", f.posexplode("asked").alias("i", "topic_asked"))
-        .select("*", f.posexplode("topic_asked.partitions").alias("j", "partition_asked"))
-        .withColumn("topic_answered", f.expr("get(answered, i)"))
-        .withColumn("partition_answered", f.expr("get(topic_answered.partitions, j)"))
+        requests.select("*", f.posexplode("request_topics").alias("i", "request_topic"))
+        .select("*", f.posexplode("request_topic.partitions").alias("j", "request_partition"))
+        .withColumn("response_topic", f.expr("get(response_topics, i)"))
+        .withColumn("response_partition", f.expr("get(response_topic.partitions, j)"))
     )
     is_same_position = (
-        "topic_answered.name <=> topic_asked.name"
-        " and topic_answered.topic_id <=> topic_asked.topic_id"
-        " and partition_answered.partition_index = partition_asked.partition_index"
+        "response_topic.name <=> request_topic.name"
+        " and response_topic.topic_id <=> request_topic.topic_id"
+        " and response_partition.partition_index = request_partition.partition_index"
     )
     elsewhere = (
-        "get(filter(flatten(transform(filter(answered, t -> t.name <=> topic_asked.name"
-        " and t.topic_id <=> topic_asked.topic_id), t -> t.partitions)),"
-        " p -> p.partition_index = partition_asked.partition_index), 0).error_code"
+        "get(filter(flatten(transform(filter(response_topics, t -> t.name <=> request_topic.name"
+        " and t.topic_id <=> request_topic.topic_id), t -> t.partitions)),"
+        " p -> p.partition_index = request_partition.partition_index), 0).error_code"
     )
     by_partition_ = rows.withColumns(
         {
             "error": f.expr(
-                f"case when {is_same_position} then partition_answered.error_code"
+                f"case when {is_same_position} then response_partition.error_code"
                 f" else {elsewhere} end"
             ),
-            "topic": f.col("topic_asked.name"),
-            "topic_id": f.hex("topic_asked.topic_id"),
-            "partition": f.col("partition_asked.partition_index"),
-            "committed_offset": f.col("partition_asked.committed_offset"),
+            "topic": f.col("request_topic.name"),
+            "topic_id": f.hex("request_topic.topic_id"),
+            "partition": f.col("request_partition.partition_index"),
+            "committed_offset": f.col("request_partition.committed_offset"),
         }
     ).drop(
         "i",
         "j",
-        "topic_asked",
-        "partition_asked",
-        "topic_answered",
-        "partition_answered",
-        "asked",
-        "answered",
+        "request_topic",
+        "request_partition",
+        "response_topic",
+        "response_partition",
+        "request_topics",
+        "response_topics",
     )
     return with_topic_names(by_partition_, names).drop("topic_id")

@@ -46,7 +46,7 @@ def _errors_of(requests: Requests, key: int) -> DataFrame:
     assert codes is not None
     return ERRORS.shape(
         requests.of(key)
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(
             f.col("ts").alias("at"),
             "client",

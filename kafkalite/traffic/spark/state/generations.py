@@ -23,23 +23,23 @@ GENERATIONS = table(
     "generations",
     "A generation of a classic group, from its start to the next one",
     ("group_id", "string", "the group"),
-    ("life", "int", "how many times generation numbers restarted before"),
+    ("restart_count", "int", "how many times generation numbers restarted before"),
     ("generation", "int", "the generation"),
-    ("begin_us", "bigint", "earliest possible start"),
-    ("done_us", "bigint", "latest possible start"),
-    ("assigned_begin_us", "bigint", "earliest possible time of its assignment; null if unseen"),
-    ("assigned_done_us", "bigint", "latest possible time of its assignment; null if unseen"),
-    ("next_begin_us", "bigint", "earliest possible start of the next one; null for the last"),
-    ("next_done_us", "bigint", "latest possible start of the next one"),
+    ("earliest_us", "bigint", "earliest possible start"),
+    ("latest_us", "bigint", "latest possible start"),
+    ("assigned_earliest_us", "bigint", "earliest possible time of its assignment; null if unseen"),
+    ("assigned_latest_us", "bigint", "latest possible time of its assignment; null if unseen"),
+    ("next_earliest_us", "bigint", "earliest possible start of the next one; null for the last"),
+    ("next_latest_us", "bigint", "latest possible start of the next one"),
     (
-        "again_us",
+        "reused_us",
         "bigint",
-        "time at which restarted numbers reach this generation again; null for never",
+        "time at which a restarted group uses this generation number again; null for never",
     ),
 )
 
-_LIFE: Final = ("group_id", "life")
-_GENERATION: Final = (*_LIFE, "generation")
+_SINCE_RESTART: Final = ("group_id", "restart_count")
+_GENERATION: Final = (*_SINCE_RESTART, "generation")
 
 
 def generations(membership_requests: DataFrame) -> DataFrame:
@@ -47,17 +47,26 @@ def generations(membership_requests: DataFrame) -> DataFrame:
     # REBALANCE_IN_PROGRESS means that the group was still at the generation of the request.
     answered = membership_requests.where(
         (f.col("protocol") == CLASSIC)
-        & (f.col("sign") != LEAVE)
+        & (f.col("action") != LEAVE)
         & (f.col("generation") >= 0)
         & f.col("end_us").isNotNull()
         & f.col("error").isin(int(ErrorCode.NONE), int(ErrorCode.REBALANCE_IN_PROGRESS))
     ).select(
-        "group_id", "api", "generation", "start_us", "last_start_us", "end_us", "error", "hands_out"
+        "group_id",
+        "api",
+        "generation",
+        "start_us",
+        "last_start_us",
+        "end_us",
+        "error",
+        "has_assignments",
     )
     restart_times = _find_restarts(answered)
     answered = (
         answered.join(restart_times, "group_id", "left")
-        .withColumn("life", f.expr("coalesce(size(filter(restarts, t -> t <= end_us)), 0)"))
+        .withColumn(
+            "restart_count", f.expr("coalesce(size(filter(restarts, t -> t <= end_us)), 0)")
+        )
         .drop("restarts")
     )
     return GENERATIONS.shape(_with_start_times(_by_generation(answered)))
@@ -89,9 +98,9 @@ def _by_generation(answered: DataFrame) -> DataFrame:
         .select(*_GENERATION, f.expr("array_max(filter(joins, t -> t <= first_us))").alias("join"))
     )
     aggregated = answered.groupBy(*_GENERATION).agg(
-        f.min("end_us").alias("done_us"),
+        f.min("end_us").alias("latest_us"),
         f.max("last_start_us").alias("last_us"),
-        f.min(f.when(is_done & f.col("hands_out"), f.col("start_us"))).alias("handed_us"),
+        f.min(f.when(is_done & f.col("has_assignments"), f.col("start_us"))).alias("handed_us"),
         f.min(f.when(is_done, f.col("start_us"))).alias("asked_us"),
         f.min(f.when(is_done, f.col("end_us"))).alias("synced_us"),
     )
@@ -100,25 +109,27 @@ def _by_generation(answered: DataFrame) -> DataFrame:
 
 def _with_start_times(by_generation: DataFrame) -> DataFrame:
     """Add the start and assignment times of each generation, and the start of the next one."""
-    ordered = ordered_rows(("group_id",), ("life", "generation"))
-    earlier = f.max("last_us").over(rows_before_current(("group_id",), ("life", "generation")))
+    ordered = ordered_rows(("group_id",), ("restart_count", "generation"))
+    earlier = f.max("last_us").over(
+        rows_before_current(("group_id",), ("restart_count", "generation"))
+    )
     with_begin = by_generation.withColumn(
-        "begin_us", f.least("done_us", f.coalesce(f.greatest("join", earlier), f.lit(0)))
+        "earliest_us", f.least("latest_us", f.coalesce(f.greatest("join", earlier), f.lit(0)))
     )
     # A group first seen in the middle of a generation: its start is not in the capture.
     is_start_unseen = f.col("join").isNull() & f.col("synced_us").isNull()
     return with_begin.withColumns(
         {
-            "assigned_begin_us": f.when(is_start_unseen, f.col("begin_us")).otherwise(
+            "assigned_earliest_us": f.when(is_start_unseen, f.col("earliest_us")).otherwise(
                 f.coalesce("handed_us", "asked_us")
             ),
-            "assigned_done_us": f.when(is_start_unseen, f.col("done_us")).otherwise(
+            "assigned_latest_us": f.when(is_start_unseen, f.col("latest_us")).otherwise(
                 f.col("synced_us")
             ),
-            "next_begin_us": f.lead("begin_us").over(ordered),
-            "next_done_us": f.lead("done_us").over(ordered),
-            "again_us": f.lead("begin_us").over(
-                ordered_rows(("group_id", "generation"), ("life",))
+            "next_earliest_us": f.lead("earliest_us").over(ordered),
+            "next_latest_us": f.lead("latest_us").over(ordered),
+            "reused_us": f.lead("earliest_us").over(
+                ordered_rows(("group_id", "generation"), ("restart_count",))
             ),
         }
     )

@@ -72,7 +72,9 @@ def memberships(membership_requests: DataFrame, session_timeout_ms: int) -> Data
         }
     ).withColumn(
         "until_us",
-        f.when(f.col("is_over"), f.col("at_us")).otherwise(f.col("lasts_us") + f.col("timeout_us")),
+        f.when(f.col("is_over"), f.col("at_us")).otherwise(
+            f.col("last_end_us") + f.col("timeout_us")
+        ),
     )
     # Requests whose session intervals overlap form one membership.
     is_start = f.col("at_us") > f.coalesce(

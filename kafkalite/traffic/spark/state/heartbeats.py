@@ -57,9 +57,9 @@ HEARTBEATS = table(
     ("protocol", "string", "consumer or streams; classic if derived from classic requests"),
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member: id in the response if set, else in the request"),
-    ("asked_member_id", "string", "member id in the request; empty before it has one"),
+    ("request_member_id", "string", "member id in the request; empty before it has one"),
     ("instance_id", "string", "a static member's instance id"),
-    ("asked_epoch", "int", "epoch in the request; 0 joins, -1 leaves, -2 leaves temporarily"),
+    ("request_epoch", "int", "epoch in the request; 0 joins, -1 leaves, -2 leaves temporarily"),
     ("epoch", "int", "epoch in the response"),
     ("error", "smallint", "error code of the response; null without a response"),
     ("assigned", "array<string>", "the member's new assignment; null if unchanged"),
@@ -115,7 +115,7 @@ def heartbeats(requests: Requests) -> DataFrame:
 
 EQUAL_COLUMNS: Final = ("epoch", "connection", "instance_id")
 IS_MERGEABLE: Final = (
-    f"error = {int(ErrorCode.NONE)} and end_us is not null and asked_epoch > {JOIN_EPOCH}"
+    f"error = {int(ErrorCode.NONE)} and end_us is not null and request_epoch > {JOIN_EPOCH}"
     " and epoch is not null and assigned is null and owned is null"
 )
 
@@ -177,9 +177,9 @@ def _heartbeats_of(requests: Requests, kind: _Kind) -> DataFrame:
         "client_id",
         f.col("request.group_id"),
         f.expr("coalesce(nullif(response.member_id, ''), request.member_id)").alias("member_id"),
-        f.col("request.member_id").alias("asked_member_id"),
+        f.col("request.member_id").alias("request_member_id"),
         f.col("request.instance_id"),
-        f.col("request.member_epoch").alias("asked_epoch"),
+        f.col("request.member_epoch").alias("request_epoch"),
         f.col("response.member_epoch").alias("epoch"),
         f.col("response.error_code").alias("error"),
         f.col(kind.assigned).alias("assigned"),
@@ -192,16 +192,16 @@ _FIELDS: Final = {
     "client_id": "client_id",
     "group_id": "request.group_id",
     "response_member_id": "response.member_id",
-    "asked_member_id": "request.member_id",
+    "request_member_id": "request.member_id",
     "instance_id": "request.instance_id",
-    "asked_epoch": "request.member_epoch",
+    "request_epoch": "request.member_epoch",
     "epoch": "response.member_epoch",
     "error": "response.error_code",
 }
 _ADDED_COLUMNS: Final = {
     "member_id": pa.string(),
     "last_start_us": pa.int64(),
-    "lasts_us": pa.int64(),
+    "last_end_us": pa.int64(),
 }
 
 
@@ -222,11 +222,12 @@ def without_repeats(rows: pa.Table, timeout_us: int) -> pa.Table:
     has_response_member_id = pc.fill_null(pc.not_equal(response_member_id, ""), fill_value=False)
     at = pc.coalesce(rows["end_us"], rows["start_us"])
     with_member_ids = rows.append_column("at_us", at).append_column(
-        "member_id", pc.if_else(has_response_member_id, response_member_id, rows["asked_member_id"])
+        "member_id",
+        pc.if_else(has_response_member_id, response_member_id, rows["request_member_id"]),
     )
     is_mergeable = (
         np.asarray(pc.fill_null(pc.equal(rows["error"], int(ErrorCode.NONE)), fill_value=False))
-        & np.asarray(pc.fill_null(pc.greater(rows["asked_epoch"], JOIN_EPOCH), fill_value=False))
+        & np.asarray(pc.fill_null(pc.greater(rows["request_epoch"], JOIN_EPOCH), fill_value=False))
         & is_valid(rows["end_us"])
         & is_valid(rows["epoch"])
         & ~is_valid(rows["assigned"])
@@ -243,5 +244,5 @@ def without_repeats(rows: pa.Table, timeout_us: int) -> pa.Table:
     reduced = with_member_ids.take(pa.array(firsts))
     last = with_member_ids.select(["start_us", "at_us"]).take(pa.array(lasts))
     return reduced.append_column("last_start_us", last["start_us"]).append_column(
-        "lasts_us", last["at_us"]
+        "last_end_us", last["at_us"]
     )

@@ -55,9 +55,9 @@ def _observed(requests: Requests) -> DataFrame:
 def _from_fetch(requests: Requests) -> DataFrame:
     return (
         requests.of("Fetch")
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(
-            f.unix_micros("answered").alias("at_us"), f.explode("response.responses").alias("t")
+            f.unix_micros("response_ts").alias("at_us"), f.explode("response.responses").alias("t")
         )
         .select(
             "at_us",
@@ -84,9 +84,9 @@ def _from_list_offsets(requests: Requests) -> DataFrame:
     )
     return (
         requests.of("ListOffsets")
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(
-            f.unix_micros("answered").alias("at_us"),
+            f.unix_micros("response_ts").alias("at_us"),
             f.expr(requested).alias("latest"),
             f.explode("response.topics").alias("t"),
         )
@@ -112,9 +112,9 @@ def _from_produce(requests: Requests) -> DataFrame:
     count = f"cast(conv(hex(substring(q.records, {_RECORD_COUNT_POSITION}, 4)), 16, 10) as bigint)"
     return (
         requests.of("Produce")
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(
-            f.unix_micros("answered").alias("at_us"),
+            f.unix_micros("response_ts").alias("at_us"),
             f.posexplode("request.topic_data").alias("i", "t"),
             f.col("response.responses").alias("answers"),
         )

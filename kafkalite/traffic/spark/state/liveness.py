@@ -37,7 +37,7 @@ SYNC_GROUP: Final = "SyncGroup"
 HEARTBEAT: Final = "Heartbeat"
 
 MEMBERSHIP_REQUESTS = table(
-    "signs_of_life",
+    "membership_requests",
     "A request by which a member joins, stays or leaves, and the identical ones that followed",
     *TIME_COLUMNS,
     ("client", "string", "the client: host:port"),
@@ -46,14 +46,14 @@ MEMBERSHIP_REQUESTS = table(
     ("api", "string", "API of the request; null for a heartbeat of a member with an epoch"),
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member: id in the response if set, else in the request"),
-    ("asked_member_id", "string", "member id in the request; empty before it has one"),
+    ("request_member_id", "string", "member id in the request; empty before it has one"),
     ("instance_id", "string", "a static member's instance id, which its successor shares"),
-    ("sign", "string", "join, stay or leave"),
-    ("hands_out", "boolean", "whether it is a leader's SyncGroup with assignments"),
-    ("is_harmless", "boolean", "whether the loss of its response cannot leave a ghost"),
+    ("action", "string", "join, stay or leave"),
+    ("has_assignments", "boolean", "whether it is a leader's SyncGroup with assignments"),
+    ("may_leave_ghost", "boolean", "whether a ghost may remain if its response is lost"),
     ("error", "smallint", "error code of the response; null without a response"),
     ("generation", "int", "the member epoch or generation"),
-    ("is_leaderless", "boolean", "whether it joined a consumer group, which has no leader"),
+    ("joined_consumer_group", "boolean", "whether it joined a consumer group, which has no leader"),
     (
         "session_timeout_ms",
         "bigint",
@@ -106,17 +106,17 @@ def distinct_classic_requests(classic: DataFrame, session_timeout_ms: int) -> Da
 
 
 def _from_heartbeats(heartbeat_rows: DataFrame) -> DataFrame:
-    epoch = f.col("asked_epoch")
+    epoch = f.col("request_epoch")
     is_leave = (epoch < JOIN_EPOCH) & (epoch >= LEAVE_TEMPORARILY_EPOCH)
     return MEMBERSHIP_REQUESTS.shape(
         heartbeat_rows.withColumns(
             {
                 "api": f.lit(None),
-                "sign": f.when(epoch == JOIN_EPOCH, JOIN).when(is_leave, LEAVE).otherwise(STAY),
-                "hands_out": f.lit(False),
-                "is_harmless": f.col("asked_member_id") != "",
+                "action": f.when(epoch == JOIN_EPOCH, JOIN).when(is_leave, LEAVE).otherwise(STAY),
+                "has_assignments": f.lit(False),
+                "may_leave_ghost": f.col("request_member_id") == "",
                 "generation": f.col("epoch"),
-                "is_leaderless": f.lit(False),
+                "joined_consumer_group": f.lit(False),
                 "session_timeout_ms": f.lit(None),
             }
         )
@@ -124,40 +124,43 @@ def _from_heartbeats(heartbeat_rows: DataFrame) -> DataFrame:
 
 
 def _join_requests(requests: Requests) -> DataFrame:
-    asked_member_id = f.col("request.member_id")
+    request_member_id = f.col("request.member_id")
     return requests.of("JoinGroup").select(
         *_common_columns(JOIN_GROUP),
         f.expr("coalesce(nullif(response.member_id, ''), request.member_id)").alias("member_id"),
-        asked_member_id.alias("asked_member_id"),
+        request_member_id.alias("request_member_id"),
         f.col("request.group_instance_id").alias("instance_id"),
-        f.lit(JOIN).alias("sign"),
-        f.lit(False).alias("hands_out"),
-        ((asked_member_id != "") | f.expr(f"api_version >= {_MEMBER_ID_REQUIRED_VERSION}")).alias(
-            "is_harmless"
+        f.lit(JOIN).alias("action"),
+        f.lit(False).alias("has_assignments"),
+        ((request_member_id == "") & f.expr(f"api_version < {_MEMBER_ID_REQUIRED_VERSION}")).alias(
+            "may_leave_ghost"
         ),
         f.col("response.error_code").alias("error"),
         f.col("response.generation_id").alias("generation"),
         f.expr("coalesce(response.error_code = 0 and response.leader = '', false)").alias(
-            "is_leaderless"
+            "joined_consumer_group"
         ),
         f.col("request.session_timeout_ms").alias("session_timeout_ms"),
     )
 
 
 def _syncs_and_heartbeats(requests: Requests) -> Iterator[DataFrame]:
-    for api, hands_out in ((SYNC_GROUP, "size(request.assignments) > 0"), (HEARTBEAT, "false")):
+    for api, has_assignments in (
+        (SYNC_GROUP, "size(request.assignments) > 0"),
+        (HEARTBEAT, "false"),
+    ):
         member = f.col("request.member_id")
         yield requests.of(api).select(
             *_common_columns(api),
             member.alias("member_id"),
-            member.alias("asked_member_id"),
+            member.alias("request_member_id"),
             f.col("request.group_instance_id").alias("instance_id"),
-            f.lit(STAY).alias("sign"),
-            f.expr(hands_out).alias("hands_out"),
-            f.lit(True).alias("is_harmless"),
+            f.lit(STAY).alias("action"),
+            f.expr(has_assignments).alias("has_assignments"),
+            f.lit(False).alias("may_leave_ghost"),
             f.col("response.error_code").alias("error"),
             f.col("request.generation_id").alias("generation"),
-            f.lit(False).alias("is_leaderless"),
+            f.lit(False).alias("joined_consumer_group"),
             f.lit(None).alias("session_timeout_ms"),
         )
 
@@ -183,14 +186,14 @@ def _leave_requests(requests: Requests) -> DataFrame:
         .select(
             *_common_columns("LeaveGroup"),
             member.alias("member_id"),
-            member.alias("asked_member_id"),
+            member.alias("request_member_id"),
             f.col("leaving.group_instance_id").alias("instance_id"),
-            f.lit(LEAVE).alias("sign"),
-            f.lit(False).alias("hands_out"),
-            f.lit(True).alias("is_harmless"),
+            f.lit(LEAVE).alias("action"),
+            f.lit(False).alias("has_assignments"),
+            f.lit(False).alias("may_leave_ghost"),
             f.expr(error).alias("error"),
             f.lit(None).alias("generation"),
-            f.lit(False).alias("is_leaderless"),
+            f.lit(False).alias("joined_consumer_group"),
             f.lit(None).alias("session_timeout_ms"),
         )
     )
@@ -219,7 +222,7 @@ def identity(member_id: str = "member_id", instance_id: str = "instance_id") -> 
     return f.coalesce(instance_id, member_id).alias(IDENTITY[1])
 
 
-def ends_membership(sign: str = "sign", error: str = "error") -> Column:
+def ends_membership(action: str = "action", error: str = "error") -> Column:
     """Whether this request ends the membership.
 
     A refused leave does not end it. A leave without a response ends it.
@@ -228,4 +231,4 @@ def ends_membership(sign: str = "sign", error: str = "error") -> Column:
         int(ErrorCode.UNKNOWN_MEMBER_ID), int(ErrorCode.GROUP_ID_NOT_FOUND)
     )
     is_accepted = f.coalesce(f.col(error) == ErrorCode.NONE, f.lit(True))
-    return ((f.col(sign) == LEAVE) & is_accepted) | f.coalesce(unknown_member, f.lit(False))
+    return ((f.col(action) == LEAVE) & is_accepted) | f.coalesce(unknown_member, f.lit(False))

@@ -83,8 +83,8 @@ def _merge(numbered: DataFrame) -> DataFrame:
     merged_columns = (
         "start_us",
         "end_us",
-        "sign",
-        "asked_member_id",
+        "action",
+        "request_member_id",
         "session_timeout_ms",
         "error",
     )
@@ -97,14 +97,16 @@ def _merge(numbered: DataFrame) -> DataFrame:
     def at_last(name: str) -> Column:
         return f.max_by(name, order).alias(name)
 
-    has_stayed = f.bool_or(f.col("sign") != JOIN)
-    sign = f.when(f.max_by("sign", order) == LEAVE, LEAVE).when(has_stayed, STAY).otherwise(JOIN)
+    has_stayed = f.bool_or(f.col("action") != JOIN)
+    action = (
+        f.when(f.max_by("action", order) == LEAVE, LEAVE).when(has_stayed, STAY).otherwise(JOIN)
+    )
     has_timeout = f.when(f.col("session_timeout_ms").isNotNull(), order)
     return numbered.groupBy(*_MEMBER, "silences").agg(
         f.min_by("start_us", order).alias("start_us"),
         f.max("seen_us").alias("end_us"),
-        sign.alias("sign"),
-        f.min_by("asked_member_id", order).alias("asked_member_id"),
+        action.alias("action"),
+        f.min_by("request_member_id", order).alias("request_member_id"),
         f.max_by("session_timeout_ms", has_timeout).alias("session_timeout_ms"),
         f.coalesce(f.max_by("error", order), f.lit(int(ErrorCode.NONE))).alias("error"),
         *(at_last(name) for name in other_columns),

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 EPOCH_INTERVALS = table(
     "epoch_intervals",
     "An interval in which a member certainly had one epoch",
-    ("in_group", "string", "the group"),
-    ("of_member", "string", "the member"),
-    ("at_epoch", "int", "the epoch"),
+    ("interval_group_id", "string", "the group"),
+    ("interval_member_id", "string", "the member"),
+    ("interval_epoch", "int", "the epoch"),
     ("from_us", "bigint", "start in microseconds since the Unix epoch: the latest possible one"),
     ("until_us", "bigint", "the earliest possible end"),
 )
@@ -44,19 +44,19 @@ def epoch_intervals(epochs: DataFrame) -> DataFrame:
     ordered = ordered_rows(_MEMBER, ("step",))
     firsts = epochs.withColumns(
         {
-            "previous_standing": f.lag("standing").over(ordered),
-            "previous_epoch": f.lag("epoch").over(ordered),
+            "status_before": f.lag("status").over(ordered),
+            "epoch_before": f.lag("epoch").over(ordered),
         }
-    ).where("not (standing <=> previous_standing and epoch <=> previous_epoch)")
-    until = f.coalesce(f.lead("begin_us").over(ordered), f.lit(FOREVER))
+    ).where("not (status <=> status_before and epoch <=> epoch_before)")
+    until = f.coalesce(f.lead("earliest_us").over(ordered), f.lit(FOREVER))
     return EPOCH_INTERVALS.shape(
         firsts.withColumn("until_us", until)
-        .where(f.col("standing") == KNOWN)
+        .where(f.col("status") == KNOWN)
         .select(
-            f.col("group_id").alias("in_group"),
-            f.col("member_id").alias("of_member"),
-            f.col("epoch").alias("at_epoch"),
-            f.col("done_us").alias("from_us"),
+            f.col("group_id").alias("interval_group_id"),
+            f.col("member_id").alias("interval_member_id"),
+            f.col("epoch").alias("interval_epoch"),
+            f.col("latest_us").alias("from_us"),
             "until_us",
         )
     )
@@ -68,12 +68,13 @@ def with_is_within(commits: DataFrame, intervals: DataFrame) -> DataFrame:
     A commit without a response is within no interval, because its time is unknown.
     """
     is_same_member = (
-        "group_id = in_group and member_id = of_member and commit_epoch = at_epoch"
+        "group_id = interval_group_id and member_id = interval_member_id"
+        " and commit_epoch = interval_epoch"
         " and start_us >= from_us and end_us < until_us"
     )
     return (
         commits.join(intervals, f.expr(is_same_member), "left")
-        .withColumn("is_within", f.col("in_group").isNotNull())
+        .withColumn("is_within", f.col("interval_group_id").isNotNull())
         .drop(*EPOCH_INTERVALS.schema.names)
     )
 

@@ -55,14 +55,14 @@ def views(requests: Requests) -> DataFrame:
 def _views_of(requests: Requests, api: str, name: str) -> DataFrame:
     partitions = (
         requests.of(api)
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(
             host(),
             "client_id",
             "client",
             "broker",
             "connection",
-            f.unix_micros("answered").alias("at_us"),
+            f.unix_micros("response_ts").alias("at_us"),
             f.col("offset").alias("position"),
             f.explode("response.topics").alias("t"),
         )

@@ -25,7 +25,7 @@ INITS = table(
     ("client_id", "string", "the client id"),
     ("transactional_id", "string", "the transactional id"),
     ("timeout_ms", "int", "transaction timeout"),
-    ("asked_producer_id", "bigint", "producer id in the request; -1 for a new producer"),
+    ("request_producer_id", "bigint", "producer id in the request; -1 for a new producer"),
     ("producer_id", "bigint", "producer id in the response"),
     ("producer_epoch", "smallint", "producer epoch in the response"),
 )
@@ -62,7 +62,7 @@ def inits(requests: Requests) -> DataFrame:
             "client_id",
             "request.transactional_id",
             f.col("request.transaction_timeout_ms").alias("timeout_ms"),
-            f.coalesce("request.producer_id", f.lit(-1)).alias("asked_producer_id"),
+            f.coalesce("request.producer_id", f.lit(-1)).alias("request_producer_id"),
             "response.producer_id",
             "response.producer_epoch",
         )
@@ -87,7 +87,7 @@ def _first_error(topics: str, partitions: str, code: str) -> str:
     """Return SQL for the first error among partitions, 0 for none, null without an answer."""
     codes = f"flatten(transform({topics}, t -> transform(t.{partitions}, p -> p.{code})))"
     return (
-        f"case when answered is null then null"
+        f"case when response_ts is null then null"
         f" else coalesce(get(filter({codes}, c -> c != 0), 0), 0) end"
     )
 

@@ -31,23 +31,34 @@ if TYPE_CHECKING:
     from kafkalite.traffic.spark.requests import Requests
 
 CLASSIC_INTERVALS = table(
-    "classic_turns",
+    "classic_intervals",
     "An interval in which a member of the classic protocol was in a consumer group",
-    ("in_group", "string", "the group"),
-    ("of_member", "string", "the member"),
+    ("group_id", "string", "the group"),
+    ("member_id", "string", "the member"),
     ("from_us", "bigint", "time of its JoinGroup in microseconds since the Unix epoch"),
     ("until_us", "bigint", "time of its next JoinGroup, or of the group's migration; null: never"),
-    ("goes_on", "boolean", "whether another such interval follows immediately"),
-    ("came_with", "int", "its generation in the earlier classic group; null if it was not in it"),
-    ("is_new", "boolean", "whether it was not a member before"),
+    ("is_continued", "boolean", "whether another such interval follows immediately"),
+    (
+        "classic_generation",
+        "int",
+        "its generation when the group was classic; null if not a member",
+    ),
+    ("is_new_member", "boolean", "whether it was not a member before"),
 )
 
 _MEMBER: Final = ("group_id", "member_id")
 _TIME_ORDER: Final = ("seen_us", "start_us", "position")
 _IS_WITHIN: Final = (
-    "group_id = in_group and member_id = of_member and start_us >= from_us"
+    "group_id = interval_group_id and member_id = interval_member_id and start_us >= from_us"
     " and (until_us is null or start_us < until_us)"
 )
+
+
+def with_interval_member(intervals: DataFrame) -> DataFrame:
+    """Rename group and member of `CLASSIC_INTERVALS`, so that a join has each name once."""
+    return intervals.withColumnsRenamed(
+        {"group_id": "interval_group_id", "member_id": "interval_member_id"}
+    )
 
 
 def may_migrate(requests: Requests) -> bool:
@@ -61,13 +72,13 @@ def classic_intervals(membership_requests: DataFrame, session_timeout_ms: int) -
     joins = classic.where(f.col("api") == JOIN_GROUP).withColumn(
         "seen_us", f.coalesce("end_us", "start_us")
     )
-    was_new = f.first("asked_member_id").over(rows_up_to_current(_MEMBER, _TIME_ORDER)) == ""
+    was_new = f.first("request_member_id").over(rows_up_to_current(_MEMBER, _TIME_ORDER)) == ""
     joined = joins.withColumn("was_new", was_new).where(f.col("error") == ErrorCode.NONE)
-    join = f.struct("is_leaderless", "generation", "start_us")
+    join = f.struct("joined_consumer_group", "generation", "start_us")
     ordered = ordered_rows(_MEMBER, _TIME_ORDER)
     starts = joined.withColumns(
         {"before": f.lag(join).over(ordered), "after": f.lead(join).over(ordered)}
-    ).where("is_leaderless")
+    ).where("joined_consumer_group")
     ends = _times_without_epochs(
         membership_requests.join(
             f.broadcast(starts.select("group_id").distinct()), "group_id", "semi"
@@ -83,16 +94,16 @@ def classic_intervals(membership_requests: DataFrame, session_timeout_ms: int) -
     )
     intervals = starts.join(first_end, [*_MEMBER, "start_us"], "left").withColumns(
         {
-            "in_group": f.col("group_id"),
-            "of_member": f.col("member_id"),
             "from_us": f.col("start_us"),
             "until_us": f.least("after.start_us", "ended_us"),
-            "goes_on": f.expr(
-                "coalesce(after.is_leaderless and (ended_us is null"
+            "is_continued": f.expr(
+                "coalesce(after.joined_consumer_group and (ended_us is null"
                 " or after.start_us <= ended_us), false)"
             ),
-            "came_with": f.expr("case when not before.is_leaderless then before.generation end"),
-            "is_new": f.col("was_new") & f.col("before").isNull(),
+            "classic_generation": f.expr(
+                "case when not before.joined_consumer_group then before.generation end"
+            ),
+            "is_new_member": f.col("was_new") & f.col("before").isNull(),
         }
     )
     return CLASSIC_INTERVALS.shape(intervals)
@@ -108,7 +119,7 @@ def _times_without_epochs(membership_requests: DataFrame, session_timeout_ms: in
     from_current_on = Window.partitionBy(*_MEMBER).orderBy(*_TIME_ORDER).rowsBetween(0, _UNBOUNDED)
     ended_us = f.min(f.when(ends_membership(), f.col("seen_us"))).over(from_current_on)
     present = accepted.withColumn(
-        "until_us", f.least(ended_us, f.col("lasts_us") + session_timeout_ms * 1000)
+        "until_us", f.least(ended_us, f.col("last_end_us") + session_timeout_ms * 1000)
     )
     order = ("start_us", "until_us")
     return (
@@ -131,21 +142,18 @@ def select_within_intervals(
 ) -> DataFrame:
     """Select the rows of members within their intervals, or all other rows if negated."""
     how = "left_anti" if negated else "left_semi"
-    return frame.join(intervals, f.expr(_IS_WITHIN), how)
+    return frame.join(with_interval_member(intervals), f.expr(_IS_WITHIN), how)
 
 
 def select_with_epochs(
     commits: DataFrame, epochs: DataFrame, intervals: DataFrame | None, *, negated: bool = False
 ) -> DataFrame:
     """Select the commits of members that had epochs, or all other commits if negated."""
-    members = (
-        epochs.where(f.col("protocol") != CLASSIC)
-        .select(f.col("group_id").alias("in_group"), f.col("member_id").alias("of_member"))
-        .distinct()
-    )
+    members = epochs.where(f.col("protocol") != CLASSIC).select(*_MEMBER).distinct()
     if intervals is None:
-        is_same_member = f.expr("group_id = in_group and member_id = of_member")
-        return commits.join(members, is_same_member, "left_anti" if negated else "left_semi")
+        is_same_member = f.expr("group_id = interval_group_id and member_id = interval_member_id")
+        how = "left_anti" if negated else "left_semi"
+        return commits.join(with_interval_member(members), is_same_member, how)
     unlimited = members.withColumns({"from_us": f.lit(0), "until_us": f.lit(None)})
     spans = intervals.select(*unlimited.columns).unionByName(unlimited)
     return select_within_intervals(commits, spans, negated=negated)
@@ -160,25 +168,28 @@ def classic_heartbeats(
     one that leaves at its end, because later requests do not concern its epochs.
     """
     inside = membership_requests.where(f.col("protocol") == CLASSIC).join(
-        f.broadcast(intervals), f.expr(_IS_WITHIN)
+        f.broadcast(with_interval_member(intervals)), f.expr(_IS_WITHIN)
     )
     assigned = _by_assignment(assignments, topics)
-    asked_epoch = (
-        f.when(f.col("sign") == LEAVE, LEAVE_EPOCH)
-        .when((f.col("sign") == JOIN) & f.col("is_new"), JOIN_EPOCH)
+    request_epoch = (
+        f.when(f.col("action") == LEAVE, LEAVE_EPOCH)
+        .when((f.col("action") == JOIN) & f.col("is_new_member"), JOIN_EPOCH)
         .otherwise(f.coalesce("generation", f.lit(JOIN_EPOCH + 1)))
     )
-    within = inside.withColumns({"asked_epoch": asked_epoch, "epoch": f.col("generation")}).join(
-        assigned.withColumnRenamed("given_us", "answered_us"), f.expr(_IS_ANSWERED), "left"
-    )
-    first_joins = inside.where("is_leaderless and start_us = from_us")
+    within = inside.withColumns(
+        {"request_epoch": request_epoch, "epoch": f.col("generation")}
+    ).join(assigned.withColumnRenamed("given_us", "answered_us"), f.expr(_IS_ANSWERED), "left")
+    first_joins = inside.where("joined_consumer_group and start_us = from_us")
     latest = assigned.groupBy("given_in", "given_to", "given_at").agg(
         f.max_by("assigned", "given_us").alias("assigned")
     )
     arrivals = _boundary_heartbeats(
-        first_joins.where("came_with is not null"), "from_us", JOIN_EPOCH, "came_with"
+        first_joins.where("classic_generation is not null"),
+        "from_us",
+        JOIN_EPOCH,
+        "classic_generation",
     ).join(latest, f.expr(_IS_GIVEN), "left")
-    ended = first_joins.where("until_us is not null and not goes_on")
+    ended = first_joins.where("until_us is not null and not is_continued")
     departures = _boundary_heartbeats(ended, "until_us", LEAVE_EPOCH, "generation").withColumn(
         "assigned", f.lit(None)
     )
@@ -198,14 +209,14 @@ _IS_ANSWERED: Final = (
 
 
 def _boundary_heartbeats(
-    joins: DataFrame, time_column: str, asked_epoch: int, epoch: str
+    joins: DataFrame, time_column: str, request_epoch: int, epoch: str
 ) -> DataFrame:
     """Return heartbeats at the start or end of an interval."""
-    times = ("start_us", "end_us", "last_start_us", "lasts_us")
+    times = ("start_us", "end_us", "last_start_us", "last_end_us")
     return joins.withColumns(
         {
             **dict.fromkeys(times, f.col(time_column)),
-            "asked_epoch": f.lit(asked_epoch),
+            "request_epoch": f.lit(request_epoch),
             "epoch": f.col(epoch),
         }
     )
@@ -221,5 +232,5 @@ def _by_assignment(assignments: DataFrame, topics: DataFrame) -> DataFrame:
         f.col("group_id").alias("given_in"),
         f.col("member_id").alias("given_to"),
         f.col("generation").alias("given_at"),
-        f.col("begin_us").alias("given_us"),
-    ).agg(f.when(f.bool_and("is_read"), partition_names).alias("assigned"))
+        f.col("earliest_us").alias("given_us"),
+    ).agg(f.when(f.bool_and("is_decoded"), partition_names).alias("assigned"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RUN_END: Final = (
     ("last_start_us", "bigint", "time of the last identical request that followed, or its own"),
-    ("lasts_us", "bigint", "time of its response; time of that request if it has no response"),
+    ("last_end_us", "bigint", "time of its response; time of that request if it has no response"),
 )
 """The columns with the end of a run of identical requests."""
 
@@ -31,7 +31,7 @@ TIME_ORDER: Final = ("at_us", "start_us", "position")
 def as_single_runs(rows: DataFrame) -> DataFrame:
     """Return every request as a separate run."""
     return rows.withColumns(
-        {"last_start_us": f.col("start_us"), "lasts_us": f.coalesce("end_us", "start_us")}
+        {"last_start_us": f.col("start_us"), "last_end_us": f.coalesce("end_us", "start_us")}
     )
 
 
@@ -63,7 +63,7 @@ def collapse_repeats(
     is_repeat = reduce(
         and_,
         (f.col(name).eqNullSafe(f.col(f"was_{name}")) for name in equal_columns),
-        f.expr("is_mergeable and was_is_mergeable and at_us - was_lasts_us <= timeout_us"),
+        f.expr("is_mergeable and was_is_mergeable and at_us - was_last_end_us <= timeout_us"),
     )
     # A member's last request is needed too: no later row has its times.
     run_edges = with_previous.withColumn("is_first", ~f.coalesce(is_repeat, f.lit(False))).where(
@@ -84,7 +84,7 @@ def interleaved_members(rows: DataFrame) -> DataFrame:
     return (
         rows.withColumn("at_us", f.coalesce("end_us", "start_us"))
         .withColumn("next_at_us", following)
-        .where("next_at_us <= lasts_us and last_start_us > start_us")
+        .where("next_at_us <= last_end_us and last_start_us > start_us")
         .select(*MEMBER)
         .distinct()
     )

@@ -111,7 +111,7 @@ def _from_heartbeats(requests: Requests) -> DataFrame:
                 "member_id"
             ),
             f.col("request.instance_id").alias("instance_id"),
-            f.unix_micros(f.coalesce("answered", "ts")).alias("at_us"),
+            f.unix_micros(f.coalesce("response_ts", "ts")).alias("at_us"),
             f.col("request.subscribed_topic_names").alias("names"),
             f.col("request.subscribed_topic_regex").alias("regex"),
         )
@@ -134,7 +134,7 @@ def _from_joins(requests: Requests) -> DataFrame:
     sent_subscriptions = joined.select(
         "request.group_id",
         identity("response.member_id", "request.group_instance_id"),
-        f.unix_micros("answered").alias("at_us"),
+        f.unix_micros("response_ts").alias("at_us"),
         f.when(f.col("request.protocol_type") == _CONSUMER, f.col("request.protocols")).alias("p"),
     ).select(*_COLUMNS[:3], f.explode_outer("p.metadata").alias("metadata"))
     read = sent_subscriptions.mapInArrow(read_subscriptions, from_arrow_schema(_DECODED))
@@ -152,10 +152,10 @@ def read_subscriptions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
     for batch in batches:
         column = batch["metadata"].cast(pa.binary())
         decoded = decode_versioned(_SPEC, column)
-        is_read = np.asarray(column.is_valid()).copy()
-        is_read[[error.row for error in decoded.errors]] = False
+        is_decoded = np.asarray(column.is_valid()).copy()
+        is_decoded[[error.row for error in decoded.errors]] = False
         topics = pa.array(decoded.values.field("topics").to_pylist(), pa.list_(pa.string()))
         nulls = pa.nulls(len(batch), topics.type)
         columns = [batch[name].cast(_DECODED.field(name).type) for name in _COLUMNS[:3]]
-        decoded_topics = pc.if_else(pa.array(is_read), topics, nulls)
+        decoded_topics = pc.if_else(pa.array(is_decoded), topics, nulls)
         yield pa.RecordBatch.from_arrays([*columns, decoded_topics], schema=_DECODED)

@@ -25,7 +25,7 @@ def time_columns() -> list[Column]:
     """Return the columns of `TIME_COLUMNS`, computed from those of an envelope."""
     return [
         f.unix_micros("ts").alias("start_us"),
-        f.unix_micros("answered").alias("end_us"),
+        f.unix_micros("response_ts").alias("end_us"),
         f.col("connection"),
         f.col("offset").alias("position"),
     ]

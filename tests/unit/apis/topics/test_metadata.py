@@ -187,3 +187,14 @@ def test_a_leader_without_an_address_is_not_available() -> None:
     answer = world.ask(METADATA, request_by_name("t"))
     unreachable = [each for each in answer.topics[0].partitions if each.leader_id == -1]
     assert [each.error_code for each in unreachable] == [ErrorCode.LEADER_NOT_AVAILABLE]
+
+
+@pytest.mark.parametrize("is_on", [False, True])
+def test_partition_epochs_are_in_responses_if_the_broker_uses_them(is_on: bool) -> None:  # noqa: FBT001
+    world = world_with("a", kafkalite_partition_epochs=str(is_on).lower())
+    world.controller.delete_topics([world.topic("a").topic_id])
+    world.controller.create_topics([NewTopic(name="b", partitions=2)])
+    answer = world.ask(METADATA, request_by_name("b"))
+    epochs = [partition.incarnation_epoch for partition in answer.topics[0].partitions]
+    expected = (5, [4, 5]) if is_on else (-1, [-1, -1])
+    assert (answer.max_incarnation_epoch, epochs) == expected

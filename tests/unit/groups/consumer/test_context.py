@@ -22,7 +22,7 @@ def changed(*names: str) -> MetadataDelta:
     return MetadataDelta(changed=tuple(topic(name, 1) for name in names))
 
 
-def test_topics_are_seen_until_they_change() -> None:
+def test_metadata_hash_is_current_until_topics_change() -> None:
     consumer_context, group = context(), ConsumerGroup("g")
     assert not consumer_context.is_metadata_hash_current(group.soft)
     consumer_context.mark_metadata_hash_current(group.soft)

@@ -149,7 +149,7 @@ def test_a_changed_subscription_raises_the_group_epoch() -> None:
     assert stage.pending_intents[0].partitions == (
         SharePartitionStart(topic_id("U"), 0, epoch + 1),
     )
-    reasons = stage.events[0].facts["why"]
+    reasons = stage.events[0].facts["reasons"]
     assert reasons == ["member a subscribes to U"]
 
 
@@ -159,7 +159,7 @@ def test_a_topic_with_new_partitions_or_deleted_raises_the_group_epoch() -> None
     epoch = stage.group.epoch
     stage.change_topics({"T": 2})
     assert stage.beat("a", epoch).member_epoch == epoch + 1
-    assert stage.events[0].facts["why"] == ["topics changed"]
+    assert stage.events[0].facts["reasons"] == ["topics changed"]
     stage.carry_out()
     stage.advance(INTERVAL_MS)
     assert assigned_partitions(stage.beat("a", epoch + 1)) == {"T": [0, 1]}

@@ -14,7 +14,7 @@ from kafkalite.protocol.primitives import KafkaArray, KafkaBytes, KafkaString
 from tests.unit.protocol.compiled import functions, source, tree
 
 
-def test_smallest_sizes() -> None:
+def test_smallest_size_of_a_message_and_a_string_is_computed() -> None:
     assert min_size(tree("heartbeat_response", 4)) == 7
     assert min_size(tree("heartbeat_response", 0)) == 2
     assert min_size(KafkaString(compact=True, nullable=False)) == 1

@@ -179,7 +179,7 @@ def test_expired_requests_count_as_unanswered(tmp_path: Path) -> None:
     )
     found = stitch(connections, fragments, unpaired, reader.pending, late)
     assert found.pairs.num_rows == waiting
-    assert found.pairs["answered"].null_count == waiting
+    assert found.pairs["response_ts"].null_count == waiting
     assert (found.pending.connections.num_rows, found.pending.requests.num_rows) == (0, 0)
     assert second.exists()
 

@@ -184,7 +184,7 @@ def test_hostile_bytes_do_not_stop_writing_and_are_complete(
 ) -> None:
     directory = tmp_path_factory.mktemp("hostile")
     warnings: list[str] = []
-    capture = CaptureWriter(str(directory), CaptureOptions(snap_records=2), warnings.append)
+    capture = CaptureWriter(str(directory), CaptureOptions(max_field_bytes=2), warnings.append)
     capture.begin(NS)
     capture.open_connection(0, NS, ENDS)
     for is_request, data in steps:

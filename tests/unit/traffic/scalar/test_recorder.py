@@ -103,7 +103,7 @@ def test_options_are_passed_to_the_process(
     tmp_path: Path, make_recorder: Callable[..., Recorder]
 ) -> None:
     secret = request_frame(SaslAuthenticateRequest(auth_bytes=b"hunter2"), 2)
-    recorder = make_recorder(keep_secrets=True, file_bytes=100_000, file_s=1.5, snap_records=3)
+    recorder = make_recorder(keep_secrets=True, file_bytes=100_000, file_s=1.5, max_field_bytes=3)
     open_tap(recorder).received(secret)
     recorder.close()
     assert frames_of(tmp_path / "captures") == [secret[4:]]

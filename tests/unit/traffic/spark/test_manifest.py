@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,7 +45,12 @@ def test_manifest_of_another_decoder_keeps_only_its_run() -> None:
     assert Manifest.from_json(MANIFEST.to_json(), "2") == Manifest(decoder="2", run=3)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"form": 1}', "null"])
+def test_manifest_of_another_version_keeps_only_its_run() -> None:
+    earlier = json.dumps({**json.loads(MANIFEST.to_json()), "form": 1})
+    assert Manifest.from_json(earlier, "1") == Manifest(decoder="1", run=3)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"form": 2}', "null"])
 def test_invalid_manifest_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - json's own error is one too
         Manifest.from_json(text, "1")
@@ -71,11 +78,11 @@ def test_changed_file_drops_its_whole_split(changed: InputFile) -> None:
     assert (found.keep, found.drop, found.read) == ((C,), (AB,), (file("a"), changed))
 
 
-def test_output_of_a_vanished_file_is_dropped_unless_keep_vanished() -> None:
+def test_output_of_a_removed_file_is_deleted_unless_it_is_retained() -> None:
     left = [file("a"), file("c")]
     found = plan(MANIFEST, left)
     assert (found.keep, found.drop, found.read) == ((C,), (AB,), (file("a"),))
-    assert plan(MANIFEST, left, keep_vanished=True).is_empty
+    assert plan(MANIFEST, left, keep_removed_inputs=True).is_empty
 
 
 def test_small_files_share_a_split_and_a_large_file_has_its_own() -> None:

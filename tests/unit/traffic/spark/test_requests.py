@@ -29,7 +29,7 @@ def commits(*groups: str) -> pa.Table:
     rows = [
         {
             "ts": LATE,
-            "answered": None,
+            "response_ts": None,
             "latency_us": None,
             "connection": 1,
             "client": "10.0.0.1:4711",
@@ -142,19 +142,19 @@ def test_projection_works_without_connections_and_without_rows(
     parquet.write_table(pa.table(numbers, schema=CONNECTION_IDS), connections / "part-1.parquet")
     projection = Projection(
         api_key=OFFSET_COMMIT,
-        fields={"group_id": "request.group_id", "asked": "request.topics"},
-        reduce_rows=lambda rows: rows.select(["group_id", "asked"]).filter(
+        fields={"group_id": "request.group_id", "request_topics": "request.topics"},
+        reduce_rows=lambda rows: rows.select(["group_id", "request_topics"]).filter(
             pa.array([has_rows] * 2)
         ),
         schema=pa.schema(
             {
                 "group_id": pa.string(),
-                "asked": tables.requests(8).field("request").type["topics"].type,
+                "request_topics": tables.requests(8).field("request").type["topics"].type,
             }
         ),
     )
     found = Requests.read(spark, location(str(tmp_path))).project(projection)
-    assert found.columns == ["group_id", "asked"]
+    assert found.columns == ["group_id", "request_topics"]
     assert sorted(row.group_id for row in found.collect()) == (["g", "h"] if has_rows else [])
 
 

@@ -57,6 +57,7 @@ def parse_request(buf, pos, end):
                     o2.last_fetched_epoch = -1
                     o2.replica_directory_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
                     o2.high_watermark = 9223372036854775807
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition = v0
                     o2.current_leader_epoch = v1

@@ -21,6 +21,7 @@ P_qi = Struct(">qi").pack
 P_qq = Struct(">qq").pack
 P_qqB = Struct(">qqB").pack
 P_u = Struct(">16s").pack
+U_i = Struct(">i").unpack_from
 U_iiibiiB = Struct(">iiibiiB").unpack_from
 U_iiqiqiB = Struct(">iiqiqiB").unpack_from
 U_iqB = Struct(">iqB").unpack_from
@@ -29,6 +30,34 @@ new = object.__new__
 
 
 def tags_1(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
+
+
+def tags_2(buf, pos, end, count, o):
     if count > 127:
         count, pos = rest_of_varint(buf, pos, count)
     for _ in range(count):
@@ -108,6 +137,7 @@ def parse_request(buf, pos, end):
                         o2 = new(C2)
                         o2.replica_directory_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
                         o2.high_watermark = 9223372036854775807
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition = v0
                         o2.current_leader_epoch = v1
@@ -123,11 +153,12 @@ def parse_request(buf, pos, end):
                         o2 = new(C2)
                         o2.replica_directory_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
                         o2.high_watermark = 9223372036854775807
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition, o2.current_leader_epoch, o2.fetch_offset, o2.last_fetched_epoch, o2.log_start_offset, o2.partition_max_bytes, n = U_iiqiqiB(buf, pos)
                         pos += 33
                         if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                            pos = tags_1(buf, pos, end, n, o2)
                         l2.append(o2)
             else:
                 refuse_null()
@@ -183,13 +214,13 @@ def parse_request(buf, pos, end):
     n = buf[pos]
     pos += 1
     if n:
-        pos = tags_1(buf, pos, end, n, o0)
+        pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
 
 
-def tags_2(o):
+def tags_3(o):
     t = []
     if not (o.diverging_epoch is None):
         b = []
@@ -206,10 +237,14 @@ def tags_2(o):
         o3 = o.snapshot_id
         b += (P_qi(o3.end_offset, o3.epoch), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
         t.append((2, b''.join(b)))
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
     return encode_tag_section(t, o.unknown_tags)
 
 
-def tags_3(o):
+def tags_4(o):
     t = []
     if not (not o.node_endpoints):
         b = []
@@ -258,6 +293,6 @@ def build_response(o, out):
                 n11 = 0
             else:
                 n11 = len(s10) + 1
-            out += (P_i(o6.preferred_read_replica), (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), s10, (b'\0' if not o6.unknown_tags and o6.diverging_epoch is None and o6.current_leader is None and o6.snapshot_id is None else tags_2(o6)))
+            out += (P_i(o6.preferred_read_replica), (VARINTS[n11] if n11 < SHORT else encode_varint(n11)), s10, (b'\0' if not o6.unknown_tags and o6.diverging_epoch is None and o6.current_leader is None and o6.snapshot_id is None and o6.incarnation_epoch == -1 else tags_3(o6)))
         out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
-    out.append((b'\0' if not o.unknown_tags and not o.node_endpoints else tags_3(o)))
+    out.append((b'\0' if not o.unknown_tags and not o.node_endpoints else tags_4(o)))

@@ -50,6 +50,7 @@ def parse_request(buf, pos, end):
                 for v0, v1, v2 in I_iqi(buf[pos:q]):
                     o2 = new(C2)
                     o2.current_leader_epoch = -1
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index = v0
                     o2.timestamp = v1

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ListOffsetsRequest
 C1 = ListOffsetsRequest.ListOffsetsTopic
@@ -12,10 +12,39 @@ I_iiqx = Struct(">iiqx").iter_unpack
 P_i = Struct(">i").pack
 P_ihqqi = Struct(">ihqqi").pack
 P_ihqqiB = Struct(">ihqqiB").pack
+U_i = Struct(">i").unpack_from
 U_iB = Struct(">iB").unpack_from
 U_ibB = Struct(">ibB").unpack_from
 U_iiqB = Struct(">iiqB").unpack_from
 new = object.__new__
+
+
+def tags_1(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
 
 
 def parse_request(buf, pos, end):
@@ -57,6 +86,7 @@ def parse_request(buf, pos, end):
                     for v0, v1, v2 in I_iiqx(buf[pos:q]):
                         o2 = new(C2)
                         o2.max_num_offsets = 1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.current_leader_epoch = v1
@@ -68,11 +98,12 @@ def parse_request(buf, pos, end):
                     for _ in range(n):
                         o2 = new(C2)
                         o2.max_num_offsets = 1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.current_leader_epoch, o2.timestamp, n = U_iiqB(buf, pos)
                         pos += 17
                         if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                            pos = tags_1(buf, pos, end, n, o2)
                         l2.append(o2)
             else:
                 refuse_null()
@@ -92,6 +123,15 @@ def parse_request(buf, pos, end):
     return o0, pos
 
 
+def tags_2(o):
+    t = []
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
 def build_response(o, out):
     l1 = o.topics
     n2 = len(l1) + 1
@@ -103,9 +143,9 @@ def build_response(o, out):
         n7 = len(l6) + 1
         out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
-            if not o8.unknown_tags:
+            if not o8.unknown_tags and o8.incarnation_epoch == -1:
                 out.append(P_ihqqiB(o8.partition_index, o8.error_code, o8.timestamp, o8.offset, o8.leader_epoch, 0))
             else:
-                out += (P_ihqqi(o8.partition_index, o8.error_code, o8.timestamp, o8.offset, o8.leader_epoch), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+                out += (P_ihqqi(o8.partition_index, o8.error_code, o8.timestamp, o8.offset, o8.leader_epoch), (b'\0' if not o8.unknown_tags and o8.incarnation_epoch == -1 else tags_2(o8)))
         out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

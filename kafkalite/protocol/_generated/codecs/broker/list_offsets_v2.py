@@ -51,6 +51,7 @@ def parse_request(buf, pos, end):
                     o2 = new(C2)
                     o2.current_leader_epoch = -1
                     o2.max_num_offsets = 1
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index = v0
                     o2.timestamp = v1

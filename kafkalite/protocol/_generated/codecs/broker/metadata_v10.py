@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = MetadataRequest
 C1 = MetadataRequest.MetadataRequestTopic
@@ -70,6 +70,24 @@ def parse_request(buf, pos, end):
     return o0, pos
 
 
+def tags_1(o):
+    t = []
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
+def tags_2(o):
+    t = []
+    if not (o.max_incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.max_incarnation_epoch))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
 def build_response(o, out):
     l1 = o.brokers
     n2 = len(l1) + 1
@@ -111,7 +129,7 @@ def build_response(o, out):
             n21 = len(l20)
             l22 = o17.offline_replicas
             n23 = len(l22)
-            if n19 < 127 and n21 < 127 and n23 < 127 and not o17.unknown_tags:
+            if n19 < 127 and n21 < 127 and n23 < 127 and not o17.unknown_tags and o17.incarnation_epoch == -1:
                 out.append(row_packer("hiiiB%diB%diB%diB", n19, n21, n23)(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch, n19 + 1, *l18, n21 + 1, *l20, n23 + 1, *l22, 0))
             else:
                 l24 = o17.replica_nodes
@@ -120,6 +138,6 @@ def build_response(o, out):
                 n27 = len(l26) + 1
                 l28 = o17.offline_replicas
                 n29 = len(l28) + 1
-                out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch), (VARINTS[n25] if n25 < SHORT else encode_varint(n25)), pack_numbers("i", l24), (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (VARINTS[n29] if n29 < SHORT else encode_varint(n29)), pack_numbers("i", l28), (b'\0' if not o17.unknown_tags else encode_unknown_tags(o17)))
+                out += (P_hiii(o17.error_code, o17.partition_index, o17.leader_id, o17.leader_epoch), (VARINTS[n25] if n25 < SHORT else encode_varint(n25)), pack_numbers("i", l24), (VARINTS[n27] if n27 < SHORT else encode_varint(n27)), pack_numbers("i", l26), (VARINTS[n29] if n29 < SHORT else encode_varint(n29)), pack_numbers("i", l28), (b'\0' if not o17.unknown_tags and o17.incarnation_epoch == -1 else tags_1(o17)))
         out += (P_i(o12.topic_authorized_operations), (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
-    out += (P_i(o.cluster_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+    out += (P_i(o.cluster_authorized_operations), (b'\0' if not o.unknown_tags and o.max_incarnation_epoch == -1 else tags_2(o)))

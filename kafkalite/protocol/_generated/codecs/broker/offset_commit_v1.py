@@ -69,6 +69,7 @@ def parse_request(buf, pos, end):
                     for v0, v1, v2 in I_iqqxx(buf[pos:q]):
                         o2 = new(C2)
                         o2.committed_leader_epoch = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.committed_offset = v1
@@ -81,6 +82,7 @@ def parse_request(buf, pos, end):
                     for _ in range(n):
                         o2 = new(C2)
                         o2.committed_leader_epoch = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.committed_offset, o2.commit_timestamp, n = U_iqqh(buf, pos)
                         pos += 22

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetCommitRequest
 C1 = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -13,10 +13,39 @@ P_i = Struct(">i").pack
 P_ih = Struct(">ih").pack
 P_ihB = Struct(">ihB").pack
 P_u = Struct(">16s").pack
+U_i = Struct(">i").unpack_from
 U_iB = Struct(">iB").unpack_from
 U_iqiB = Struct(">iqiB").unpack_from
 U_uB = Struct(">16sB").unpack_from
 new = object.__new__
+
+
+def tags_1(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
 
 
 def parse_request(buf, pos, end):
@@ -80,6 +109,7 @@ def parse_request(buf, pos, end):
                     for v0, v1, v2 in I_iqixx(buf[pos:q]):
                         o2 = new(C2)
                         o2.commit_timestamp = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.committed_offset = v1
@@ -92,6 +122,7 @@ def parse_request(buf, pos, end):
                     for _ in range(n):
                         o2 = new(C2)
                         o2.commit_timestamp = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.committed_offset, o2.committed_leader_epoch, n = U_iqiB(buf, pos)
                         pos += 17
@@ -106,7 +137,7 @@ def parse_request(buf, pos, end):
                         n = buf[pos]
                         pos += 1
                         if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                            pos = tags_1(buf, pos, end, n, o2)
                         l2.append(o2)
             else:
                 refuse_null()

@@ -70,6 +70,7 @@ def parse_request(buf, pos, end):
                         o2 = new(C2)
                         o2.committed_leader_epoch = -1
                         o2.commit_timestamp = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.committed_offset = v1
@@ -82,6 +83,7 @@ def parse_request(buf, pos, end):
                         o2 = new(C2)
                         o2.committed_leader_epoch = -1
                         o2.commit_timestamp = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.committed_offset, n = U_iqh(buf, pos)
                         pos += 14

@@ -79,6 +79,7 @@ def parse_request(buf, pos, end):
                     for v0, v1, v2 in I_iqixx(buf[pos:q]):
                         o2 = new(C2)
                         o2.commit_timestamp = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.committed_offset = v1
@@ -91,6 +92,7 @@ def parse_request(buf, pos, end):
                     for _ in range(n):
                         o2 = new(C2)
                         o2.commit_timestamp = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.committed_offset, o2.committed_leader_epoch, n = U_iqih(buf, pos)
                         pos += 18

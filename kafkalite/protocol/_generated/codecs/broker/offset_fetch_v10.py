@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetFetchRequest
 C1 = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -104,6 +104,15 @@ def parse_request(buf, pos, end):
     return o0, pos
 
 
+def tags_1(o):
+    t = []
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
 def build_response(o, out):
     l1 = o.groups
     n2 = len(l1) + 1
@@ -119,7 +128,7 @@ def build_response(o, out):
             n10 = len(l9) + 1
             out += (P_u(o8.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
             for o11 in l9:
-                if o11.metadata == '' and not o11.unknown_tags:
+                if o11.metadata == '' and not o11.unknown_tags and o11.incarnation_epoch == -1:
                     out.append(P_iqiBhB(o11.partition_index, o11.committed_offset, o11.committed_leader_epoch, 1, o11.error_code, 0))
                 else:
                     s12 = o11.metadata
@@ -129,7 +138,7 @@ def build_response(o, out):
                     else:
                         s12 = s12.encode()
                         n13 = len(s12) + 1
-                    out += (P_iqi(o11.partition_index, o11.committed_offset, o11.committed_leader_epoch), (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, P_h(o11.error_code), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+                    out += (P_iqi(o11.partition_index, o11.committed_offset, o11.committed_leader_epoch), (VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, P_h(o11.error_code), (b'\0' if not o11.unknown_tags and o11.incarnation_epoch == -1 else tags_1(o11)))
             out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
         out += (P_h(o3.error_code), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetFetchRequest
 C1 = OffsetFetchRequest.OffsetFetchRequestTopic
@@ -79,6 +79,15 @@ def parse_request(buf, pos, end):
     return o0, pos
 
 
+def tags_1(o):
+    t = []
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
 def build_response(o, out):
     l1 = o.topics
     n2 = len(l1) + 1
@@ -90,7 +99,7 @@ def build_response(o, out):
         n7 = len(l6) + 1
         out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
-            if o8.metadata == '' and not o8.unknown_tags:
+            if o8.metadata == '' and not o8.unknown_tags and o8.incarnation_epoch == -1:
                 out.append(P_iqiBhB(o8.partition_index, o8.committed_offset, o8.committed_leader_epoch, 1, o8.error_code, 0))
             else:
                 s9 = o8.metadata
@@ -100,6 +109,6 @@ def build_response(o, out):
                 else:
                     s9 = s9.encode()
                     n10 = len(s9) + 1
-                out += (P_iqi(o8.partition_index, o8.committed_offset, o8.committed_leader_epoch), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_h(o8.error_code), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+                out += (P_iqi(o8.partition_index, o8.committed_offset, o8.committed_leader_epoch), (VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, P_h(o8.error_code), (b'\0' if not o8.unknown_tags and o8.incarnation_epoch == -1 else tags_1(o8)))
         out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     out += (P_h(o.error_code), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

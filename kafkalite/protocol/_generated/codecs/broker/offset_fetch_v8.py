@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetFetchRequest
 C1 = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -103,6 +103,15 @@ def parse_request(buf, pos, end):
     return o0, pos
 
 
+def tags_1(o):
+    t = []
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
 def build_response(o, out):
     l1 = o.groups
     n2 = len(l1) + 1
@@ -120,7 +129,7 @@ def build_response(o, out):
             n12 = len(l11) + 1
             out += ((VARINTS[n10] if n10 < SHORT else encode_string_length(n10)), s9, (VARINTS[n12] if n12 < SHORT else encode_varint(n12)))
             for o13 in l11:
-                if o13.metadata == '' and not o13.unknown_tags:
+                if o13.metadata == '' and not o13.unknown_tags and o13.incarnation_epoch == -1:
                     out.append(P_iqiBhB(o13.partition_index, o13.committed_offset, o13.committed_leader_epoch, 1, o13.error_code, 0))
                 else:
                     s14 = o13.metadata
@@ -130,7 +139,7 @@ def build_response(o, out):
                     else:
                         s14 = s14.encode()
                         n15 = len(s14) + 1
-                    out += (P_iqi(o13.partition_index, o13.committed_offset, o13.committed_leader_epoch), (VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, P_h(o13.error_code), (b'\0' if not o13.unknown_tags else encode_unknown_tags(o13)))
+                    out += (P_iqi(o13.partition_index, o13.committed_offset, o13.committed_leader_epoch), (VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, P_h(o13.error_code), (b'\0' if not o13.unknown_tags and o13.incarnation_epoch == -1 else tags_1(o13)))
             out.append((b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
         out += (P_h(o3.error_code), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = TxnOffsetCommitRequest
 C1 = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
@@ -12,9 +12,38 @@ I_iqixx = Struct(">iqixx").iter_unpack
 P_i = Struct(">i").pack
 P_ih = Struct(">ih").pack
 P_ihB = Struct(">ihB").pack
+U_i = Struct(">i").unpack_from
 U_iqiB = Struct(">iqiB").unpack_from
 U_qhiB = Struct(">qhiB").unpack_from
 new = object.__new__
+
+
+def tags_1(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
 
 
 def parse_request(buf, pos, end):
@@ -95,6 +124,7 @@ def parse_request(buf, pos, end):
                     l2 = o1.partitions = []
                     for v0, v1, v2 in I_iqixx(buf[pos:q]):
                         o2 = new(C2)
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.committed_offset = v1
@@ -106,6 +136,7 @@ def parse_request(buf, pos, end):
                     l2 = o1.partitions = []
                     for _ in range(n):
                         o2 = new(C2)
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.committed_offset, o2.committed_leader_epoch, n = U_iqiB(buf, pos)
                         pos += 17
@@ -120,7 +151,7 @@ def parse_request(buf, pos, end):
                         n = buf[pos]
                         pos += 1
                         if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                            pos = tags_1(buf, pos, end, n, o2)
                         l2.append(o2)
             else:
                 refuse_null()

@@ -84,6 +84,7 @@ def parse_response_v4(buf, pos, end):
                     o2.current_leader = None
                     o2.snapshot_id = None
                     o2.preferred_read_replica = -1
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index, o2.error_code, o2.high_watermark, o2.last_stable_offset, n = U_ihqqi(buf, pos)
                     pos += 26
@@ -160,6 +161,7 @@ def parse_response_v5(buf, pos, end):
                     o2.current_leader = None
                     o2.snapshot_id = None
                     o2.preferred_read_replica = -1
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index, o2.error_code, o2.high_watermark, o2.last_stable_offset, o2.log_start_offset, n = U_ihqqqi(buf, pos)
                     pos += 34
@@ -237,6 +239,7 @@ def parse_response_v7(buf, pos, end):
                     o2.current_leader = None
                     o2.snapshot_id = None
                     o2.preferred_read_replica = -1
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index, o2.error_code, o2.high_watermark, o2.last_stable_offset, o2.log_start_offset, n = U_ihqqqi(buf, pos)
                     pos += 34
@@ -319,6 +322,7 @@ def parse_response_v11(buf, pos, end):
                     o2.diverging_epoch = None
                     o2.current_leader = None
                     o2.snapshot_id = None
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index, o2.error_code, o2.high_watermark, o2.last_stable_offset, o2.log_start_offset, n = U_ihqqqi(buf, pos)
                     pos += 34
@@ -404,6 +408,11 @@ def tags_1(buf, pos, end, count, o):
             o.snapshot_id = o0
             if pos != stop:
                 refuse_tag_size(tag)
+        elif tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -453,6 +462,7 @@ def parse_response_v12(buf, pos, end):
                     o2.diverging_epoch = None
                     o2.current_leader = None
                     o2.snapshot_id = None
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index, o2.error_code, o2.high_watermark, o2.last_stable_offset, o2.log_start_offset, n = U_ihqqqB(buf, pos)
                     pos += 31
@@ -548,6 +558,7 @@ def parse_response_v13(buf, pos, end):
                     o2.diverging_epoch = None
                     o2.current_leader = None
                     o2.snapshot_id = None
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index, o2.error_code, o2.high_watermark, o2.last_stable_offset, o2.log_start_offset, n = U_ihqqqB(buf, pos)
                     pos += 31
@@ -727,6 +738,7 @@ def parse_response_v16(buf, pos, end):
                     o2.diverging_epoch = None
                     o2.current_leader = None
                     o2.snapshot_id = None
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index, o2.error_code, o2.high_watermark, o2.last_stable_offset, o2.log_start_offset, n = U_ihqqqB(buf, pos)
                     pos += 31
@@ -903,6 +915,15 @@ def build_request_v11(o, out):
 
 def tags_3(o):
     t = []
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
+def tags_4(o):
+    t = []
     if not (o.cluster_id is None):
         b = []
         s1 = o.cluster_id
@@ -928,10 +949,10 @@ def build_request_v12(o, out):
         n7 = len(l6) + 1
         out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
-            if not o8.unknown_tags:
+            if not o8.unknown_tags and o8.incarnation_epoch == -1:
                 out.append(P_iiqiqiB(o8.partition, o8.current_leader_epoch, o8.fetch_offset, o8.last_fetched_epoch, o8.log_start_offset, o8.partition_max_bytes, 0))
             else:
-                out += (P_iiqiqi(o8.partition, o8.current_leader_epoch, o8.fetch_offset, o8.last_fetched_epoch, o8.log_start_offset, o8.partition_max_bytes), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+                out += (P_iiqiqi(o8.partition, o8.current_leader_epoch, o8.fetch_offset, o8.last_fetched_epoch, o8.log_start_offset, o8.partition_max_bytes), (b'\0' if not o8.unknown_tags and o8.incarnation_epoch == -1 else tags_3(o8)))
         out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l9 = o.forgotten_topics_data
     n10 = len(l9) + 1
@@ -944,7 +965,7 @@ def build_request_v12(o, out):
         out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (VARINTS[n17] if n17 < SHORT else encode_varint(n17)), pack_numbers("i", l16), (b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
     s18 = o.rack_id.encode()
     n19 = len(s18) + 1
-    out += ((VARINTS[n19] if n19 < SHORT else encode_string_length(n19)), s18, (b'\0' if not o.unknown_tags and o.cluster_id is None else tags_3(o)))
+    out += ((VARINTS[n19] if n19 < SHORT else encode_string_length(n19)), s18, (b'\0' if not o.unknown_tags and o.cluster_id is None else tags_4(o)))
 
 
 def build_request_v13(o, out):
@@ -956,10 +977,10 @@ def build_request_v13(o, out):
         n5 = len(l4) + 1
         out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
         for o6 in l4:
-            if not o6.unknown_tags:
+            if not o6.unknown_tags and o6.incarnation_epoch == -1:
                 out.append(P_iiqiqiB(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes, 0))
             else:
-                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags and o6.incarnation_epoch == -1 else tags_3(o6)))
         out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l7 = o.forgotten_topics_data
     n8 = len(l7) + 1
@@ -975,13 +996,13 @@ def build_request_v13(o, out):
             out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
     s14 = o.rack_id.encode()
     n15 = len(s14) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None else tags_3(o)))
+    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None else tags_4(o)))
 
 
 build_request_v14 = build_request_v13
 
 
-def tags_4(o):
+def tags_5(o):
     t = []
     if not (o.cluster_id is None):
         b = []
@@ -1011,10 +1032,10 @@ def build_request_v15(o, out):
         n5 = len(l4) + 1
         out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
         for o6 in l4:
-            if not o6.unknown_tags:
+            if not o6.unknown_tags and o6.incarnation_epoch == -1:
                 out.append(P_iiqiqiB(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes, 0))
             else:
-                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags else encode_unknown_tags(o6)))
+                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags and o6.incarnation_epoch == -1 else tags_3(o6)))
         out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l7 = o.forgotten_topics_data
     n8 = len(l7) + 1
@@ -1030,18 +1051,22 @@ def build_request_v15(o, out):
             out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
     s14 = o.rack_id.encode()
     n15 = len(s14) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_4(o)))
+    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_5(o)))
 
 
 build_request_v16 = build_request_v15
 
 
-def tags_5(o):
+def tags_6(o):
     t = []
     if not (o.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'):
         b = []
         b.append(P_u(o.replica_directory_id))
         t.append((0, b''.join(b)))
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
     return encode_tag_section(t, o.unknown_tags)
 
 
@@ -1054,10 +1079,10 @@ def build_request_v17(o, out):
         n5 = len(l4) + 1
         out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
         for o6 in l4:
-            if not o6.unknown_tags and o6.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00':
+            if not o6.unknown_tags and o6.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' and o6.incarnation_epoch == -1:
                 out.append(P_iiqiqiB(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes, 0))
             else:
-                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags and o6.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' else tags_5(o6)))
+                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags and o6.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' and o6.incarnation_epoch == -1 else tags_6(o6)))
         out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l7 = o.forgotten_topics_data
     n8 = len(l7) + 1
@@ -1073,10 +1098,10 @@ def build_request_v17(o, out):
             out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
     s14 = o.rack_id.encode()
     n15 = len(s14) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_4(o)))
+    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_5(o)))
 
 
-def tags_6(o):
+def tags_7(o):
     t = []
     if not (o.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'):
         b = []
@@ -1086,6 +1111,10 @@ def tags_6(o):
         b = []
         b.append(P_q(o.high_watermark))
         t.append((1, b''.join(b)))
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
     return encode_tag_section(t, o.unknown_tags)
 
 
@@ -1098,10 +1127,10 @@ def build_request_v18(o, out):
         n5 = len(l4) + 1
         out += (P_u(o3.topic_id), (VARINTS[n5] if n5 < SHORT else encode_varint(n5)))
         for o6 in l4:
-            if not o6.unknown_tags and o6.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' and o6.high_watermark == 9223372036854775807:
+            if not o6.unknown_tags and o6.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' and o6.high_watermark == 9223372036854775807 and o6.incarnation_epoch == -1:
                 out.append(P_iiqiqiB(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes, 0))
             else:
-                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags and o6.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' and o6.high_watermark == 9223372036854775807 else tags_6(o6)))
+                out += (P_iiqiqi(o6.partition, o6.current_leader_epoch, o6.fetch_offset, o6.last_fetched_epoch, o6.log_start_offset, o6.partition_max_bytes), (b'\0' if not o6.unknown_tags and o6.replica_directory_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' and o6.high_watermark == 9223372036854775807 and o6.incarnation_epoch == -1 else tags_7(o6)))
         out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     l7 = o.forgotten_topics_data
     n8 = len(l7) + 1
@@ -1117,4 +1146,4 @@ def build_request_v18(o, out):
             out += (P_u(o9.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)), pack_numbers("i", l12), (b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
     s14 = o.rack_id.encode()
     n15 = len(s14) + 1
-    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_4(o)))
+    out += ((VARINTS[n15] if n15 < SHORT else encode_string_length(n15)), s14, (b'\0' if not o.unknown_tags and o.cluster_id is None and o.replica_state is None else tags_5(o)))

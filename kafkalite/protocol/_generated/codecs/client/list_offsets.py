@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = ListOffsetsResponse
 C1 = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -61,6 +61,7 @@ def parse_response_v0(buf, pos, end):
                     o2.timestamp = -1
                     o2.offset = -1
                     o2.leader_epoch = -1
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index, o2.error_code, n = U_ihi(buf, pos)
                     pos += 10
@@ -114,6 +115,7 @@ def parse_response_v1(buf, pos, end):
                     o2 = new(C2)
                     o2.old_style_offsets = []
                     o2.leader_epoch = -1
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index = v0
                     o2.error_code = v1
@@ -162,6 +164,7 @@ def parse_response_v2(buf, pos, end):
                     o2 = new(C2)
                     o2.old_style_offsets = []
                     o2.leader_epoch = -1
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index = v0
                     o2.error_code = v1
@@ -212,6 +215,7 @@ def parse_response_v4(buf, pos, end):
                 for v0, v1, v2, v3, v4 in I_ihqqi(buf[pos:q]):
                     o2 = new(C2)
                     o2.old_style_offsets = []
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.partition_index = v0
                     o2.error_code = v1
@@ -231,6 +235,34 @@ def parse_response_v4(buf, pos, end):
 
 
 parse_response_v5 = parse_response_v4
+
+
+def tags_1(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
 
 
 def parse_response_v6(buf, pos, end):
@@ -272,6 +304,7 @@ def parse_response_v6(buf, pos, end):
                     for v0, v1, v2, v3, v4 in I_ihqqix(buf[pos:q]):
                         o2 = new(C2)
                         o2.old_style_offsets = []
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.error_code = v1
@@ -285,11 +318,12 @@ def parse_response_v6(buf, pos, end):
                     for _ in range(n):
                         o2 = new(C2)
                         o2.old_style_offsets = []
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.error_code, o2.timestamp, o2.offset, o2.leader_epoch, n = U_ihqqiB(buf, pos)
                         pos += 27
                         if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                            pos = tags_1(buf, pos, end, n, o2)
                         l2.append(o2)
             else:
                 refuse_null()
@@ -382,6 +416,15 @@ def build_request_v4(o, out):
 build_request_v5 = build_request_v4
 
 
+def tags_2(o):
+    t = []
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
 def build_request_v6(o, out):
     l1 = o.topics
     n2 = len(l1) + 1
@@ -393,10 +436,10 @@ def build_request_v6(o, out):
         n7 = len(l6) + 1
         out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
-            if not o8.unknown_tags:
+            if not o8.unknown_tags and o8.incarnation_epoch == -1:
                 out.append(P_iiqB(o8.partition_index, o8.current_leader_epoch, o8.timestamp, 0))
             else:
-                out += (P_iiq(o8.partition_index, o8.current_leader_epoch, o8.timestamp), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+                out += (P_iiq(o8.partition_index, o8.current_leader_epoch, o8.timestamp), (b'\0' if not o8.unknown_tags and o8.incarnation_epoch == -1 else tags_2(o8)))
         out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
@@ -421,10 +464,10 @@ def build_request_v10(o, out):
         n7 = len(l6) + 1
         out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_varint(n7)))
         for o8 in l6:
-            if not o8.unknown_tags:
+            if not o8.unknown_tags and o8.incarnation_epoch == -1:
                 out.append(P_iiqB(o8.partition_index, o8.current_leader_epoch, o8.timestamp, 0))
             else:
-                out += (P_iiq(o8.partition_index, o8.current_leader_epoch, o8.timestamp), (b'\0' if not o8.unknown_tags else encode_unknown_tags(o8)))
+                out += (P_iiq(o8.partition_index, o8.current_leader_epoch, o8.timestamp), (b'\0' if not o8.unknown_tags and o8.incarnation_epoch == -1 else tags_2(o8)))
         out.append((b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
     out += (P_i(o.timeout_ms), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 

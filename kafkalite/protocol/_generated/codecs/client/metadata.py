@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.metadata import MetadataResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = MetadataResponse
 C1 = MetadataResponse.MetadataResponseBroker
@@ -42,6 +42,7 @@ def parse_response_v0(buf, pos, end):
     o0.controller_id = -1
     o0.cluster_authorized_operations = -2147483648
     o0.error_code = 0
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     n, = U_i(buf, pos)
     pos += 4
@@ -109,6 +110,7 @@ def parse_response_v0(buf, pos, end):
                     o2 = new(C3)
                     o2.leader_epoch = -1
                     o2.offline_replicas = []
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, n = U_hiii(buf, pos)
                     pos += 14
@@ -145,6 +147,7 @@ def parse_response_v1(buf, pos, end):
     o0.cluster_id = None
     o0.cluster_authorized_operations = -2147483648
     o0.error_code = 0
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     n, = U_i(buf, pos)
     pos += 4
@@ -218,6 +221,7 @@ def parse_response_v1(buf, pos, end):
                     o2 = new(C3)
                     o2.leader_epoch = -1
                     o2.offline_replicas = []
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, n = U_hiii(buf, pos)
                     pos += 14
@@ -253,6 +257,7 @@ def parse_response_v2(buf, pos, end):
     o0.throttle_time_ms = 0
     o0.cluster_authorized_operations = -2147483648
     o0.error_code = 0
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     n, = U_i(buf, pos)
     pos += 4
@@ -336,6 +341,7 @@ def parse_response_v2(buf, pos, end):
                     o2 = new(C3)
                     o2.leader_epoch = -1
                     o2.offline_replicas = []
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, n = U_hiii(buf, pos)
                     pos += 14
@@ -370,6 +376,7 @@ def parse_response_v3(buf, pos, end):
     o0 = new(C0)
     o0.cluster_authorized_operations = -2147483648
     o0.error_code = 0
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     o0.throttle_time_ms, n = U_ii(buf, pos)
     pos += 8
@@ -453,6 +460,7 @@ def parse_response_v3(buf, pos, end):
                     o2 = new(C3)
                     o2.leader_epoch = -1
                     o2.offline_replicas = []
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, n = U_hiii(buf, pos)
                     pos += 14
@@ -490,6 +498,7 @@ def parse_response_v5(buf, pos, end):
     o0 = new(C0)
     o0.cluster_authorized_operations = -2147483648
     o0.error_code = 0
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     o0.throttle_time_ms, n = U_ii(buf, pos)
     pos += 8
@@ -572,6 +581,7 @@ def parse_response_v5(buf, pos, end):
                 for _ in range(n):
                     o2 = new(C3)
                     o2.leader_epoch = -1
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, n = U_hiii(buf, pos)
                     pos += 14
@@ -618,6 +628,7 @@ def parse_response_v7(buf, pos, end):
     o0 = new(C0)
     o0.cluster_authorized_operations = -2147483648
     o0.error_code = 0
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     o0.throttle_time_ms, n = U_ii(buf, pos)
     pos += 8
@@ -699,6 +710,7 @@ def parse_response_v7(buf, pos, end):
                 l2 = o1.partitions = []
                 for _ in range(n):
                     o2 = new(C3)
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, o2.leader_epoch, n = U_hiiii(buf, pos)
                     pos += 18
@@ -741,6 +753,7 @@ def parse_response_v7(buf, pos, end):
 def parse_response_v8(buf, pos, end):
     o0 = new(C0)
     o0.error_code = 0
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     o0.throttle_time_ms, n = U_ii(buf, pos)
     pos += 8
@@ -821,6 +834,7 @@ def parse_response_v8(buf, pos, end):
                 l2 = o1.partitions = []
                 for _ in range(n):
                     o2 = new(C3)
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, o2.leader_epoch, n = U_hiiii(buf, pos)
                     pos += 18
@@ -864,9 +878,66 @@ def parse_response_v8(buf, pos, end):
     return o0, pos
 
 
+def tags_1(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
+
+
+def tags_2(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.max_incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
+
+
 def parse_response_v9(buf, pos, end):
     o0 = new(C0)
     o0.error_code = 0
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     o0.throttle_time_ms, n = U_iB(buf, pos)
     pos += 5
@@ -964,6 +1035,7 @@ def parse_response_v9(buf, pos, end):
                 l2 = o1.partitions = []
                 for _ in range(n):
                     o2 = new(C3)
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, o2.leader_epoch, n = U_hiiiB(buf, pos)
                     pos += 15
@@ -1004,7 +1076,7 @@ def parse_response_v9(buf, pos, end):
                     n = buf[pos]
                     pos += 1
                     if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
+                        pos = tags_1(buf, pos, end, n, o2)
                     l2.append(o2)
             else:
                 refuse_null()
@@ -1018,7 +1090,7 @@ def parse_response_v9(buf, pos, end):
     o0.cluster_authorized_operations, n = U_iB(buf, pos)
     pos += 5
     if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
+        pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
@@ -1027,6 +1099,7 @@ def parse_response_v9(buf, pos, end):
 def parse_response_v10(buf, pos, end):
     o0 = new(C0)
     o0.error_code = 0
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     o0.throttle_time_ms, n = U_iB(buf, pos)
     pos += 5
@@ -1123,6 +1196,7 @@ def parse_response_v10(buf, pos, end):
                 l2 = o1.partitions = []
                 for _ in range(n):
                     o2 = new(C3)
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, o2.leader_epoch, n = U_hiiiB(buf, pos)
                     pos += 15
@@ -1163,7 +1237,7 @@ def parse_response_v10(buf, pos, end):
                     n = buf[pos]
                     pos += 1
                     if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
+                        pos = tags_1(buf, pos, end, n, o2)
                     l2.append(o2)
             else:
                 refuse_null()
@@ -1177,7 +1251,7 @@ def parse_response_v10(buf, pos, end):
     o0.cluster_authorized_operations, n = U_iB(buf, pos)
     pos += 5
     if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
+        pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
@@ -1187,6 +1261,7 @@ def parse_response_v11(buf, pos, end):
     o0 = new(C0)
     o0.cluster_authorized_operations = -2147483648
     o0.error_code = 0
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     o0.throttle_time_ms, n = U_iB(buf, pos)
     pos += 5
@@ -1283,6 +1358,7 @@ def parse_response_v11(buf, pos, end):
                 l2 = o1.partitions = []
                 for _ in range(n):
                     o2 = new(C3)
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, o2.leader_epoch, n = U_hiiiB(buf, pos)
                     pos += 15
@@ -1323,7 +1399,7 @@ def parse_response_v11(buf, pos, end):
                     n = buf[pos]
                     pos += 1
                     if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
+                        pos = tags_1(buf, pos, end, n, o2)
                     l2.append(o2)
             else:
                 refuse_null()
@@ -1337,7 +1413,7 @@ def parse_response_v11(buf, pos, end):
     n = buf[pos]
     pos += 1
     if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
+        pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
@@ -1347,6 +1423,7 @@ def parse_response_v12(buf, pos, end):
     o0 = new(C0)
     o0.cluster_authorized_operations = -2147483648
     o0.error_code = 0
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     o0.throttle_time_ms, n = U_iB(buf, pos)
     pos += 5
@@ -1443,6 +1520,7 @@ def parse_response_v12(buf, pos, end):
                 l2 = o1.partitions = []
                 for _ in range(n):
                     o2 = new(C3)
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, o2.leader_epoch, n = U_hiiiB(buf, pos)
                     pos += 15
@@ -1483,7 +1561,7 @@ def parse_response_v12(buf, pos, end):
                     n = buf[pos]
                     pos += 1
                     if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
+                        pos = tags_1(buf, pos, end, n, o2)
                     l2.append(o2)
             else:
                 refuse_null()
@@ -1497,7 +1575,7 @@ def parse_response_v12(buf, pos, end):
     n = buf[pos]
     pos += 1
     if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
+        pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
@@ -1506,6 +1584,7 @@ def parse_response_v12(buf, pos, end):
 def parse_response_v13(buf, pos, end):
     o0 = new(C0)
     o0.cluster_authorized_operations = -2147483648
+    o0.max_incarnation_epoch = -1
     o0.unknown_tags = None
     o0.throttle_time_ms, n = U_iB(buf, pos)
     pos += 5
@@ -1602,6 +1681,7 @@ def parse_response_v13(buf, pos, end):
                 l2 = o1.partitions = []
                 for _ in range(n):
                     o2 = new(C3)
+                    o2.incarnation_epoch = -1
                     o2.unknown_tags = None
                     o2.error_code, o2.partition_index, o2.leader_id, o2.leader_epoch, n = U_hiiiB(buf, pos)
                     pos += 15
@@ -1642,7 +1722,7 @@ def parse_response_v13(buf, pos, end):
                     n = buf[pos]
                     pos += 1
                     if n:
-                        pos = read_unknown_tags(buf, pos, end, n, o2)
+                        pos = tags_1(buf, pos, end, n, o2)
                     l2.append(o2)
             else:
                 refuse_null()
@@ -1656,7 +1736,7 @@ def parse_response_v13(buf, pos, end):
     o0.error_code, n = U_hB(buf, pos)
     pos += 3
     if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
+        pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetCommitResponse
 C1 = OffsetCommitResponse.OffsetCommitResponseTopic
@@ -425,6 +425,15 @@ def build_request_v7(o, out):
                 out += (P_iqih(o14.partition_index, o14.committed_offset, o14.committed_leader_epoch, n16), s15)
 
 
+def tags_1(o):
+    t = []
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
 def build_request_v8(o, out):
     s1 = o.group_id.encode()
     n2 = len(s1) + 1
@@ -447,7 +456,7 @@ def build_request_v8(o, out):
         n13 = len(l12) + 1
         out += ((VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
         for o14 in l12:
-            if o14.committed_metadata == '' and not o14.unknown_tags:
+            if o14.committed_metadata == '' and not o14.unknown_tags and o14.incarnation_epoch == -1:
                 out.append(P_iqiBB(o14.partition_index, o14.committed_offset, o14.committed_leader_epoch, 1, 0))
             else:
                 s15 = o14.committed_metadata
@@ -457,7 +466,7 @@ def build_request_v8(o, out):
                 else:
                     s15 = s15.encode()
                     n16 = len(s15) + 1
-                out += (P_iqi(o14.partition_index, o14.committed_offset, o14.committed_leader_epoch), (VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (b'\0' if not o14.unknown_tags else encode_unknown_tags(o14)))
+                out += (P_iqi(o14.partition_index, o14.committed_offset, o14.committed_leader_epoch), (VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (b'\0' if not o14.unknown_tags and o14.incarnation_epoch == -1 else tags_1(o14)))
         out.append((b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
     out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 
@@ -485,7 +494,7 @@ def build_request_v10(o, out):
         n11 = len(l10) + 1
         out += (P_u(o9.topic_id), (VARINTS[n11] if n11 < SHORT else encode_varint(n11)))
         for o12 in l10:
-            if o12.committed_metadata == '' and not o12.unknown_tags:
+            if o12.committed_metadata == '' and not o12.unknown_tags and o12.incarnation_epoch == -1:
                 out.append(P_iqiBB(o12.partition_index, o12.committed_offset, o12.committed_leader_epoch, 1, 0))
             else:
                 s13 = o12.committed_metadata
@@ -495,6 +504,6 @@ def build_request_v10(o, out):
                 else:
                     s13 = s13.encode()
                     n14 = len(s13) + 1
-                out += (P_iqi(o12.partition_index, o12.committed_offset, o12.committed_leader_epoch), (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, (b'\0' if not o12.unknown_tags else encode_unknown_tags(o12)))
+                out += (P_iqi(o12.partition_index, o12.committed_offset, o12.committed_leader_epoch), (VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, (b'\0' if not o12.unknown_tags and o12.incarnation_epoch == -1 else tags_1(o12)))
         out.append((b'\0' if not o9.unknown_tags else encode_unknown_tags(o9)))
     out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, pack_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint, row_packer
 
 C0 = OffsetFetchResponse
 C1 = OffsetFetchResponse.OffsetFetchResponseTopic
@@ -64,6 +64,7 @@ def parse_response_v0(buf, pos, end):
                     for v0, v1, v4 in I_iqxxh(buf[pos:q]):
                         o2 = new(C2)
                         o2.committed_leader_epoch = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.committed_offset = v1
@@ -76,6 +77,7 @@ def parse_response_v0(buf, pos, end):
                     for _ in range(n):
                         o2 = new(C2)
                         o2.committed_leader_epoch = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.committed_offset, n = U_iqh(buf, pos)
                         pos += 14
@@ -136,6 +138,7 @@ def parse_response_v2(buf, pos, end):
                     for v0, v1, v4 in I_iqxxh(buf[pos:q]):
                         o2 = new(C2)
                         o2.committed_leader_epoch = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.committed_offset = v1
@@ -148,6 +151,7 @@ def parse_response_v2(buf, pos, end):
                     for _ in range(n):
                         o2 = new(C2)
                         o2.committed_leader_epoch = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.committed_offset, n = U_iqh(buf, pos)
                         pos += 14
@@ -206,6 +210,7 @@ def parse_response_v3(buf, pos, end):
                     for v0, v1, v4 in I_iqxxh(buf[pos:q]):
                         o2 = new(C2)
                         o2.committed_leader_epoch = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.committed_offset = v1
@@ -218,6 +223,7 @@ def parse_response_v3(buf, pos, end):
                     for _ in range(n):
                         o2 = new(C2)
                         o2.committed_leader_epoch = -1
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.committed_offset, n = U_iqh(buf, pos)
                         pos += 14
@@ -278,6 +284,7 @@ def parse_response_v5(buf, pos, end):
                     l2 = o1.partitions = []
                     for v0, v1, v2, v5 in I_iqixxh(buf[pos:q]):
                         o2 = new(C2)
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.committed_offset = v1
@@ -290,6 +297,7 @@ def parse_response_v5(buf, pos, end):
                     l2 = o1.partitions = []
                     for _ in range(n):
                         o2 = new(C2)
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.committed_offset, o2.committed_leader_epoch, n = U_iqih(buf, pos)
                         pos += 18
@@ -314,6 +322,34 @@ def parse_response_v5(buf, pos, end):
     if pos > end:
         refuse_truncation()
     return o0, pos
+
+
+def tags_1(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
 
 
 def parse_response_v6(buf, pos, end):
@@ -355,6 +391,7 @@ def parse_response_v6(buf, pos, end):
                     l2 = o1.partitions = []
                     for v0, v1, v2, v4 in I_iqixhx(buf[pos:q]):
                         o2 = new(C2)
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index = v0
                         o2.committed_offset = v1
@@ -367,6 +404,7 @@ def parse_response_v6(buf, pos, end):
                     l2 = o1.partitions = []
                     for _ in range(n):
                         o2 = new(C2)
+                        o2.incarnation_epoch = -1
                         o2.unknown_tags = None
                         o2.partition_index, o2.committed_offset, o2.committed_leader_epoch, n = U_iqiB(buf, pos)
                         pos += 17
@@ -381,7 +419,7 @@ def parse_response_v6(buf, pos, end):
                         o2.error_code, n = U_hB(buf, pos)
                         pos += 3
                         if n:
-                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                            pos = tags_1(buf, pos, end, n, o2)
                         l2.append(o2)
             else:
                 refuse_null()
@@ -467,6 +505,7 @@ def parse_response_v8(buf, pos, end):
                             l3 = o2.partitions = []
                             for v0, v1, v2, v4 in I_iqixhx(buf[pos:q]):
                                 o3 = new(C5)
+                                o3.incarnation_epoch = -1
                                 o3.unknown_tags = None
                                 o3.partition_index = v0
                                 o3.committed_offset = v1
@@ -479,6 +518,7 @@ def parse_response_v8(buf, pos, end):
                             l3 = o2.partitions = []
                             for _ in range(n):
                                 o3 = new(C5)
+                                o3.incarnation_epoch = -1
                                 o3.unknown_tags = None
                                 o3.partition_index, o3.committed_offset, o3.committed_leader_epoch, n = U_iqiB(buf, pos)
                                 pos += 17
@@ -493,7 +533,7 @@ def parse_response_v8(buf, pos, end):
                                 o3.error_code, n = U_hB(buf, pos)
                                 pos += 3
                                 if n:
-                                    pos = read_unknown_tags(buf, pos, end, n, o3)
+                                    pos = tags_1(buf, pos, end, n, o3)
                                 l3.append(o3)
                     else:
                         refuse_null()
@@ -576,6 +616,7 @@ def parse_response_v10(buf, pos, end):
                             l3 = o2.partitions = []
                             for v0, v1, v2, v4 in I_iqixhx(buf[pos:q]):
                                 o3 = new(C5)
+                                o3.incarnation_epoch = -1
                                 o3.unknown_tags = None
                                 o3.partition_index = v0
                                 o3.committed_offset = v1
@@ -588,6 +629,7 @@ def parse_response_v10(buf, pos, end):
                             l3 = o2.partitions = []
                             for _ in range(n):
                                 o3 = new(C5)
+                                o3.incarnation_epoch = -1
                                 o3.unknown_tags = None
                                 o3.partition_index, o3.committed_offset, o3.committed_leader_epoch, n = U_iqiB(buf, pos)
                                 pos += 17
@@ -602,7 +644,7 @@ def parse_response_v10(buf, pos, end):
                                 o3.error_code, n = U_hB(buf, pos)
                                 pos += 3
                                 if n:
-                                    pos = read_unknown_tags(buf, pos, end, n, o3)
+                                    pos = tags_1(buf, pos, end, n, o3)
                                 l3.append(o3)
                     else:
                         refuse_null()

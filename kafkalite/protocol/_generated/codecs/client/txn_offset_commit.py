@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, encode_unknown_tags, encode_varint, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = TxnOffsetCommitResponse
 C1 = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
@@ -211,6 +211,15 @@ def build_request_v2(o, out):
                 out += (P_iqih(o12.partition_index, o12.committed_offset, o12.committed_leader_epoch, n14), s13)
 
 
+def tags_1(o):
+    t = []
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
 def build_request_v3(o, out):
     s1 = o.transactional_id.encode()
     n2 = len(s1) + 1
@@ -235,7 +244,7 @@ def build_request_v3(o, out):
         n15 = len(l14) + 1
         out += ((VARINTS[n13] if n13 < SHORT else encode_string_length(n13)), s12, (VARINTS[n15] if n15 < SHORT else encode_varint(n15)))
         for o16 in l14:
-            if o16.committed_metadata == '' and not o16.unknown_tags:
+            if o16.committed_metadata == '' and not o16.unknown_tags and o16.incarnation_epoch == -1:
                 out.append(P_iqiBB(o16.partition_index, o16.committed_offset, o16.committed_leader_epoch, 1, 0))
             else:
                 s17 = o16.committed_metadata
@@ -245,7 +254,7 @@ def build_request_v3(o, out):
                 else:
                     s17 = s17.encode()
                     n18 = len(s17) + 1
-                out += (P_iqi(o16.partition_index, o16.committed_offset, o16.committed_leader_epoch), (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (b'\0' if not o16.unknown_tags else encode_unknown_tags(o16)))
+                out += (P_iqi(o16.partition_index, o16.committed_offset, o16.committed_leader_epoch), (VARINTS[n18] if n18 < SHORT else encode_string_length(n18)), s17, (b'\0' if not o16.unknown_tags and o16.incarnation_epoch == -1 else tags_1(o16)))
         out.append((b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
     out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
 

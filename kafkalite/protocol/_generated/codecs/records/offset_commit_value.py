@@ -6,12 +6,14 @@ from kafkalite.protocol._generated.records.offset_commit import OffsetCommitValu
 from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = OffsetCommitValue
+P_i = Struct(">i").pack
 P_q = Struct(">q").pack
 P_qh = Struct(">qh").pack
 P_qi = Struct(">qi").pack
 P_qih = Struct(">qih").pack
 P_qq = Struct(">qq").pack
 P_u = Struct(">16s").pack
+U_i = Struct(">i").unpack_from
 U_q = Struct(">q").unpack_from
 U_qB = Struct(">qB").unpack_from
 U_qh = Struct(">qh").unpack_from
@@ -27,6 +29,7 @@ def parse_v0(buf, pos, end):
     o0.leader_epoch = -1
     o0.expire_timestamp = -1
     o0.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+    o0.incarnation_epoch = -1
     o0.unknown_tags = None
     o0.offset, n = U_qh(buf, pos)
     pos += 10
@@ -47,6 +50,7 @@ def parse_v1(buf, pos, end):
     o0 = new(C0)
     o0.leader_epoch = -1
     o0.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+    o0.incarnation_epoch = -1
     o0.unknown_tags = None
     o0.offset, n = U_qh(buf, pos)
     pos += 10
@@ -70,6 +74,7 @@ def parse_v3(buf, pos, end):
     o0 = new(C0)
     o0.expire_timestamp = -1
     o0.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+    o0.incarnation_epoch = -1
     o0.unknown_tags = None
     o0.offset, o0.leader_epoch, n = U_qih(buf, pos)
     pos += 14
@@ -106,6 +111,11 @@ def tags_1(buf, pos, end, count, o):
             pos += 16
             if pos != stop:
                 refuse_tag_size(tag)
+        elif tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -118,6 +128,7 @@ def parse_v4(buf, pos, end):
     o0 = new(C0)
     o0.expire_timestamp = -1
     o0.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
+    o0.incarnation_epoch = -1
     o0.unknown_tags = None
     o0.offset, o0.leader_epoch, n = U_qiB(buf, pos)
     pos += 13
@@ -165,10 +176,14 @@ def tags_2(o):
         b = []
         b.append(P_u(o.topic_id))
         t.append((0, b''.join(b)))
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
     return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v4(o, out):
     s1 = o.metadata.encode()
     n2 = len(s1) + 1
-    out += (P_qi(o.offset, o.leader_epoch), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_q(o.commit_timestamp), (b'\0' if not o.unknown_tags and o.topic_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' else tags_2(o)))
+    out += (P_qi(o.offset, o.leader_epoch), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_q(o.commit_timestamp), (b'\0' if not o.unknown_tags and o.topic_id == b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' and o.incarnation_epoch == -1 else tags_2(o)))

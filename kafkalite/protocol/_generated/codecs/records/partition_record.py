@@ -7,9 +7,11 @@ from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_tag_section,
 
 C0 = PartitionRecord
 P_b = Struct(">b").pack
+P_i = Struct(">i").pack
 P_iii = Struct(">iii").pack
 P_iu = Struct(">i16s").pack
 U_b = Struct(">b").unpack_from
+U_i = Struct(">i").unpack_from
 U_iiiB = Struct(">iiiB").unpack_from
 U_iuB = Struct(">i16sB").unpack_from
 new = object.__new__
@@ -35,6 +37,11 @@ def tags_1(buf, pos, end, count, o):
             pos += 1
             if pos != stop:
                 refuse_tag_size(tag)
+        elif tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -49,6 +56,7 @@ def parse_v0(buf, pos, end):
     o0.eligible_leader_replicas = None
     o0.last_known_elr = None
     o0.leader_recovery_state = 0
+    o0.incarnation_epoch = -1
     o0.unknown_tags = None
     o0.partition_id, o0.topic_id, n = U_iuB(buf, pos)
     pos += 21
@@ -112,6 +120,7 @@ def parse_v1(buf, pos, end):
     o0.eligible_leader_replicas = None
     o0.last_known_elr = None
     o0.leader_recovery_state = 0
+    o0.incarnation_epoch = -1
     o0.unknown_tags = None
     o0.partition_id, o0.topic_id, n = U_iuB(buf, pos)
     pos += 21
@@ -232,6 +241,11 @@ def tags_2(buf, pos, end, count, o):
                 o.last_known_elr = None
             if pos != stop:
                 refuse_tag_size(tag)
+        elif tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -245,6 +259,7 @@ def parse_v2(buf, pos, end):
     o0.leader_recovery_state = 0
     o0.eligible_leader_replicas = None
     o0.last_known_elr = None
+    o0.incarnation_epoch = -1
     o0.unknown_tags = None
     o0.partition_id, o0.topic_id, n = U_iuB(buf, pos)
     pos += 21
@@ -321,6 +336,10 @@ def tags_3(o):
         b = []
         b.append(P_b(o.leader_recovery_state))
         t.append((0, b''.join(b)))
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
     return encode_tag_section(t, o.unknown_tags)
 
 
@@ -333,7 +352,7 @@ def build_v0(o, out):
     n6 = len(l5)
     l7 = o.adding_replicas
     n8 = len(l7)
-    if n2 < 127 and n4 < 127 and n6 < 127 and n8 < 127 and not o.unknown_tags and o.leader_recovery_state == 0:
+    if n2 < 127 and n4 < 127 and n6 < 127 and n8 < 127 and not o.unknown_tags and o.leader_recovery_state == 0 and o.incarnation_epoch == -1:
         out.append(row_packer("i16sB%diB%diB%diB%diiiiB", n2, n4, n6, n8)(o.partition_id, o.topic_id, n2 + 1, *l1, n4 + 1, *l3, n6 + 1, *l5, n8 + 1, *l7, o.leader, o.leader_epoch, o.partition_epoch, 0))
     else:
         l9 = o.replicas
@@ -344,7 +363,7 @@ def build_v0(o, out):
         n14 = len(l13) + 1
         l15 = o.adding_replicas
         n16 = len(l15) + 1
-        out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 else tags_3(o)))
+        out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 and o.incarnation_epoch == -1 else tags_3(o)))
 
 
 def build_v1(o, out):
@@ -358,7 +377,7 @@ def build_v1(o, out):
     n16 = len(l15) + 1
     l17 = o.directories
     n18 = len(l17) + 1
-    out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), b''.join(l17), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 else tags_3(o)))
+    out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), b''.join(l17), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 and o.incarnation_epoch == -1 else tags_3(o)))
 
 
 def tags_4(o):
@@ -379,6 +398,10 @@ def tags_4(o):
         n4 = 0 if l3 is None else len(l3) + 1
         b += ((VARINTS[n4] if n4 < SHORT else encode_varint(n4)), pack_numbers("i", l3 or ()))
         t.append((2, b''.join(b)))
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
     return encode_tag_section(t, o.unknown_tags)
 
 
@@ -393,4 +416,4 @@ def build_v2(o, out):
     n16 = len(l15) + 1
     l17 = o.directories
     n18 = len(l17) + 1
-    out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), b''.join(l17), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 and o.eligible_leader_replicas is None and o.last_known_elr is None else tags_4(o)))
+    out += (P_iu(o.partition_id, o.topic_id), (VARINTS[n10] if n10 < SHORT else encode_varint(n10)), pack_numbers("i", l9), (VARINTS[n12] if n12 < SHORT else encode_varint(n12)), pack_numbers("i", l11), (VARINTS[n14] if n14 < SHORT else encode_varint(n14)), pack_numbers("i", l13), (VARINTS[n16] if n16 < SHORT else encode_varint(n16)), pack_numbers("i", l15), P_iii(o.leader, o.leader_epoch, o.partition_epoch), (VARINTS[n18] if n18 < SHORT else encode_varint(n18)), b''.join(l17), (b'\0' if not o.unknown_tags and o.leader_recovery_state == 0 and o.eligible_leader_replicas is None and o.last_known_elr is None and o.incarnation_epoch == -1 else tags_4(o)))

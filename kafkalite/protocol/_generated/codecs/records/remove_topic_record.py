@@ -3,29 +3,69 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
-from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_unknown_tags, refuse_truncation
+from kafkalite.protocol.codec_helpers import encode_tag_section, refuse_length, refuse_tag_size, refuse_truncation, rest_of_varint
 
 C0 = RemoveTopicRecord
+P_i = Struct(">i").pack
 P_u = Struct(">16s").pack
 P_uB = Struct(">16sB").pack
+U_i = Struct(">i").unpack_from
 U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
+def tags_1(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.incarnation_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
+
+
 def parse_v0(buf, pos, end):
     o0 = new(C0)
+    o0.incarnation_epoch = -1
     o0.unknown_tags = None
     o0.topic_id, n = U_uB(buf, pos)
     pos += 17
     if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
+        pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
 
 
+def tags_2(o):
+    t = []
+    if not (o.incarnation_epoch == -1):
+        b = []
+        b.append(P_i(o.incarnation_epoch))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
 def build_v0(o, out):
-    if not o.unknown_tags:
+    if not o.unknown_tags and o.incarnation_epoch == -1:
         out.append(P_uB(o.topic_id, 0))
     else:
-        out += (P_u(o.topic_id), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+        out += (P_u(o.topic_id), (b'\0' if not o.unknown_tags and o.incarnation_epoch == -1 else tags_2(o)))

@@ -27,7 +27,7 @@ UNKNOWN, NOT_AVAILABLE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_
 def answered(api_key: int, at_s: int, response: dict[str, Any]) -> dict[str, Any]:
     return {
         "ts": START + timedelta(seconds=at_s),
-        "answered": START + timedelta(seconds=at_s, milliseconds=1),
+        "response_ts": START + timedelta(seconds=at_s, milliseconds=1),
         "latency_us": 1_000,
         "connection": 1,
         "client": "10.0.0.1:4711",
@@ -75,7 +75,7 @@ def test_errors_before_a_topic_is_created_are_expected(spark: SparkSession) -> N
     }
     requests = Requests.of_tables(spark, by_api)
     found = error_counts(errors(requests), errors_before_creation(requests)).collect()
-    assert {(row.api, row["name"]): (row.times, row.expected) for row in found} == {
+    assert {(row.api, row["name"]): (row.occurrences, row.expected) for row in found} == {
         ("Metadata", "UNKNOWN_TOPIC_OR_PARTITION"): (3, 1),
         ("Metadata", "LEADER_NOT_AVAILABLE"): (3, 1),
         ("JoinGroup", "MEMBER_ID_REQUIRED"): (1, 1),

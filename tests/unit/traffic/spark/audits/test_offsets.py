@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from kafkalite.traffic.spark.audits.offsets import LASTING_COMMITS, expirations, lag
+from kafkalite.traffic.spark.audits.offsets import EXPIRY_CANDIDATES, expirations, lag
 from kafkalite.traffic.spark.state.accepted_offsets import ACCEPTED_OFFSETS
 from kafkalite.traffic.spark.state.high_watermarks import HIGH_WATERMARKS
 
@@ -36,11 +36,11 @@ def test_offset_of_an_empty_group_expires_because_the_group_is_empty(
 ) -> None:
     retention_ms = 60_000
     commits = spark.createDataFrame(
-        [("g", "t", 0, 7, SECOND, None, -1, False)], LASTING_COMMITS.schema
+        [("g", "t", 0, 7, SECOND, None, -1, False)], EXPIRY_CANDIDATES.schema
     )
     empty = spark.createDataFrame([("g", "consumer", 2 * SECOND, None)], INTERVAL)
     unsubscribed = spark.createDataFrame(
         [("g", "consumer", 3 * SECOND, None, "t")], f"{INTERVAL}, topic string"
     )
     (row,) = expirations(commits, empty, unsubscribed, retention_ms).collect()
-    assert (row.due_us, row.empty_us, row.unread_us) == (61 * SECOND, 2 * SECOND, None)
+    assert (row.due_us, row.empty_us, row.unsubscribed_us) == (61 * SECOND, 2 * SECOND, None)

@@ -28,11 +28,11 @@ HIGH_WATERMARKS: Final = "topic string, partition int, at_us bigint, high_waterm
 
 
 @pytest.mark.parametrize(
-    ("seen_us", "cause", "reached"),
+    ("seen_us", "cause", "log_end_offset"),
     [(5 * SECOND - 1, "broker behind", 120), (5 * SECOND + 1, "beyond the end", 50)],
 )
 def test_high_watermarks_after_the_fetch_do_not_count(
-    spark: SparkSession, seen_us: int, cause: str, reached: int
+    spark: SparkSession, seen_us: int, cause: str, log_end_offset: int
 ) -> None:
     code = int(ErrorCode.OFFSET_OUT_OF_RANGE)
     client = ("host", "me", "host:1", "broker:9092")
@@ -44,4 +44,4 @@ def test_high_watermarks_after_the_fetch_do_not_count(
         spark.createDataFrame(watermarks, HIGH_WATERMARKS),
         SECOND,
     ).collect()
-    assert [(row.cause, row.reached) for row in found] == [(cause, reached)]
+    assert [(row.cause, row.log_end_offset) for row in found] == [(cause, log_end_offset)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from io import BytesIO
@@ -55,7 +56,9 @@ class Batches:
             pending_us: Mapping[int, int],
             is_last: bool,  # noqa: ARG001, FBT001
         ) -> None:
-            rows = requests.envelopes().select("connection", "correlation_id", "answered").collect()
+            rows = (
+                requests.envelopes().select("connection", "correlation_id", "response_ts").collect()
+            )
             self.found[number] = [(row[0], row[1], row[2] is not None) for row in rows]
             self.pending[number] = dict(pending_us)
 
@@ -166,3 +169,23 @@ def test_other_input_or_options_in_the_same_folder_are_refused(tmp_path: Path) -
     description.delete()
     (out / "_kafkalite/checkpoint/metadata").write_text("{}")
     assert "layout" in refused(capture)
+
+
+def test_state_of_another_version_is_deleted_and_all_input_is_read_again(tmp_path: Path) -> None:
+    out = location(str(tmp_path / "out"))
+    no_session = cast("SparkSession", None)
+    capture = FollowedCapture(inputs=[str(tmp_path / "in")], out=out)
+    with pytest.raises(AttributeError):  # without a session, it fails when it uses Spark
+        follow(no_session, capture, lambda *_: None)
+    description = out / "_kafkalite/followed.json"
+    current = description.read_text()
+    assert current is not None
+    description.write_text(json.dumps({**json.loads(current), "layout": 2}))
+    state = ("_kafkalite/checkpoint/metadata", "_kafkalite/state/0/note.json", "ghosts/0")
+    for name in (*state, "theirs/notes.txt"):
+        (out / name).write_text("{}")
+    with pytest.raises(AttributeError):
+        follow(no_session, capture, lambda *_: None)
+    assert description.read_text() == current
+    remaining = {"_kafkalite/followed.json", "_kafkalite/lock", "theirs/notes.txt"}
+    assert set(out.walk()) == remaining

@@ -51,7 +51,7 @@ def test_requests_of_one_api_are_typed(capture: str) -> None:
 def test_frames_are_requests_and_responses(capture: str) -> None:
     frames = rows_of(capture)
     envelopes = rows_of(capture, table="envelopes")
-    answered = sum(row["answered"] is not None for row in envelopes)
+    answered = sum(row["response_ts"] is not None for row in envelopes)
     assert len(frames) == len(envelopes) + answered
 
 
@@ -132,13 +132,13 @@ def test_unpaired_request_has_no_response() -> None:
             "payload": b"payload",
             "client_id": "me",
             "start": 3,
-            "place": 0,
+            "frame_number": 0,
         }
         for direction in (0, 1)
     ]
     [found] = unanswered_pairs(pa.RecordBatch.from_pylist(rows, schema=tables.UNPAIRED)).to_pylist()
     assert (found["request"], found["request_start"], found["request_bytes"]) == (b"payload", 3, 7)
-    assert (found["client_id"], found["answered"], found["response"]) == ("me", None, None)
+    assert (found["client_id"], found["response_ts"], found["response"]) == ("me", None, None)
 
 
 def test_file_that_ends_with_statistics_is_complete(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_split_is_decoded_to_the_requests_that_the_scalar_reader_finds(
     assert report.inputs == tuple(captures)
     assert report.rows == len(found)
     assert report.problems == ()
-    answered = [row for row in found if row["answered"] is not None]
+    answered = [row for row in found if row["response_ts"] is not None]
     assert (
         Counter(
             (

@@ -59,8 +59,8 @@ def table_of(commits: list[Commit]) -> pa.Table:
         ),
         "position": pa.array(range(len(commits)), pa.int64()),
         "retention_ms": pa.array([commit.retention_ms for commit in commits], pa.int64()),
-        "asked": pa.array(asked, type_at(OFFSET_COMMIT, "request.topics")),
-        "answered": pa.array(answered, type_at(OFFSET_COMMIT, "response.topics")),
+        "request_topics": pa.array(asked, type_at(OFFSET_COMMIT, "request.topics")),
+        "response_topics": pa.array(answered, type_at(OFFSET_COMMIT, "response.topics")),
     }
     return pa.table(columns)
 

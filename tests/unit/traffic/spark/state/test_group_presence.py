@@ -32,9 +32,9 @@ def table_of(
         row: dict[str, object] = dict.fromkeys(
             column.name for column in MEMBERSHIP_REQUESTS.columns
         )
-        row |= dict.fromkeys(("start_us", "end_us", "last_start_us", "lasts_us"), at_us)
+        row |= dict.fromkeys(("start_us", "end_us", "last_start_us", "last_end_us"), at_us)
         row |= {"connection": 1, "position": position, "protocol": protocol, "group_id": "group"}
-        row |= {"member_id": member, "instance_id": instance, "sign": sign, "error": 0}
+        row |= {"member_id": member, "instance_id": instance, "action": sign, "error": 0}
         rows.append(tuple(row[column.name] for column in MEMBERSHIP_REQUESTS.columns))
     return spark.createDataFrame(rows, MEMBERSHIP_REQUESTS.schema)
 

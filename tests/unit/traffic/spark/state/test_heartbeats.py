@@ -53,7 +53,7 @@ def table_of(rows_: Sequence[Heartbeat], key: int = CONSUMERS) -> pa.Table:
             {
                 **dict.fromkeys(("api_version", "correlation_id", "request_bytes"), 0),
                 "ts": second * SECOND,
-                "answered": None if epoch is None else second * SECOND + 7,
+                "response_ts": None if epoch is None else second * SECOND + 7,
                 "connection": connection,
                 "client": f"host:{connection}",
                 "broker": "broker:9092",
@@ -127,7 +127,7 @@ def test_result_does_not_depend_on_where_heartbeats_are_merged(
     found = ordered(distinct_heartbeats(requests, TIMEOUT_MS))
     assert found == merge_at_once(requests)
     assert len(found) < len(HISTORY) / 4
-    assert [(row.start_us // SECOND, row.lasts_us // SECOND) for row in found[:3]] == [
+    assert [(row.start_us // SECOND, row.last_end_us // SECOND) for row in found[:3]] == [
         (0, 0),
         (3, 57),
         (60, 60),

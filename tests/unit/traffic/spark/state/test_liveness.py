@@ -28,7 +28,7 @@ _ENVELOPE = {
 def one_of(api: str, request: dict[str, object] | None) -> pa.Table:
     key = api_key(api)
     answer = {"error_code": 0, "member_id": "m"}
-    row = {**_ENVELOPE, "api_key": key, "answered": 7, "request": request, "response": answer}
+    row = {**_ENVELOPE, "api_key": key, "response_ts": 7, "request": request, "response": answer}
     return pa.Table.from_pylist([row], tables.requests(key))
 
 

@@ -39,9 +39,9 @@ def table_of(spark: SparkSession, membership_requests: Sequence[SentRequest]) ->
             "position": position,
             "group_id": "group",
             "member_id": member,
-            "asked_member_id": "" if sign == JOIN else member,
-            "sign": sign,
-            "is_harmless": True,
+            "request_member_id": "" if sign == JOIN else member,
+            "action": sign,
+            "may_leave_ghost": False,
             "error": 0,
         }
         rows.append(tuple(row[column.name] for column in MEMBERSHIP_REQUESTS.columns))
@@ -53,7 +53,9 @@ def ordered(frame: DataFrame) -> list[Row]:
 
 
 def intervals(rows: Sequence[Row]) -> list[tuple[str, str, int, int]]:
-    return [(row.member_id, row.sign, row.start_us // SECOND, row.end_us // SECOND) for row in rows]
+    return [
+        (row.member_id, row.action, row.start_us // SECOND, row.end_us // SECOND) for row in rows
+    ]
 
 
 FIRST_HEARTBEATS: Final = [("m", JOIN, 0), *(("m", STAY, second) for second in range(3, 90, 3))]
@@ -63,7 +65,7 @@ LATER_HEARTBEATS: Final = [("m", STAY, second) for second in range(200, 230, 3)]
 def test_requests_without_a_silence_are_merged_into_one(spark: SparkSession) -> None:
     rows = ordered(merge_into_runs(table_of(spark, FIRST_HEARTBEATS), TIMEOUT_MS, BEGINNING))
     assert intervals(rows) == [("m", STAY, 0, 87)]
-    assert rows[0].asked_member_id == ""
+    assert rows[0].request_member_id == ""
 
 
 def test_silence_longer_than_the_session_timeout_remains(
@@ -86,7 +88,7 @@ def test_time_after_a_leave_is_not_a_silence(spark: SparkSession) -> None:
 
 def test_time_after_a_refused_leave_is_a_silence(spark: SparkSession) -> None:
     membership_requests = table_of(spark, [*FIRST_HEARTBEATS, ("m", LEAVE, 91), ("m", JOIN, 300)])
-    refused = f.when(f.col("sign") == LEAVE, int(ErrorCode.NOT_COORDINATOR)).otherwise(0)
+    refused = f.when(f.col("action") == LEAVE, int(ErrorCode.NOT_COORDINATOR)).otherwise(0)
     rows = ordered(
         merge_into_runs(membership_requests.withColumn("error", refused), TIMEOUT_MS, BEGINNING)
     )
