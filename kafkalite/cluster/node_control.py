@@ -76,6 +76,8 @@ class NodeControl:
         if the disk refuses the change of the metadata; another call then tries it again.
         """
         node = self.node(node_id)
+        if node.state is NodeState.STOPPED:
+            self._cluster.metadata.return_after_crash(node_id)
         if node.state in (NodeState.STOPPED, NodeState.ISOLATED):
             self._cancel_session(node_id)
             node.state = NodeState.RUNNING

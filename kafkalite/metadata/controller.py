@@ -157,6 +157,10 @@ class MetadataController:
         """Take a node out of all ISRs and leaderships, because it has stopped."""
         self._write(self._shard.fence(node_id))
 
+    def return_after_crash(self, node_id: int) -> None:
+        """Let a node be no eligible leader replica, because it has stopped without a shutdown."""
+        self._write(self._shard.return_after_crash(node_id))
+
     def unfence(self, node_id: int) -> None:
         """Let a node lead again, and elect it where no other node could lead."""
         self._write(self._shard.unfence(node_id))

@@ -160,6 +160,23 @@ class Leadership:
                 )
                 self._add(records, topic, change)
 
+    def return_after_crash(self, node_id: int) -> list[PartitionChangeRecord]:
+        """Return records that take a node out of all ELRs.
+
+        A node that was not shut down may have lost records that it had not yet written to its disk.
+        """
+        records: list[PartitionChangeRecord] = []
+        for topic, partition in self._partitions():
+            if node_id in partition.elr:
+                change = PartitionChange(
+                    partition,
+                    self._rules(topic),
+                    lambda other: other != node_id and self._brokers.is_active(other),
+                    crashed=node_id,
+                )
+                self._add(records, topic, change)
+        return records
+
     def unfence(self, node_id: int) -> list[LeadershipRecord]:
         """Return records that let a node lead again, beginning with partitions without a leader."""
         if self._brokers.is_active(node_id):

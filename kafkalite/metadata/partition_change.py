@@ -87,10 +87,20 @@ class PartitionChange:
 
     `is_active` returns whether a node may lead: it is registered and not fenced. An absent
     `election` is UNCLEAN where the topic allows that, else ONLINE. `isr` and `reassignment` are
-    the planned ones; absent ones are the current ones.
+    the planned ones; absent ones are the current ones. `crashed` is a node that may have lost
+    records because it was not shut down; it is no eligible leader replica.
     """
 
-    __slots__ = ("_election", "_elr", "_is_active", "_isr", "_partition", "_reassignment", "_rules")
+    __slots__ = (
+        "_crashed",
+        "_election",
+        "_elr",
+        "_is_active",
+        "_isr",
+        "_partition",
+        "_reassignment",
+        "_rules",
+    )
 
     def __init__(
         self,
@@ -101,6 +111,7 @@ class PartitionChange:
         election: Election | None = None,
         isr: tuple[int, ...] | None = None,
         reassignment: Reassignment | None = None,
+        crashed: int | None = None,
     ) -> None:
         if election is None:
             election = Election.UNCLEAN if rules.allows_unclean_election else Election.ONLINE
@@ -113,6 +124,7 @@ class PartitionChange:
         self._isr = partition.isr if isr is None else isr
         self._reassignment = reassignment
         self._elr = partition.elr
+        self._crashed = crashed
 
     def record(self, topic_id: bytes) -> PartitionChangeRecord | None:
         """Return the record of the change, or None if nothing changes."""
@@ -154,7 +166,11 @@ class PartitionChange:
             self._elr = ()
             return
         candidates = dict.fromkeys((*self._elr, *self._partition.isr))
-        self._elr = tuple(node_id for node_id in candidates if node_id not in self._isr)
+        self._elr = tuple(
+            node_id
+            for node_id in candidates
+            if node_id not in self._isr and node_id != self._crashed
+        )
 
     def _elect(self) -> tuple[int, bool]:
         """Return the leader, NO_LEADER if there is no candidate, and whether it is unclean."""

@@ -125,6 +125,13 @@ class MetadataShard:
             response=None, records=to_coordinator_records(self.leadership.fence(node_id))
         )
 
+    def return_after_crash(self, node_id: int) -> CoordinatorResult[None]:
+        """Take a node out of all eligible leader replicas."""
+        return CoordinatorResult(
+            response=None,
+            records=to_coordinator_records(self.leadership.return_after_crash(node_id)),
+        )
+
     def unfence(self, node_id: int) -> CoordinatorResult[None]:
         """Let a node lead again; no effect if it is not fenced."""
         return CoordinatorResult(

@@ -343,14 +343,24 @@ class Partition:
         return bool(segments) and offset < segments[-1].base_offset
 
     def divergence(
-        self, last_fetched_epoch: int, fetch_offset: int, view: ReplicaView | None = None
+        self,
+        last_fetched_epoch: int,
+        fetch_offset: int,
+        view: ReplicaView | None = None,
+        *,
+        is_leader: bool = True,
     ) -> EpochEnd | None:
-        """Return the epoch end where a follower's log diverges from this log, or None (KIP-320).
+        """Return the epoch end where a client's log diverges from this log, or None (KIP-320).
 
-        With `view`, the log is the replica of that view.
+        With `view`, the log is the replica of that view. A node that is not the leader knows only
+        epochs with records in its replica.
 
         Raises KafkaError OFFSET_OUT_OF_RANGE if the epoch is unknown, or the offset was deleted.
         """
+        if not is_leader:
+            end_offset = self.log.end_offset if view is None else view.end_offset
+            if last_fetched_epoch > self.log.epochs.epoch_for(end_offset - 1):
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         epoch_end = self.end_of_epoch(last_fetched_epoch, view)
         if epoch_end.end_offset == NO_OFFSET or fetch_offset < self.log.start_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)

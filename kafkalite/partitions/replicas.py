@@ -187,9 +187,13 @@ class ReplicaView:
         """Whether `offset` is before the active segment."""
         return self.partition.is_before_active_segment(offset)
 
-    def divergence(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEnd | None:
-        """Return the epoch end where a follower's log diverges from this replica, or None."""
-        return self.partition.divergence(last_fetched_epoch, fetch_offset, view=self)
+    def divergence(
+        self, last_fetched_epoch: int, fetch_offset: int, *, is_leader: bool = True
+    ) -> EpochEnd | None:
+        """Return the epoch end where a client's log diverges from this replica, or None."""
+        return self.partition.divergence(
+            last_fetched_epoch, fetch_offset, view=self, is_leader=is_leader
+        )
 
     def end_of_epoch(self, leader_epoch: int) -> EpochEnd:
         """Return the end of the largest epoch up to `leader_epoch` in the node's replica."""

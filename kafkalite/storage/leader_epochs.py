@@ -67,6 +67,11 @@ class LeaderEpochs:
             return epoch, self._starts[0]
         return self._epochs[slot - 1], self._starts[slot]
 
+    def start_offset_for(self, epoch: int) -> int:
+        """Return the first offset of an epoch, or -1 if it is unknown."""
+        slot = bisect_right(self._epochs, epoch) - 1
+        return self._starts[slot] if slot >= 0 and self._epochs[slot] == epoch else NO_OFFSET
+
     def epoch_for(self, offset: int) -> int:
         """Return the epoch of the record at `offset`, or -1."""
         slot = bisect_right(self._starts, offset)

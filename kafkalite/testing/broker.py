@@ -122,11 +122,7 @@ class Broker:
             as_version=as_version,
             defaults=defaults,
         )
-        if log_level.upper() not in Level.__members__:
-            raise ValueError(
-                f"log_level {log_level!r} is not one of {', '.join(Level.__members__)}"
-            )
-        self._log = Log(Level[log_level.upper()])
+        self._log = _log_of(log_level)
         self._adjustable_clock = new_clock(clock)
         self._capture = None if capture is None else str(capture)
         self._recorder: Recorder | None = None
@@ -452,6 +448,13 @@ def _control_address(control: bool | str) -> Address | None:  # noqa: FBT001 - a
     if control is False:
         return None
     return control_address(control if isinstance(control, str) else "0")
+
+
+def _log_of(level: str) -> Log:
+    """Return the log with this level; raises ValueError for an unknown level."""
+    if level.upper() not in Level.__members__:
+        raise ValueError(f"log_level {level!r} is not one of {', '.join(Level.__members__)}")
+    return Log(Level[level.upper()])
 
 
 def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:

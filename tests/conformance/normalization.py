@@ -109,7 +109,12 @@ UNORDERED: dict[str, tuple[str, ...]] = {
 }
 
 # Lists of plain values that are hash sets in Kafka, so their order is arbitrary.
-SETS = frozenset(("partitions", "subscribed_topic_names", "unknown_state_filters", "partition_ids"))
+SETS = frozenset(
+    (
+        "partitions", "subscribed_topic_names", "unknown_state_filters", "partition_ids",
+        "isr_nodes", "eligible_leader_replicas", "offline_replicas",
+    )
+)  # fmt: skip
 
 _TEXT_IDS = frozenset(name for name, rule in RULES.items() if rule is Rule.SYMBOL)
 """Values of an error text that are ids, which differ between brokers."""

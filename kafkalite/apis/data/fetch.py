@@ -256,7 +256,11 @@ class _Fetch:
             if answer.preferred_read_replica >= 0:
                 return answer
         if requested.last_fetched_epoch >= 0:
-            end = partition.divergence(requested.last_fetched_epoch, requested.fetch_offset)
+            end = partition.divergence(
+                requested.last_fetched_epoch,
+                requested.fetch_offset,
+                is_leader=partition.leader == self._node_id,
+            )
             if end is not None:
                 answer.diverging_epoch = FetchResponse.EpochEndOffset(
                     epoch=end.leader_epoch, end_offset=end.end_offset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,8 @@ class ListOffsetsEra:
 
     special_timestamps: frozenset[int]
     """The negative timestamps that have a meaning."""
+    unavailable_code: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE
+    """The error if the leader is new and does not know yet which offset is the last."""
 
 
 def _era(*special_timestamps: int) -> ListOffsetsEra:
@@ -54,7 +56,8 @@ def _era(*special_timestamps: int) -> ListOffsetsEra:
 
 
 LIST_OFFSETS_ERAS = Eras(
-    (0, _era(LATEST, EARLIEST)),
+    (0, replace(_era(LATEST, EARLIEST), unavailable_code=ErrorCode.LEADER_NOT_AVAILABLE)),
+    (5, _era(LATEST, EARLIEST)),  # KIP-207
     (7, _era(LATEST, EARLIEST, MAX_TIMESTAMP)),  # KIP-734
     (8, _era(LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL)),  # KIP-405
     (9, _era(LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED)),  # KIP-1005
@@ -112,7 +115,9 @@ def _list_partition_offset(
     try:
         answer = _search_partition(call, request, partition, requested, incarnations)
     except KafkaError as error:
-        answer = _partition_error(index, error.code)
+        is_unavailable = error.code is ErrorCode.OFFSET_NOT_AVAILABLE
+        code = call.era.unavailable_code if is_unavailable else error.code
+        answer = _partition_error(index, code)
     if incarnations is not None:
         answer.incarnation_epoch = partition.incarnation_epoch
     return answer
@@ -130,10 +135,7 @@ def _search_partition(
     if incarnations is not None:
         incarnations.check(partition, requested.incarnation_epoch, leader_only=leader_only)
     partition.check_access(call.node.id, requested.current_leader_epoch, leader_only=leader_only)
-    is_read_committed = (
-        request.replica_id == _CONSUMER and request.isolation_level == _READ_COMMITTED
-    )
-    search = partial(_search, partition, requested.timestamp, is_read_committed=is_read_committed)
+    search = partial(_search, partition, requested.timestamp, _limit_offset(request, partition))
     try:
         found = search()
     except OSError as error:
@@ -149,19 +151,40 @@ def _search_partition(
     )
 
 
+def _limit_offset(request: ListOffsetsRequest, partition: Partition | ReplicaView) -> int:
+    """Return the offset up to which the sender of a request can read."""
+    if request.replica_id != _CONSUMER:
+        return partition.end_offset
+    return partition.limit_offset(committed=request.isolation_level == _READ_COMMITTED)
+
+
 def _search(
-    partition: Partition | ReplicaView, timestamp: int, *, is_read_committed: bool
+    partition: Partition | ReplicaView, timestamp: int, limit_offset: int
 ) -> TimestampAndOffset:
-    limit_offset = partition.limit_offset(committed=is_read_committed)
+    """Return the offset for a timestamp.
+
+    Raises KafkaError OFFSET_NOT_AVAILABLE if the leader is new, and readable records that the
+    previous leader had may be missing below `limit_offset` (KIP-207).
+    """
     if timestamp == LATEST:
+        _check_available(partition, limit_offset)
         return partition.latest_offset(limit_offset)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return partition.earliest_offset()
     if timestamp in _TIERED_STORAGE_TIMESTAMPS:
         return NOT_FOUND
     if timestamp == MAX_TIMESTAMP:
-        return partition.offset_of_max_timestamp(limit_offset)
-    return partition.offset_for_timestamp(timestamp, limit_offset)
+        found = partition.offset_of_max_timestamp(limit_offset)
+    else:
+        found = partition.offset_for_timestamp(timestamp, limit_offset)
+    if found is NOT_FOUND:
+        _check_available(partition, limit_offset)
+    return found
+
+
+def _check_available(partition: Partition | ReplicaView, limit_offset: int) -> None:
+    if partition.log.epochs.start_offset_for(partition.leader_epoch) > limit_offset:
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
 
 def _partition_error(

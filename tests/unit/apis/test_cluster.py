@@ -315,6 +315,16 @@ def test_each_node_has_its_own_rack(racks: ClusterWire) -> None:
     assert {row.node_id: row.rack for row in metadata.brokers} == RACKS
 
 
+def test_failed_nodes_are_described_on_request(racks: ClusterWire) -> None:
+    racks.cluster.node_control.stop(2)
+    for with_fenced in (False, True):
+        request = DescribeClusterRequest(include_fenced_brokers=with_fenced)
+        described = racks.ask(request, 2, node=3)
+        fenced = {row.broker_id: row.is_fenced for row in described.brokers}
+        expected = {1: False, 3: False, 4: False}
+        assert fenced == ({**expected, 2: True} if with_fenced else expected)
+
+
 def test_each_node_describes_its_own_rack(racks: ClusterWire) -> None:
     for node_id, rack in RACKS.items():
         resource = DescribeConfigsRequest.DescribeConfigsResource(

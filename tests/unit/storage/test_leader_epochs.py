@@ -34,6 +34,12 @@ def test_the_leader_epoch_of_an_offset_is_found() -> None:
     assert [known.epoch_for(offset) for offset in (9, 10, 19, 20, 99)] == [-1, 1, 1, 4, 4]
 
 
+def test_the_first_offset_of_an_epoch_is_found() -> None:
+    known = epochs((1, 10), (4, 20))
+    starts = [known.start_offset_for(epoch) for epoch in (-1, 0, 1, 2, 4, 5)]
+    assert starts == [-1, -1, 10, -1, 20, -1]
+
+
 def test_contradicting_epochs_are_removed() -> None:
     known = epochs((1, 10), (4, 20), (6, 30))
     known.assign(6, 50)

@@ -730,6 +730,23 @@ def test_fetch_at_a_follower_ends_when_the_follower_catches_up(wire: ClusterWire
     assert values_in(answer.records) == [b"2"]
 
 
+def test_follower_knows_an_epoch_when_it_has_records_of_it(wire: ClusterWire) -> None:
+    control = wire.cluster.node_control
+    control.stop(1)
+    control.start(1)
+    assert hosted(wire).leader == 2
+    epoch = hosted(wire).leader_epoch
+
+    def code_at(node: int) -> ErrorCode:
+        partition = partition_of(0, 2, last_fetched_epoch=epoch)
+        (answer,) = answers(wire.ask(request_of(partition), 12, node))
+        return ErrorCode(answer.error_code)
+
+    assert (code_at(2), code_at(1)) == (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
+    append_to(wire, b"2")
+    assert (code_at(2), code_at(1)) == (ErrorCode.NONE, ErrorCode.NONE)
+
+
 def test_stopped_follower_is_not_selected(wire: ClusterWire) -> None:
     wire.cluster.node_control.stop(2)
     assert row_in_rack(wire, "b").preferred_read_replica == -1

@@ -19,6 +19,7 @@ from kafkalite.apis.data.list_offsets import (
     refuse_list_offsets,
     refuse_offset_for_leader_epoch,
 )
+from kafkalite.metadata.creation import NewTopic
 from kafkalite.protocol._generated.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -29,9 +30,11 @@ from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
 from kafkalite.storage.crc import crc32c
+from tests.unit.apis.cluster_wire import ClusterWire
 from tests.unit.data_plane import DataPlane, batch_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH = APIS
@@ -239,3 +242,66 @@ def test_an_epoch_refusal_lists_every_partition() -> None:
     )
     answer = response.topics[0].partitions[0]
     assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (-1, -1, -1)
+
+
+# --- a new leader that does not know the high watermark of the previous one (KIP-207) -----------
+
+
+@pytest.fixture
+def lagging(tmp_path: Path) -> Iterator[ClusterWire]:
+    """Return a cluster whose new leader has two records; one of them is on all replicas."""
+    wire = ClusterWire(tmp_path, 3)
+    topic = NewTopic("t", assignments=((0, (1, 2, 3)),))
+    (creation,) = wire.cluster.metadata.create_topics([topic])
+    assert creation.error is None
+    hosted = wire.cluster.partitions.topic("t")
+    assert hosted is not None
+    for timestamp in (100, 200):
+        hosted.partitions[0].append(BatchView(batch_of(b"v", timestamp=timestamp)), 0)
+        wire.cluster.node_control.pause_replication(3)
+    wire.cluster.node_control.stop(1)
+    yield wire
+    wire.end()
+
+
+def ask_new_leader(
+    wire: ClusterWire, timestamp: int, *, version: int = 11, **fields: Any
+) -> tuple[ErrorCode, int]:
+    response = wire.ask(request_of(timestamp, **fields), version, node=2)
+    answer = response.topics[0].partitions[0]
+    return ErrorCode(answer.error_code), answer.offset
+
+
+def test_new_leader_has_no_latest_offset_until_the_replicas_have_its_log(
+    lagging: ClusterWire,
+) -> None:
+    assert ask_new_leader(lagging, LATEST) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+    lagging.cluster.node_control.resume_replication(3)
+    assert ask_new_leader(lagging, LATEST) == (ErrorCode.NONE, 2)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (EARLIEST, (ErrorCode.NONE, 0)),
+        (100, (ErrorCode.NONE, 0)),
+        (101, (ErrorCode.OFFSET_NOT_AVAILABLE, -1)),
+        (999, (ErrorCode.OFFSET_NOT_AVAILABLE, -1)),
+        (MAX_TIMESTAMP, (ErrorCode.OFFSET_NOT_AVAILABLE, -1)),
+    ],
+)
+def test_new_leader_finds_only_records_that_all_replicas_have(
+    lagging: ClusterWire, timestamp: int, expected: tuple[ErrorCode, int]
+) -> None:
+    assert ask_new_leader(lagging, timestamp) == expected
+
+
+def test_old_versions_have_another_error_for_a_new_leader(lagging: ClusterWire) -> None:
+    for version, code in ((4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)):
+        assert ask_new_leader(lagging, LATEST, version=version)[0] == code
+
+
+def test_followers_and_debugging_consumers_see_the_whole_log(lagging: ClusterWire) -> None:
+    for replica_id in (3, -2):
+        answer = ask_new_leader(lagging, LATEST, replica_id=replica_id)
+        assert answer == (ErrorCode.NONE, 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kafkalite.apis.topics.topic_partitions import APIS
@@ -10,7 +12,12 @@ from kafkalite.protocol._generated.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.apis.cluster_wire import ClusterWire
 from tests.unit.metadata_world import MetadataWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 (DESCRIBE,) = APIS
 Cursor = DescribeTopicPartitionsRequest.Cursor
@@ -130,3 +137,62 @@ def test_eligible_leader_replicas_are_described() -> None:
     world.controller.fence(3)
     # A partition without a leader has no error code here.
     assert described() == (ErrorCode.NONE, -1, [], [2, 3], [3], [2, 3])
+
+
+# --- eligible leader replicas (KIP-966) ----------------------------------------------------------
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+    """Return a cluster with topic t on nodes 2 and 3, of which both must be in sync."""
+    wire = ClusterWire(tmp_path, 3)
+    topic = NewTopic("t", assignments=((0, (2, 3)),), configs={"min.insync.replicas": "2"})
+    (creation,) = wire.cluster.metadata.create_topics([topic])
+    assert creation.error is None
+    yield wire
+    wire.end()
+
+
+def state(wire: ClusterWire) -> tuple[int, int, list[int], list[int], list[int]]:
+    """Return error code, leader, ISR, ELR and last known ELR."""
+    (row,) = wire.ask(request("t"), 0).topics[0].partitions
+    return (
+        row.error_code,
+        row.leader_id,
+        row.isr_nodes,
+        row.eligible_leader_replicas,
+        row.last_known_elr,
+    )
+
+
+def test_replica_that_leaves_a_small_isr_remains_eligible(wire: ClusterWire) -> None:
+    wire.cluster.node_control.stop(3)
+    assert state(wire) == (ErrorCode.NONE, 2, [2], [3], [])
+    wire.cluster.node_control.start(3)
+    assert state(wire) == (ErrorCode.NONE, 2, [2, 3], [], [])
+
+
+def test_partition_without_leader_has_no_error(wire: ClusterWire) -> None:
+    wire.cluster.node_control.stop(3)
+    wire.cluster.node_control.stop(2)
+    assert state(wire) == (ErrorCode.NONE, -1, [], [3, 2], [2])
+
+
+def test_replica_is_not_eligible_after_a_crash(wire: ClusterWire) -> None:
+    control = wire.cluster.node_control
+    control.stop(3)
+    control.stop(2)
+    control.start(3)
+    assert state(wire) == (ErrorCode.NONE, -1, [], [2], [2])
+    control.start(2)
+    assert state(wire) == (ErrorCode.NONE, 2, [2, 3], [], [])
+
+
+def test_isolated_replica_remains_eligible(wire: ClusterWire) -> None:
+    control = wire.cluster.node_control
+    control.isolate(3)
+    wire.clock.advance(9_000)
+    control.stop(2)
+    assert state(wire) == (ErrorCode.NONE, -1, [], [3, 2], [2])
+    control.start(3)
+    assert state(wire) == (ErrorCode.NONE, 3, [3], [2], [])

@@ -1,0 +1,247 @@
+"""Leaders, in-sync replicas and epochs while nodes fail, compared with a Kafka of three nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conformance.compare import differences
+from tests.conformance.node_world import NO_LEADER, PREFERRED, UNCLEAN, NodeWorlds
+from tests.oracle.node_clusters import EmulatedNodes, RealNodes
+from tests.oracle.requirements import required
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.conformance.world import Entry
+    from tests.oracle.node_clusters import NodeCluster
+
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
+
+CONFIG = {
+    # Kafka notices failed nodes soon, and moves no leaders on its own.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "300",
+    "auto.leader.rebalance.enable": "false",
+    # A node that was killed knows its high watermarks.
+    "replica.high.watermark.checkpoint.interval.ms": "100",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+}
+NODE_CONFIG = {node_id: {"broker.rack": rack} for node_id, rack in ((1, "a"), (2, "b"), (3, "c"))}
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeCluster, NodeCluster]]:
+    """Start a real Kafka and kafkalite, both of three nodes."""
+    directory = tmp_path_factory.mktemp("clusters")
+    real = RealNodes(directory / "kafka", CONFIG, NODE_CONFIG)
+    emulated = EmulatedNodes(directory / "kafkalite", CONFIG, NODE_CONFIG)
+    try:
+        with required():
+            real.start()
+        emulated.start()
+        yield real, emulated
+    finally:
+        real.close()
+        emulated.close()
+
+
+def play(scenario: Callable[[NodeWorlds], None], cluster: NodeCluster, attempt: int) -> list[Entry]:
+    """Run a scenario on a cluster and return the transcript; each attempt has its own topics."""
+    worlds = NodeWorlds(cluster, f"{scenario.__name__.replace('_', '-')}-{attempt}")
+    try:
+        scenario(worlds)
+    finally:
+        worlds.close()
+    return worlds.transcript
+
+
+def leader_fails_and_returns(worlds: NodeWorlds) -> None:
+    """Kill the leader of several topics, start it again, and elect the preferred leaders."""
+    replicas = {
+        "led": (2, 1, 3),
+        "followed": (1, 2),
+        "strict": (1, 2),
+        "strictly-led": (2, 3),
+        "alone": (2,),
+    }
+    for topic, node_ids in replicas.items():
+        min_isr = "2" if topic.startswith("strict") else "1"
+        worlds.create(topic, node_ids, min_insync_replicas=min_isr)
+    worlds.begin("at first")
+    for topic, (leader, *_) in replicas.items():
+        worlds.produce(leader, topic, b"first")
+        worlds.produce(3 if leader == 1 else 1, topic, b"refused")
+    for topic, isr in replicas.items():
+        worlds.settle(topic, isr[0], isr)
+        worlds.observe(topic, 0, 1)
+
+    worlds.kill(2)
+    worlds.begin("after a kill")
+    epochs = {
+        "led": worlds.settle("led", 1, (1, 3)),
+        "followed": worlds.settle("followed", 1, (1,)),
+        "strict": worlds.settle("strict", 1, (1,), elr=(2,)),
+        "strictly-led": worlds.settle("strictly-led", 3, (3,), elr=(2,)),
+        "alone": worlds.settle("alone", NO_LEADER, (), elr=(2,)),
+    }
+    worlds.describe_cluster()
+    for topic, epoch in epochs.items():
+        worlds.observe(topic, epoch, 1)
+    for topic, leader in (("led", 1), ("followed", 1), ("strict", 1), ("strictly-led", 3)):
+        worlds.produce(leader, topic, b"second")
+    worlds.produce(1, "strict", b"unreplicated", acks=1)
+    worlds.produce(1, "alone", b"refused")
+    worlds.elect(PREFERRED, "led", "followed", "alone")
+    worlds.elect(UNCLEAN, "led", "alone")
+
+    worlds.start(2)
+    worlds.begin("after the restart")
+    epochs = {
+        "led": worlds.settle("led", 1, (1, 2, 3), elr=()),
+        "followed": worlds.settle("followed", 1, (1, 2), elr=()),
+        "strict": worlds.settle("strict", 1, (1, 2), elr=()),
+        "strictly-led": worlds.settle("strictly-led", 3, (2, 3), elr=()),
+        "alone": worlds.settle("alone", 2, (2,), elr=()),
+    }
+    worlds.describe_cluster()
+    for topic, epoch in epochs.items():
+        worlds.observe(topic, epoch, 2)
+
+    worlds.begin("after a preferred election")
+    worlds.elect(PREFERRED, *epochs)
+    epochs = {
+        "led": worlds.settle("led", 2, (1, 2, 3)),
+        "strictly-led": worlds.settle("strictly-led", 2, (2, 3)),
+    }
+    for topic, epoch in epochs.items():
+        worlds.produce(2, topic, b"third")
+        worlds.settle(topic, 2, (1, 2, 3) if topic == "led" else (2, 3))
+        worlds.observe(topic, epoch, 3)
+
+
+def leader_shuts_down_and_returns(worlds: NodeWorlds) -> None:
+    """Shut the leader down in a controlled way, and start it again."""
+    replicas = {"led": (2, 1, 3), "strictly-led": (2, 3), "alone": (2,)}
+    for topic, node_ids in replicas.items():
+        min_isr = "2" if topic == "strictly-led" else "1"
+        worlds.create(topic, node_ids, min_insync_replicas=min_isr)
+        worlds.produce(2, topic, b"first")
+        worlds.settle(topic, 2, node_ids)
+    worlds.stop(2)
+    worlds.begin("after a shutdown")
+    epochs = {
+        "led": worlds.settle("led", 1, (1, 3)),
+        "strictly-led": worlds.settle("strictly-led", 3, (3,), elr=(2,)),
+        "alone": worlds.settle("alone", NO_LEADER, (), elr=(2,)),
+    }
+    worlds.describe_cluster()
+    for topic, epoch in epochs.items():
+        worlds.observe(topic, epoch, 1)
+    worlds.start(2)
+    worlds.begin("after the restart")
+    epochs = {
+        "led": worlds.settle("led", 1, (1, 2, 3)),
+        "strictly-led": worlds.settle("strictly-led", 3, (2, 3), elr=()),
+        "alone": worlds.settle("alone", 2, (2,), elr=()),
+    }
+    for topic, epoch in epochs.items():
+        worlds.observe(topic, epoch, 1)
+
+
+def unclean_election_truncates(worlds: NodeWorlds) -> None:
+    """Elect a replica that lacks records, while the nodes with these records are down."""
+    worlds.create("torn", (3, 2))
+    worlds.create("strict", (3, 2), min_insync_replicas="2")
+    worlds.create("loose", (3, 2), unclean_leader_election_enable="true")
+    topics = ("torn", "strict", "loose")
+    worlds.begin("at first")
+    for topic in topics:
+        worlds.produce(3, topic, b"first")
+    worlds.kill(2)
+    for topic in topics:
+        worlds.settle(topic, 3, (3,))
+        for value in (b"second", b"third"):
+            worlds.produce(3, topic, value, acks=1)
+    worlds.settle("torn", 3, (3,), elr=())
+    worlds.settle("strict", 3, (3,), elr=(2,))
+
+    worlds.begin("after both were killed")
+    worlds.kill(3)
+    for topic in topics:
+        worlds.settle(topic, NO_LEADER, ())
+        worlds.describe(topic)
+    worlds.start(2)
+    epochs = {
+        "torn": worlds.settle("torn", NO_LEADER, (), elr=(3,)),
+        "loose": worlds.settle("loose", 2, (2,)),
+    }
+    epochs["strict"] = worlds.settle("strict", NO_LEADER, (), elr=(3,))
+    for topic, epoch in epochs.items():
+        worlds.observe(topic, epoch, 1)
+
+    worlds.begin("after an unclean election")
+    worlds.elect(UNCLEAN, *topics)
+    for topic in topics:
+        worlds.settle(topic, 2, (2,))
+    for topic in topics:
+        worlds.produce(2, topic, b"other", acks=1)
+        worlds.observe(topic, worlds.settle(topic, 2, (2,)), 2)
+
+    worlds.begin("after the restart")
+    worlds.start(3)
+    for topic in topics:
+        worlds.observe(topic, worlds.settle(topic, 2, (2, 3), elr=()), 2)
+
+
+def consumers_fetch_from_their_rack(worlds: NodeWorlds) -> None:
+    """Fetch as a consumer in each rack from the leader and from followers."""
+    worlds.create("racked", (1, 2))
+    worlds.begin("with two replicas")
+    for value in (b"first", b"second"):
+        worlds.produce(1, "racked", value)
+    worlds.settle("racked", 1, (1, 2))
+    for offset in range(3):
+        # The leader knows the end of the follower's log after the next fetch of the follower.
+        worlds.wait_for(
+            1,
+            worlds.fetch_request("racked", offset, rack="b"),
+            12,
+            lambda row: row.preferred_read_replica == 2,
+        )
+    for offset in range(4):
+        for rack in ("", "a", "b", "c", "d"):
+            request = worlds.fetch_request("racked", offset, rack=rack)
+            for version in (10, 11, 12, 17):
+                worlds.fetch(request, 1, 2, version=version)
+    for epoch in (0, 1):
+        for request in (
+            worlds.fetch_request("racked", 0, rack="b", current_leader_epoch=epoch),
+            worlds.fetch_request("racked", 0, rack="b", last_fetched_epoch=epoch),
+        ):
+            worlds.fetch(request, 1, 2)
+    worlds.fetch(worlds.fetch_request("racked", 0, rack="c"), 3)
+
+
+SCENARIOS = (
+    consumers_fetch_from_their_rack,
+    leader_fails_and_returns,
+    leader_shuts_down_and_returns,
+    unclean_election_truncates,
+)
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    SCENARIOS,
+    ids=lambda scenario: scenario.__name__,
+)
+def test_both_clusters_give_the_same_answers(
+    clusters: tuple[NodeCluster, NodeCluster],
+    scenario: Callable[[NodeWorlds], None],
+    attempt: int,
+) -> None:
+    real, emulated = (play(scenario, cluster, attempt) for cluster in clusters)
+    lines = differences(real, emulated)
+    assert not lines, "\n".join(lines)

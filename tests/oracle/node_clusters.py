@@ -1,0 +1,159 @@
+"""Clusters of three nodes that can be stopped one by one: a real Kafka, and kafkalite."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol
+
+from kafkalite.config.default_overrides import DEFAULTS_NAMES, default_overrides
+from kafkalite.testing import Broker
+from tests.oracle.real_kafka import RealKafka
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+NODE_IDS = (1, 2, 3)
+_CONTROLLER = NODE_IDS[0]
+_HEAP = "256m"
+_CHECKPOINT_TIMEOUT_S = 30.0
+_PAUSE_S = 0.01
+
+
+class NodeCluster(Protocol):
+    """Three nodes; the first one must run as long as the cluster, as it is the controller."""
+
+    name: str
+
+    def port(self, node_id: int) -> int:
+        """Return the port of a node."""
+
+    def start(self) -> None:
+        """Start all nodes, and return when they answer requests."""
+
+    def kill_node(self, node_id: int) -> None:
+        """End a node without a shutdown."""
+
+    def stop_node(self, node_id: int) -> None:
+        """Shut a node down in a controlled way."""
+
+    def start_node(self, node_id: int) -> None:
+        """Start a node that was killed or stopped, and return when it answers requests."""
+
+    def close(self) -> None:
+        """End all nodes."""
+
+
+class RealNodes:
+    """Apache Kafka: each node is a process; the first one is a broker and the controller.
+
+    With one controller, the order of its decisions does not depend on elections of controllers.
+    """
+
+    name = "kafka"
+
+    def __init__(
+        self,
+        directory: Path,
+        config: Mapping[str, str],
+        node_config: Mapping[int, Mapping[str, str]],
+    ) -> None:
+        configs: dict[int, dict[str, str]] = {node_id: {} for node_id in NODE_IDS}
+        self._nodes = {
+            node_id: RealKafka(
+                directory / f"{node_id}",
+                configs[node_id],
+                heap=_HEAP,
+                format_options=("--standalone",) if node_id == _CONTROLLER else (),
+                defaults=default_overrides(DEFAULTS_NAMES[0], len(NODE_IDS)),
+            )
+            for node_id in NODE_IDS
+        }
+        for node_id, node_settings in configs.items():
+            node_settings |= {
+                **config,
+                **node_config.get(node_id, {}),
+                "node.id": f"{node_id}",
+                "controller.quorum.bootstrap.servers": self._nodes[_CONTROLLER].controller,
+            }
+            if node_id != _CONTROLLER:
+                address = f"PLAINTEXT://{self._nodes[node_id].bootstrap}"
+                node_settings |= {
+                    "process.roles": "broker",
+                    "listeners": address,
+                    "advertised.listeners": address,
+                }
+
+    def port(self, node_id: int) -> int:
+        """Return the port of a node."""
+        return self._nodes[node_id].port
+
+    def start(self) -> None:
+        """Start all nodes at once."""
+        with ThreadPoolExecutor(len(self._nodes)) as pool:
+            for started in [pool.submit(node.start) for node in self._nodes.values()]:
+                started.result()
+
+    def kill_node(self, node_id: int) -> None:
+        """End the process at once, after it has written its high watermarks."""
+        node = self._nodes[node_id]
+        checkpoint = node.data / "replication-offset-checkpoint"
+        before_ns = checkpoint.stat().st_mtime_ns
+        deadline = time.monotonic() + _CHECKPOINT_TIMEOUT_S
+        while checkpoint.stat().st_mtime_ns == before_ns and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+        node.kill()
+
+    def stop_node(self, node_id: int) -> None:
+        """End the process after a controlled shutdown."""
+        self._nodes[node_id].stop()
+
+    def start_node(self, node_id: int) -> None:
+        """Start the process, and return when it is ready."""
+        self._nodes[node_id].start()
+
+    def close(self) -> None:
+        """End all processes."""
+        for node in self._nodes.values():
+            node.kill()
+
+
+class EmulatedNodes:
+    """kafkalite: the nodes of one broker."""
+
+    name = "kafkalite"
+
+    def __init__(
+        self,
+        directory: Path,
+        config: Mapping[str, str],
+        node_config: Mapping[int, Mapping[str, str]],
+    ) -> None:
+        self._broker = Broker(
+            len(NODE_IDS), config=config, node_config=node_config, data_directory=directory
+        )
+
+    def port(self, node_id: int) -> int:
+        """Return the port of a node."""
+        return int(self._broker.nodes[node_id].bootstrap_servers.rpartition(":")[2])
+
+    def start(self) -> None:
+        """Start all nodes."""
+        self._broker.start()
+
+    def kill_node(self, node_id: int) -> None:
+        """Stop a node as if its process was killed, and the controller noticed at once."""
+        self._broker.nodes[node_id].stop()
+
+    def stop_node(self, node_id: int) -> None:
+        """Stop a node; it has the same state as after a controlled shutdown."""
+        self._broker.nodes[node_id].stop()
+
+    def start_node(self, node_id: int) -> None:
+        """Start a node."""
+        self._broker.nodes[node_id].start()
+
+    def close(self) -> None:
+        """Stop the broker."""
+        self._broker.stop()
