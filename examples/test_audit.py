@@ -15,5 +15,5 @@ def test_audit_writes_a_report(tmp_path):
         consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "shop"})
         consumer.commit(offsets=[TopicPartition("orders", 0, 42)], asynchronous=False)
         consumer.close()
-    main(["audit", str(captures), "--out", str(output), "--jobs", "health"])
+    main(["audit", str(captures), "--out", str(output), "--audits", "health"])
     assert "OffsetCommit" in (output / "report.html").read_text(encoding="utf-8")

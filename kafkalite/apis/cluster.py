@@ -1,4 +1,4 @@
-"""DescribeCluster and ElectLeaders: the nodes of the cluster, and the leaders of partitions."""
+"""DescribeCluster, UnregisterBroker and ElectLeaders: nodes, and leaders of partitions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from kafkalite.protocol._generated.messages.describe_cluster import (
 from kafkalite.protocol._generated.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
+)
+from kafkalite.protocol._generated.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
@@ -35,7 +39,10 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 def handle_describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Return the nodes, with the addresses of the listener that received the request."""
+    """Return the nodes, with the addresses of the listener that received the request.
+
+    Fenced nodes are included on request (KIP-1073).
+    """
     if request.endpoint_type == _CONTROLLERS:
         raise KafkaError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -56,8 +63,11 @@ def handle_describe_cluster(call: Call, request: DescribeClusterRequest) -> Desc
                 host=endpoint.host,
                 port=endpoint.port,
                 rack=endpoint.rack,
+                is_fenced=node.image.brokers[endpoint.node_id].is_fenced,
             )
-            for endpoint in node.known_endpoints(call.listener)
+            for endpoint in node.known_endpoints(
+                call.listener, include_fenced_nodes=request.include_fenced_brokers
+            )
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
@@ -72,6 +82,29 @@ def refuse_describe_cluster(
 ) -> DescribeClusterResponse:
     """Return the response with one error for the whole request."""
     return DescribeClusterResponse(error_code=code, error_message=message or code.message)
+
+
+def handle_unregister_broker(
+    call: Call, request: UnregisterBrokerRequest
+) -> UnregisterBrokerResponse:
+    """Take a node out of the cluster until it is started again.
+
+    A running node is unregistered too. As in Kafka, it is then in no ISR, leads no partition and
+    is in no response with the nodes of the cluster, but clients that are connected to it are
+    served. Kafka's broker does not register again before its process is restarted.
+    """
+    call.node.cluster.metadata.unregister_broker(request.broker_id)
+    # Kafka's response has no null here.
+    return UnregisterBrokerResponse(error_message="")
+
+
+def refuse_unregister_broker(
+    request: UnregisterBrokerRequest,  # noqa: ARG001 - the response does not depend on it
+    code: ErrorCode,
+    message: str | None,
+) -> UnregisterBrokerResponse:
+    """Return the response with an error."""
+    return UnregisterBrokerResponse(error_code=code, error_message=message or code.message)
 
 
 def _partitions_to_elect(call: Call, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
@@ -151,5 +184,11 @@ APIS = (
         handler=handle_elect_leaders,
         inline_bytes=0,
         refuse=refuse_elect_leaders,
+    ),
+    Api(
+        key=UnregisterBrokerRequest.API_KEY,
+        versions=Versions(0, 0),
+        handler=handle_unregister_broker,
+        refuse=refuse_unregister_broker,
     ),
 )

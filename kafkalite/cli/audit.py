@@ -14,6 +14,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
+from kafkalite.cli.broker_options import add_former_flag
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, exit_with_error
 from kafkalite.cli.streams import open_closed_streams, try_print
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.options import Options
     from kafkalite.traffic.spark.audits import AuditOptions
     from kafkalite.traffic.spark.pipeline import Job, Outcome
-    from kafkalite.traffic.spark.progress import Console
+    from kafkalite.traffic.spark.progress import ConsoleReporter
     from kafkalite.traffic.spark.requests import Requests
 
 SIGNAL_STATUS_BASE = 128
@@ -51,6 +52,7 @@ class AuditSetting(NamedTuple):
     field: str
     default: str
     help: str
+    former_flag: str | None = None
 
 
 DURATIONS: Final = (
@@ -73,10 +75,11 @@ DURATIONS: Final = (
         "timeout of a transaction whose InitProducerId was not captured",
     ),
     AuditSetting(
-        "--aftermath",
-        "aftermath_ms",
+        "--effect-window",
+        "effect_window_ms",
         "1m",
-        "time within which an event counts as the effect of a stale response",
+        "time after a stale response within which an event counts as its effect",
+        "--aftermath",
     ),
     AuditSetting(
         "--bucket",
@@ -88,10 +91,11 @@ DURATIONS: Final = (
 )
 COUNTS: Final = (
     AuditSetting(
-        "--storm",
-        "storm_rebalances",
+        "--rebalance-storm-threshold",
+        "rebalance_storm_threshold",
         "5",
-        "number of rebalances within a minute that is a rebalance storm",
+        "number of rebalances within a minute that counts as a rebalance storm",
+        "--storm",
     ),
 )
 
@@ -108,10 +112,11 @@ def add_audit(parser: ArgumentParser) -> None:
         "--out", required=True, metavar="DIR", help="output directory for the tables and the report"
     )
     parser.add_argument(
-        "--jobs",
+        "--audits",
         metavar="NAME,NAME",
         help="audits to run; `requests` writes the tables only [all]",
     )
+    add_former_flag(parser, "--jobs", "audits")
     parser.add_argument(
         "--follow",
         action="store_true",
@@ -135,10 +140,11 @@ def _add_spark(parser: ArgumentParser) -> None:
         help="Spark configuration; repeatable",
     )
     spark.add_argument(
-        "--by-spark",
+        "--read-with-spark",
         action="store_true",
         help="read the input with Hadoop's file systems and their credentials",
     )
+    add_former_flag(parser, "--by-spark", "read_with_spark", {"action": "store_true"})
     spark.add_argument(
         "--task-mib", type=int, default=128, metavar="N", help="MiB of input per task [128]"
     )
@@ -155,10 +161,11 @@ def _add_selection(parser: ArgumentParser) -> None:
     )
     selection.add_argument("--api", metavar="NAME,NAME", help="only requests of these APIs")
     selection.add_argument(
-        "--keep-vanished",
+        "--keep-removed-inputs",
         action="store_true",
         help="keep the results of input files that were removed",
     )
+    add_former_flag(parser, "--keep-vanished", "keep_removed_inputs", {"action": "store_true"})
 
 
 def _add_settings(parser: ArgumentParser) -> None:
@@ -171,6 +178,8 @@ def _add_settings(parser: ArgumentParser) -> None:
             metavar="DURATION" if setting in DURATIONS else "N",
             help=f"{setting.help} [{setting.default}]",
         )
+        if setting.former_flag is not None:
+            add_former_flag(parser, setting.former_flag, setting.field)
 
 
 def audit(arguments: Namespace) -> None:
@@ -219,7 +228,7 @@ def _run(
     from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
     from kafkalite.traffic.spark.output_journal import locked  # noqa: PLC0415
     from kafkalite.traffic.spark.pipeline import audit as run  # noqa: PLC0415
-    from kafkalite.traffic.spark.progress import Console  # noqa: PLC0415
+    from kafkalite.traffic.spark.progress import ConsoleReporter  # noqa: PLC0415
     from kafkalite.traffic.spark.session import start  # noqa: PLC0415
     from kafkalite.traffic.spark.shipping import ship  # noqa: PLC0415
 
@@ -228,7 +237,7 @@ def _run(
     is_small = _is_input_small(master, job, is_following=is_following)
     with locked(location(job.out)):
         pass
-    console = Console(sys.stderr, AdjustableClock().now_ms)
+    console = ConsoleReporter(sys.stderr, AdjustableClock().now_ms)
     with filtered_stderr(sys.stderr) as stderr:
         _end_on_signal(stderr)
         session = start(master, conf, quick=is_small)
@@ -253,17 +262,17 @@ def _is_input_small(master: str, job: Job, *, is_following: bool) -> bool:
 
     out = location(job.out)
     check_output_folder(job.inputs, out)
-    if job.by_spark:
+    if job.read_with_spark:
         return False
     files = find(job.inputs, out)
-    if not files and not (is_following or job.keep_vanished):
+    if not files and not (is_following or job.keep_removed_inputs):
         raise NothingToAuditError(f"{' '.join(job.inputs)}: no files found")
     return master.startswith("local") and sum(each.size for each in files) < SMALL_BYTES
 
 
-def _follow(session: SparkSession, job: Job, console: Console) -> None:
+def _follow(session: SparkSession, job: Job, console: ConsoleReporter) -> None:
     from kafkalite.traffic.spark.audits import STATES  # noqa: PLC0415 - see above
-    from kafkalite.traffic.spark.follow.audits import Follower, finding_lines  # noqa: PLC0415
+    from kafkalite.traffic.spark.follow.audits import IncrementalAudits, finding_lines  # noqa: PLC0415
     from kafkalite.traffic.spark.follow.stream import FollowedCapture, follow  # noqa: PLC0415
     from kafkalite.traffic.spark.locations import location  # noqa: PLC0415
 
@@ -271,7 +280,7 @@ def _follow(session: SparkSession, job: Job, console: Console) -> None:
         return STATES[name](requests, job.audit_options).cache()
 
     out = location(job.out) / "follow"
-    follower = Follower(session, out, job.audit_options)
+    audits = IncrementalAudits(session, out, job.audit_options)
     signals: list[int] = []
 
     def stop(number: int, _: object) -> None:
@@ -279,24 +288,24 @@ def _follow(session: SparkSession, job: Job, console: Console) -> None:
         console.step("stopping after this batch; a second signal stops at once")
         _end_on_signal()
 
-    def absorb(
+    def audit_batch(
         requests: Requests,
         number: int,
         pending_us: Mapping[int, int],
         is_last: bool,  # noqa: FBT001
     ) -> None:
-        new_findings = follower.absorb(requests, number, pending_us, is_last=is_last)
-        for line in finding_lines(new_findings):
+        findings = audits.audit_batch(requests, number, pending_us, is_last=is_last)
+        for line in finding_lines(findings):
             try_print(f"{line}\n")
 
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, stop)
-    followed_capture = FollowedCapture(
+    capture = FollowedCapture(
         inputs=job.inputs, out=out, options=job.options, derive=derive, reporter=console
     )
-    follow(session, followed_capture, absorb, should_stop=lambda: bool(signals))
+    follow(session, capture, audit_batch, should_stop=lambda: bool(signals))
     _end_on_signal()
-    for row in follower.totals().where("commits > 0").collect():
+    for row in audits.totals().where("commits > 0").collect():
         try_print(" ".join(f"{name}={value}" for name, value in row.asDict().items()) + "\n")
 
 
@@ -317,9 +326,9 @@ def _interrupted(stderr: int, number: int, _: object) -> NoReturn:
 def _print_outcome(outcome: Outcome) -> None:
     from kafkalite.traffic.spark.progress import size_text  # noqa: PLC0415 - see above
 
-    earlier_count = outcome.files - outcome.read
+    earlier_count = outcome.files - outcome.files_read
     earlier_text = f" ({earlier_count:,} were read by earlier runs)" if earlier_count else ""
-    try_print(f"files: {outcome.read:,}, {size_text(outcome.size)}{earlier_text}\n")
+    try_print(f"files: {outcome.files_read:,}, {size_text(outcome.bytes_read)}{earlier_text}\n")
     try_print(f"requests: {outcome.requests:,}\n")
     if outcome.quarantined:
         more = len(outcome.quarantined) - 1
@@ -334,15 +343,17 @@ def _job(arguments: Namespace) -> Job:
     from kafkalite.traffic.spark.audits import AUDITS  # noqa: PLC0415 - see above
     from kafkalite.traffic.spark.pipeline import Job  # noqa: PLC0415
 
-    if arguments.follow and arguments.jobs is not None:
-        raise ValueError("--jobs cannot be combined with --follow, which runs fencing and members")
-    audits = tuple(AUDITS) if arguments.jobs is None else tuple(_split_names(arguments.jobs))
+    if arguments.follow and arguments.audits is not None:
+        raise ValueError(
+            "--audits cannot be combined with --follow, which runs fencing and members"
+        )
+    audits = tuple(AUDITS) if arguments.audits is None else tuple(_split_names(arguments.audits))
     if audits == (_TABLES_ONLY,):
         audits = ()
     for name in audits:
         if name not in AUDITS:
             known_names = ", ".join([*AUDITS, _TABLES_ONLY])
-            raise ValueError(f"--jobs: unknown audit {name!r}; the audits are {known_names}")
+            raise ValueError(f"--audits: unknown audit {name!r}; the audits are {known_names}")
     if arguments.task_mib < 1:
         raise ValueError("--task-mib must be at least 1")
     return Job(
@@ -351,8 +362,8 @@ def _job(arguments: Namespace) -> Job:
         options=_options(arguments),
         audits=audits,
         audit_options=_audit_options(arguments),
-        keep_vanished=arguments.keep_vanished,
-        by_spark=arguments.by_spark,
+        keep_removed_inputs=arguments.keep_removed_inputs,
+        read_with_spark=arguments.read_with_spark,
         split_bytes=arguments.task_mib * _MIB,
     )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
+from argparse import SUPPRESS, ArgumentTypeError
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkalite.config.options import Option
 
@@ -20,7 +20,21 @@ def add_broker_options(parser: ArgumentParser, options: Iterable[Option]) -> Non
             continue
         if option.section not in groups:
             groups[option.section] = parser.add_argument_group(option.section)
-        groups[option.section].add_argument(option.flag, **add_argument_keywords(option))
+        keywords = add_argument_keywords(option)
+        groups[option.section].add_argument(option.flag, **keywords)
+        if option.former_flag is not None:
+            add_former_flag(parser, option.former_flag, option.dest, keywords)
+
+
+def add_former_flag(
+    parser: ArgumentParser, flag: str, dest: str, keywords: Mapping[str, Any] | None = None
+) -> None:
+    """Add an earlier name of an option, which no help shows.
+
+    `keywords` are those of `ArgumentParser.add_argument` for the option.
+    """
+    hidden = {**(keywords or {}), "dest": dest, "default": SUPPRESS, "help": SUPPRESS}
+    parser.add_argument(flag, **hidden)
 
 
 def add_argument_keywords(option: Option) -> dict[str, Any]:

@@ -54,8 +54,8 @@ def _add_address_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--advertise",
         metavar="HOST:PORT",
-        help="return this host and port to clients, and the following ports for the nodes; port 0 "
-        "means the port of the listener [the address of the listener]",
+        help="return this address to clients as that of the proxy, and the ports after it as those "
+        "of the nodes; port 0 means the port of the listener [the address of the listener]",
     )
     parser.add_argument(
         "--node-port",

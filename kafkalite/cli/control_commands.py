@@ -43,7 +43,7 @@ def add_clock(parser: ArgumentParser) -> None:
         help="DURATION such as 7d, 1h30m or 250ms; TIME such as 2026-03-01T12:00:00Z; RATE such as "
         "60",
     )
-    _add_common_options(parser)
+    add_common_options(parser)
 
 
 def add_explain(parser: ArgumentParser) -> None:
@@ -53,9 +53,9 @@ def add_explain(parser: ArgumentParser) -> None:
     entity.add_argument("--transactional-id", metavar="ID", help="only this transactional id [all]")
     entity.add_argument("--topic", metavar="NAME", help="only this topic [all]")
     parser.add_argument(
-        "--limit", metavar="NUMBER", type=int, help="number of entries, the latest ones [128]"
+        "--limit", metavar="NUMBER", type=int, help="print only this many entries, the latest [128]"
     )
-    _add_common_options(parser)
+    add_common_options(parser)
 
 
 def add_fault(parser: ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def add_fault(parser: ArgumentParser) -> None:
         )
         if add_options is not None:
             add_options(action)
-        _add_common_options(action)
+        add_common_options(action)
         action.set_defaults(parser=action)
 
 
@@ -120,7 +120,8 @@ def _add_removal_options(parser: ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="remove all faults")
 
 
-def _add_common_options(parser: ArgumentParser) -> None:
+def add_common_options(parser: ArgumentParser) -> None:
+    """Add the options of all commands to a running broker."""
     parser.add_argument(
         "--json", action="store_true", help="print the response of the broker as JSON"
     )
@@ -140,7 +141,7 @@ def clock(arguments: Namespace) -> None:
         response = client.clock() if command is None else client.change_clock(command)
         print_output(as_json(response) if arguments.json else _clock_line(response))
 
-    _run(arguments, perform)
+    run(arguments, perform)
 
 
 def explain(arguments: Namespace) -> None:
@@ -162,7 +163,7 @@ def explain(arguments: Namespace) -> None:
             as_json(found) if arguments.json else "".join(lines) or f"no entries about {entity}\n"
         )
 
-    _run(arguments, perform)
+    run(arguments, perform)
 
 
 def fault(arguments: Namespace) -> None:
@@ -189,7 +190,7 @@ def fault(arguments: Namespace) -> None:
 
     if arguments.action == "remove" and arguments.all is (arguments.id is not None):
         exit_with_error(USAGE_STATUS, "fault remove needs the ID of a fault, or --all")
-    _run(arguments, perform)
+    run(arguments, perform)
 
 
 def _rule(arguments: Namespace) -> Mapping[str, Mapping[str, object]]:
@@ -223,7 +224,8 @@ def _fault_line(response: FaultJson) -> str:
     return f"{printable(line)}\n"
 
 
-def _run(arguments: Namespace, perform: Callable[[ControlClient], None]) -> None:
+def run(arguments: Namespace, perform: Callable[[ControlClient], None]) -> None:
+    """Call `perform` with a client of the broker; raises SystemExit if that fails."""
     # Imported here: a broker starts faster without them.
     from kafkalite.config.options import DEFAULT_CONTROL  # noqa: PLC0415
     from kafkalite.control.address import control_url  # noqa: PLC0415

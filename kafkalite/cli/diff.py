@@ -37,8 +37,8 @@ def add_diff(parser: ArgumentParser) -> None:
         "--fail-on",
         choices=_FAIL_ON,
         default="none",
-        help="exit with status 1 for: different numbers of errors (error); these, and APIs or "
-        "versions in one capture only (api); any difference [none]",
+        help="exit with status 1 for different numbers of errors (error), also for APIs or "
+        "versions that only one capture has (api), or for any difference (difference) [none]",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
@@ -94,7 +94,7 @@ def _as_text(report: DiffReport) -> str:
         ChangeKind.FIELD: "fields",
     }
     for kind, title in titles.items():
-        changes = report.of(kind)
+        changes = report.changes_of(kind)
         if changes:
             lines += ["", f"{title}:"]
             for change in changes[:_MAX_PRINTED]:
@@ -107,7 +107,7 @@ def _as_text(report: DiffReport) -> str:
 
 
 def _change_lines(change: Change) -> list[str]:
-    parts = [change.api, change.client and f"({change.client})", change.what]
+    parts = [change.api, change.client and f"({change.client})", change.field_or_error]
     parts.append(change.row and f"of {change.row}")
     repeated = f", {change.times} times" if change.times > 1 else ""
     return [

@@ -10,7 +10,17 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite import __version__
-from kafkalite.cli import audit, capture, control_commands, diff, fence, replay, serve, show
+from kafkalite.cli import (
+    audit,
+    capture,
+    control_commands,
+    diff,
+    fence,
+    node_commands,
+    replay,
+    serve,
+    show,
+)
 from kafkalite.cli.output import USAGE_STATUS
 
 if TYPE_CHECKING:
@@ -47,6 +57,18 @@ COMMANDS = (
         "Inject faults into requests to a running broker.",
         control_commands.add_fault,
         control_commands.fault,
+    ),
+    (
+        "node",
+        "Stop, start and isolate the nodes of a running broker.",
+        node_commands.add_node,
+        node_commands.node,
+    ),
+    (
+        "leader",
+        "Move the leaders of partitions of a running broker.",
+        node_commands.add_leader,
+        node_commands.leader,
     ),
     (
         "explain",

@@ -18,7 +18,13 @@ from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
-from kafkalite.server.settings import Settings, SettingsError, parse_config, parse_topics
+from kafkalite.server.settings import (
+    Settings,
+    SettingsError,
+    parse_config,
+    parse_node_config,
+    parse_topics,
+)
 
 try:
     import resource
@@ -73,6 +79,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         data_directory=None if arguments.data_dir is None else _directory(arguments.data_dir),
         topics=parse_topics(arguments.topic),
         config={**from_file, **parse_config(arguments.config)},
+        node_config=parse_node_config(arguments.node_config),
         as_version=arguments.as_version,
         defaults=arguments.defaults,
     )

@@ -30,7 +30,7 @@ def recorder_from(
         raise CaptureError("the directory for captures is empty: name a directory")
     options = CaptureOptions(
         keep_secrets=arguments.keep_secrets,
-        snap_records=arguments.snap_records,
+        max_field_bytes=arguments.truncate_records,
         file_bytes=arguments.rotate_bytes or DEFAULT_FILE_BYTES,
         file_s=arguments.rotate_seconds,
     )

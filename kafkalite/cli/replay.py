@@ -54,7 +54,7 @@ def add_replay(parser: ArgumentParser) -> None:
         type=_parse_speed,
         default=None,
         metavar="SPEED",
-        help="original, a factor such as 10x, or max: as fast as the broker answers [max]",
+        help="speed: original, a factor such as 10x, or max, as fast as the broker answers [max]",
     )
     parser.add_argument(
         "--clients", metavar="GLOB", help="replay only clients whose id matches, such as app-*"
@@ -69,16 +69,17 @@ def add_replay(parser: ArgumentParser) -> None:
         "--timeout",
         metavar="DURATION",
         default="5s",
-        help="additional time for a response of the target, compared with the recorded broker; a "
+        help="time that a response of the target may take in addition to the recorded time; a "
         "later response counts as missing [5s]",
     )
     parser.add_argument(
         "--fail-on",
         choices=_FAIL_ON,
         default="difference",
-        help="exit with status 1 from this severity on: missing responses (unanswered), different "
-        "errors (error), different fields (difference), values with which the brokers were "
-        "started (configuration), effects of timing (timing) [difference]",
+        help="exit with status 1 for a finding of this severity or a higher one; from the highest: "
+        "missing responses (unanswered), different errors (error), different fields (difference), "
+        "values with which the brokers were started (configuration), effects of timing (timing) "
+        "[difference]",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_access_options(parser)
@@ -151,16 +152,16 @@ def _replay(arguments: Namespace) -> None:
     except ValueError as error:
         exit_with_error(USAGE_STATUS, str(error))
     _print_report(arguments, report)
-    if report.broken_off is not None:
+    if report.abort_reason is not None:
         exit_with_error(
-            FAILED_STATUS, f"stopped early, the target does not answer: {report.broken_off}"
+            FAILED_STATUS, f"stopped early, the target does not answer: {report.abort_reason}"
         )
     if report.failed(FailOn[arguments.fail_on.upper()]):
         sys.exit(FAILED_STATUS)
 
 
 def _print_partial_report(arguments: Namespace, report: ReplayReport, reason: str) -> None:
-    report.broken_off = reason
+    report.abort_reason = reason
     _print_report(arguments, report)
 
 

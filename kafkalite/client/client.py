@@ -85,6 +85,11 @@ class KafkaClient:
         for connection in connections:
             await connection.wait_closed()
 
+    @property
+    def bootstrap(self) -> Sequence[Address]:
+        """The addresses with which the client was created."""
+        return self._bootstrap
+
     def copy(self) -> KafkaClient:
         """Return another client of the same cluster, without connections yet."""
         return KafkaClient(
@@ -160,6 +165,15 @@ class KafkaClient:
                 f"the broker at {address} does not answer within "
                 f"{self._response_timeout_s or 0:g} s"
             ) from error
+
+    async def send(self, address: Address, request: Message, client_versions: Versions) -> None:
+        """Send a request that the broker at `address` does not answer, such as Produce with acks=0.
+
+        Raises UnreachableError if the broker cannot be reached.
+        """
+        connection = await self._connection(address)
+        connection.send_unanswered(request, client_versions)
+        await connection.drain()
 
     async def _connection(self, address: Address) -> Connection:
         async with self._connect_locks[address]:

@@ -146,6 +146,21 @@ class Connection(asyncio.Protocol):
 
     async def ask(self, request: Message, client_versions: Versions) -> Any:  # noqa: ANN401 - any response class
         """Return the response in the highest version that both sides support."""
+        return await self.call(request, self._common_version(request, client_versions))
+
+    def send_unanswered(self, request: Message, client_versions: Versions) -> None:
+        """Send a request that the broker does not answer, in the highest common version.
+
+        Raises UnreachableError if the connection is closed.
+        """
+        version = self._common_version(request, client_versions)
+        if self.is_lost:
+            raise self._no_answer_error()
+        self._correlation_id += 1
+        self.send(encode_request(request, version, self._correlation_id), self._correlation_id)
+        self.flush()
+
+    def _common_version(self, request: Message, client_versions: Versions) -> int:
         key = api_key_of(request)
         broker_versions = self.broker_versions.get(key)
         common = None if broker_versions is None else broker_versions.overlap(client_versions)
@@ -154,7 +169,7 @@ class Connection(asyncio.Protocol):
                 f"the broker at {self.address} does not support "
                 f"{codec.api_name(key)} {client_versions}"
             )
-        return await self.call(request, common.highest)
+        return common.highest
 
     async def call(self, request: Message, version: int) -> Any:  # noqa: ANN401 - see ask
         """Return the response to a request; raises UnreachableError if there is none."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kafkalite.cluster.node import Node, NodeState, UnreadAnswers
 from kafkalite.cluster.node_control import NodeControl
 from kafkalite.cluster.outbox import Outbox
+from kafkalite.cluster.periodic_elections import PeriodicElections
 from kafkalite.cluster.replication import Replication
 from kafkalite.config.log_config import LogConfig
 from kafkalite.config.topic import topic_log_config
@@ -90,9 +91,9 @@ class Cluster:
             clock=clock,
             entropy=entropy,
         )
-        rack = config.str_or_none("broker.rack")
+        racks = {node_id: config.node_str_or_none(node_id, "broker.rack") for node_id in node_ids}
         try:
-            self.metadata.start(dict.fromkeys(node_ids, rack))
+            self.metadata.start(racks)
         except UnreadableLogError:
             directory.restore_clean_shutdown_marker()
             raise
@@ -106,15 +107,10 @@ class Cluster:
             clock=clock, config=config, history=self.history
         )
         self.transactions = self._new_transactions(node_ids[0])
-        self.nodes = {node_id: Node(node_id, self, image, rack) for node_id in node_ids}
-        self.replication = Replication(
-            clock=clock,
-            config=config,
-            metadata=self.metadata,
-            partitions=self.partitions,
-            nodes=self.nodes,
-        )
+        self.nodes = {node_id: Node(node_id, self, image, rack) for node_id, rack in racks.items()}
+        self.replication = self._new_replication()
         self.node_control = NodeControl(self)
+        self.elections = PeriodicElections(clock, config, self.metadata)
         self._load(image)
 
     def _load(self, image: MetadataImage) -> None:
@@ -135,6 +131,7 @@ class Cluster:
         self.metadata.subscribe(self.share_partitions.on_image)
         self.metadata.subscribe(self.groups.on_image)
         self.metadata.subscribe(self.transactions.on_image)
+        self.metadata.subscribe(self.elections.on_image)
         self.outbox.assign(InitializeShareState, self._initialize_share_state)
         self.outbox.assign(WriteMarkers, self._write_markers)
 
@@ -146,7 +143,11 @@ class Cluster:
         self.deliver = deliver
         for node in self.nodes.values():
             node.state = NodeState.RUNNING
+        if len(self.nodes) > 1:
+            # No replica followed while the nodes were starting.
+            self.replication.update_all()
         self.outbox.open()
+        self.elections.start()
 
     # The first intent of each type replaces its handler: the modules of the final handlers import
     # many messages, which a start does not need.
@@ -169,6 +170,15 @@ class Cluster:
             entropy=self.entropy,
             log_config=lambda overrides: topic_log_config(overrides, self.config),
             max_fetch_sessions=self.config.int("max.incremental.fetch.session.cache.slots"),
+        )
+
+    def _new_replication(self) -> Replication:
+        return Replication(
+            clock=self.clock,
+            config=self.config,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            nodes=self.nodes,
         )
 
     def _new_groups(self, image: MetadataImage) -> GroupCoordinator:
@@ -243,6 +253,7 @@ class Cluster:
     def stop(self) -> None:
         """Answer all waiting requests and stop all timers; the logs remain open."""
         self.partitions.end_waits()
+        self.elections.close()
         self.replication.close()
         self.node_control.close()
         self.outbox.close()

@@ -146,13 +146,16 @@ class Node:
         self.has_stale_metadata = False
         self.image = image
 
-    def known_endpoints(self, listener: str) -> list[Endpoint]:
+    def known_endpoints(
+        self, listener: str, *, include_fenced_nodes: bool = False
+    ) -> list[Endpoint]:
         """Return the addresses of the nodes that are active in this node's image."""
         brokers = self.image.brokers
         return [
             endpoint
             for endpoint in self.cluster.endpoints(listener)
-            if (broker := brokers.get(endpoint.node_id)) is not None and not broker.is_fenced
+            if (broker := brokers.get(endpoint.node_id)) is not None
+            and (include_fenced_nodes or not broker.is_fenced)
         ]
 
     def set_endpoint(self, listener: str, host: str, port: int) -> Endpoint:

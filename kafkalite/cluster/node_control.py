@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.node import NodeState
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkalite.cluster.cluster import Cluster
@@ -42,13 +43,14 @@ class NodeControl:
         """Stop a node as if its process was killed, and the controller noticed at once.
 
         The node leaves all in-sync replicas, and its partitions get other leaders. Raises NodeError
-        for the last node that is not stopped.
+        for the last running node, and KafkaError if the disk refuses the change of the metadata;
+        another call then tries it again.
         """
         node = self.node(node_id)
-        if node.state is NodeState.STOPPED:
-            return
-        self._check_remaining(node, "stopped")
-        self._leave(node, NodeState.STOPPED)
+        if node.state is not NodeState.STOPPED:
+            self._check_remaining(node, "stopped")
+            self._leave(node, NodeState.STOPPED)
+            self._cluster.partitions.drop_fetch_sessions(node_id)
         self._cluster.metadata.fence(node_id)
 
     def isolate(self, node_id: int) -> None:
@@ -65,21 +67,21 @@ class NodeControl:
             raise NodeError(f"node {node_id} is stopped: start it before isolating it")
         self._check_remaining(node, "isolated")
         self._leave(node, NodeState.ISOLATED)
-        clock = self._cluster.clock
-        timeout_ms = self._cluster.config.int("broker.session.timeout.ms")
-        self._session_timers[node_id] = clock.call_at(
-            clock.now_ms() + timeout_ms, lambda: self._expire_session(node_id)
-        )
+        self._start_session_timer(node_id)
 
     def start(self, node_id: int) -> None:
-        """Let a stopped or isolated node take part again; its replicas follow at once."""
+        """Let a stopped or isolated node take part again; its replicas follow at once.
+
+        A node that was unregistered is registered again, also if it is running. Raises KafkaError
+        if the disk refuses the change of the metadata; another call then tries it again.
+        """
         node = self.node(node_id)
-        if node.state not in (NodeState.STOPPED, NodeState.ISOLATED):
-            return
-        self._cancel_session(node_id)
-        node.state = NodeState.RUNNING
-        self._update_metadata(node)
-        self._update_coordinators()
+        if node.state in (NodeState.STOPPED, NodeState.ISOLATED):
+            self._cancel_session(node_id)
+            node.state = NodeState.RUNNING
+            self._update_metadata(node)
+            self._update_coordinators()
+        self._cluster.metadata.register_broker(node_id, node.rack)
         self._cluster.metadata.unfence(node_id)
         self._cluster.replication.update_node(node_id)
 
@@ -124,9 +126,20 @@ class NodeControl:
         # Before the controller elects other leaders: now the end offsets of replicas are fixed.
         self._cluster.replication.update_node(node.id)
 
+    def _start_session_timer(self, node_id: int) -> None:
+        clock = self._cluster.clock
+        timeout_ms = self._cluster.config.int("broker.session.timeout.ms")
+        self._session_timers[node_id] = clock.call_at(
+            clock.now_ms() + timeout_ms, lambda: self._expire_session(node_id)
+        )
+
     def _expire_session(self, node_id: int) -> None:
-        self._session_timers.pop(node_id, None)
-        self._cluster.metadata.fence(node_id)
+        del self._session_timers[node_id]
+        try:
+            self._cluster.metadata.fence(node_id)
+        except KafkaError:
+            # The disk refused the change: try it again later.
+            self._start_session_timer(node_id)
 
     def _cancel_session(self, node_id: int) -> None:
         timer = self._session_timers.pop(node_id, None)

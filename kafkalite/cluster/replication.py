@@ -3,7 +3,9 @@
 Followers do not fetch: the log of a replica is a prefix of the partition's one log. A replica
 follows while its node and the leader's node can reach each other and agree on the leader. Otherwise
 its end offset is fixed in a `ReplicaView` until it follows again, and then it has the whole log at
-once. In-sync replicas shrink and expand as in Kafka, by requests to the controller.
+once. So does a replica that a reassignment adds; before it follows, it is empty. In-sync replicas
+shrink and expand as in Kafka, by requests to the controller, which completes a reassignment when
+all its replicas are in sync.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.image import NO_LEADER
+from kafkalite.metadata.partition_change import NOT_TRUNCATED
 from kafkalite.partitions.replicas import Leader, ReplicaView
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.cluster.node import Node
     from kafkalite.config.broker import BrokerConfig
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from kafkalite.partitions.table import PartitionTable
     from kafkalite.ports.clock import Clock, Timer
 
-NOT_TRUNCATED = -1
+_MAX_LAG = "replica.lag.time.max.ms"
 
 
 class Replication:
@@ -68,6 +72,10 @@ class Replication:
             if node_id in partition.replicas or node_id in partition.views
         )
 
+    def update_all(self) -> None:
+        """Find out which replicas follow, after all nodes have started."""
+        self._update(self._all_partitions())
+
     def close(self) -> None:
         """Stop the timer."""
         if self._isr_timer is not None:
@@ -79,7 +87,7 @@ class Replication:
             yield from topic.partitions
 
     def _truncation_offset(self, topic_id: bytes, index: int, leader: int) -> int:
-        """Return where the log ends if this node becomes the leader, -1 at its present end."""
+        """Return where the log ends if this node becomes the leader; NOT_TRUNCATED at its end."""
         topic = self._partitions.topic_by_id(topic_id)
         if topic is None or index >= len(topic.partitions):
             return NOT_TRUNCATED
@@ -91,34 +99,65 @@ class Replication:
 
     def _update(self, partitions: Iterable[Partition]) -> None:
         isr_changes = []
+        must_check_later = False
+        all_follow = all(
+            node.is_reachable and not node.is_replication_paused and not node.has_stale_metadata
+            for node in self._nodes.values()
+        )
         for partition in partitions:
-            for node_id in {*partition.replicas, *partition.views}:
-                self._update_replica(partition, node_id)
-            partition.update_high_watermark()
+            if partition.views or not all_follow:
+                node_ids = self._nodes_with_replicas(partition)
+                followers = [self._update_replica(partition, node_id) for node_id in node_ids]
+                partition.update_high_watermark()
+                if any(followers):
+                    # Consumers that wait at these followers can read more now.
+                    partition.notify_change()
+            elif len(partition.isr) == len(partition.replicas):
+                continue
             isr = self._planned_isr(partition)
             if isr != partition.isr:
                 isr_changes.append((partition.topic_id, partition.index, isr))
+            must_check_later = must_check_later or self._has_lagging_isr(partition)
         if isr_changes:
             # Later: the change of the metadata that led here is not yet known to all listeners.
-            self._metadata.defer(lambda: self._metadata.alter_isr(isr_changes))
-        self._schedule_isr_check()
+            self._metadata.defer(lambda: self._alter_isr(isr_changes))
+        if must_check_later:
+            self._check_isrs_later()
 
-    def _update_replica(self, partition: Partition, node_id: int) -> None:
-        """Set the end of a node's replica and the leader that the node knows."""
+    def _nodes_with_replicas(self, partition: Partition) -> set[int]:
+        """Return the nodes with replicas, including those that do not know of their removal."""
+        return {
+            *partition.replicas,
+            *partition.views,
+            *(
+                node.id
+                for node in self._nodes.values()
+                if node.has_stale_metadata
+                and (image := node.image.partition(partition.topic_name, partition.index))
+                is not None
+                and node.id in image.replicas
+            ),
+        }
+
+    def _update_replica(self, partition: Partition, node_id: int) -> bool:
+        """Set the end of a node's replica and the leader that the node knows.
+
+        Returns whether the replica lagged before and follows now.
+        """
         node = self._nodes.get(node_id)
-        known = None if node is None else self._stale_leader(partition, node)
-        is_leader = node_id == partition.leader
         is_replica = node_id in partition.replicas
-        lags = (
-            is_replica
-            and not is_leader
-            and (known is not None or node is None or not self._can_follow(partition, node))
+        known = None if node is None else self._stale_leader(partition, node, node_id)
+        if known is not None and not is_replica and node_id not in known.replicas:
+            known = None
+        lags = node_id != partition.leader and (
+            known is not None
+            or (is_replica and (node is None or not self._can_follow(partition, node)))
         )
         view = partition.views.get(node_id)
+        follows_again = view is not None and view.replica_end is not None and not lags
         if known is None and not lags:
-            if view is not None:
-                del partition.views[node_id]
-            return
+            partition.views.pop(node_id, None)
+            return follows_again
         if view is None:
             view = partition.views[node_id] = ReplicaView(partition)
         view.known_leader = known
@@ -130,6 +169,7 @@ class Replication:
         else:
             # The log may have been truncated.
             view.replica_end = min(view.replica_end, partition.end_offset)
+        return follows_again
 
     def _can_follow(self, partition: Partition, node: Node) -> bool:
         leader = self._nodes.get(partition.leader)
@@ -138,19 +178,26 @@ class Replication:
             and not node.is_replication_paused
             and leader is not None
             and leader.is_reachable
-            and self._stale_leader(partition, leader) is None
+            and self._stale_leader(partition, leader, node.id) is None
         )
 
     @staticmethod
-    def _stale_leader(partition: Partition, node: Node) -> Leader | None:
-        """Return the leader in a node's stale metadata, or None if the node knows the leader."""
+    def _stale_leader(partition: Partition, node: Node, replica_id: int) -> Leader | None:
+        """Return the leader in a node's stale metadata.
+
+        None if the node knows the leader, and whether the node `replica_id` has a replica.
+        """
         if not node.has_stale_metadata:
             return None
         image = node.image.partition(partition.topic_name, partition.index)
         topic = node.image.topics.get(partition.topic_name)
         if image is None or topic is None or topic.topic_id != partition.topic_id:
             return Leader(NO_LEADER, -1, ())
-        if (image.leader, image.leader_epoch) == (partition.leader, partition.leader_epoch):
+        knows_leader = (image.leader, image.leader_epoch) == (
+            partition.leader,
+            partition.leader_epoch,
+        )
+        if knows_leader and (replica_id in image.replicas) == (replica_id in partition.replicas):
             return None
         return Leader(image.leader, image.leader_epoch, image.replicas)
 
@@ -195,21 +242,36 @@ class Replication:
         if partition.is_internal:
             return True
         lag_ms = self._clock.now_ms() - view.caught_up_ms
-        return view.replica_end < partition.end_offset and lag_ms > self._config.int(
-            "replica.lag.time.max.ms"
+        return view.replica_end < partition.end_offset and lag_ms > self._config.node_int(
+            partition.leader, _MAX_LAG
         )
 
-    def _schedule_isr_check(self) -> None:
-        """Check the ISRs periodically while a member lags, as each leader in Kafka does."""
-        if self._isr_timer is not None or not any(
+    def _alter_isr(self, changes: Sequence[tuple[bytes, int, tuple[int, ...]]]) -> None:
+        try:
+            self._metadata.alter_isr(changes)
+        except KafkaError:
+            # The disk refused the change: request it again later.
+            self._check_isrs_later()
+
+    @staticmethod
+    def _has_lagging_isr(partition: Partition) -> bool:
+        return any(
             view.replica_end is not None and node_id in partition.isr
-            for partition in self._all_partitions()
             for node_id, view in partition.views.items()
-        ):
+        )
+
+    def _check_isrs_later(self) -> None:
+        """Check the ISRs periodically while a member lags, as each leader in Kafka does."""
+        if self._isr_timer is not None:
             return
-        interval_ms = max(1, self._config.int("replica.lag.time.max.ms") // 2)
+        max_lag_ms = min(self._config.node_int(node_id, _MAX_LAG) for node_id in self._nodes)
+        interval_ms = max(1, max_lag_ms // 2)
         self._isr_timer = self._clock.call_at(self._clock.now_ms() + interval_ms, self._check_isrs)
 
     def _check_isrs(self) -> None:
         self._isr_timer = None
-        self._update([partition for partition in self._all_partitions() if partition.views])
+        self._update(
+            partition
+            for partition in self._all_partitions()
+            if partition.views or len(partition.isr) < len(partition.replicas)
+        )

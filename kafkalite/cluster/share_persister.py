@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
     from kafkalite.cluster.outbox import Outbox
     from kafkalite.groups.coordinator import GroupCoordinator
-    from kafkalite.groups.share.intents import SharePartitionStart
+    from kafkalite.groups.share.intents import SharePartitionInitialization
     from kafkalite.shares.state import StateChange
 
 INITIAL_RETRY_BACKOFF_MS = 1_000
@@ -137,16 +137,16 @@ class SharePersister:
         return chain(self._send_by_node(_WRITE, {key: row}), check_result)
 
     def initialize(
-        self, group_id: str, starts: Iterable[SharePartitionStart]
+        self, group_id: str, initializations: Iterable[SharePartitionInitialization]
     ) -> Mapping[ShareKey, KafkaError] | Waiting[Mapping[ShareKey, KafkaError]]:
         """Initialize states at these offsets; return the errors of those that failed."""
         rows = {
-            ShareKey(group_id, start.topic_id, start.partition): _INITIALIZE.row(
-                partition=start.partition,
-                state_epoch=start.state_epoch,
-                start_offset=start.start_offset,
+            ShareKey(group_id, initialization.topic_id, initialization.partition): _INITIALIZE.row(
+                partition=initialization.partition,
+                state_epoch=initialization.state_epoch,
+                start_offset=initialization.start_offset,
             )
-            for start in starts
+            for initialization in initializations
         }
         return chain(self._send_by_node(_INITIALIZE, rows), _select_errors)
 
@@ -334,9 +334,9 @@ class ShareStateInitializer:
             for summary in summaries.values():
                 _require_result(summary)
             missing = [
-                start
-                for start in needed.partitions
-                if not _is_initialized(summaries[_key(group_id, start)], start)
+                initialization
+                for initialization in needed.partitions
+                if not _is_initialized(summaries[_key(group_id, initialization)], initialization)
             ]
             return persister.initialize(group_id, missing) if missing else {}
 
@@ -348,16 +348,20 @@ class ShareStateInitializer:
             )
 
         partitions: dict[bytes, list[int]] = {}
-        for start in needed.partitions:
-            partitions.setdefault(start.topic_id, []).append(start.partition)
+        for initialization in needed.partitions:
+            partitions.setdefault(initialization.topic_id, []).append(initialization.partition)
         summaries = persister.summaries(group_id, partitions)
         return chain(chain(summaries, initialize_missing), record_in_group)
 
 
-def _key(group_id: str, start: SharePartitionStart) -> ShareKey:
-    return ShareKey(group_id, start.topic_id, start.partition)
+def _key(group_id: str, initialization: SharePartitionInitialization) -> ShareKey:
+    return ShareKey(group_id, initialization.topic_id, initialization.partition)
 
 
-def _is_initialized(summary: ShareSummary | KafkaError, start: SharePartitionStart) -> bool:
+def _is_initialized(
+    summary: ShareSummary | KafkaError, initialization: SharePartitionInitialization
+) -> bool:
     """Return whether a state of this epoch exists; a missing state has epoch 0 in its summary."""
-    return isinstance(summary, ShareSummary) and 0 < summary.state_epoch == start.state_epoch
+    return (
+        isinstance(summary, ShareSummary) and 0 < summary.state_epoch == initialization.state_epoch
+    )

@@ -25,7 +25,7 @@ from kafkalite.config.log_levels import LogLevels
 from kafkalite.config.releases import emulated_release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkalite.config.definitions import ConfigKey
     from kafkalite.config.releases import Release
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 _UNVALIDATED_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
 """Prefixes of keys that are not validated: they configure one listener or a plug-in."""
+
+NODE_KEYS: Final = ("broker.rack", "replica.lag.time.max.ms", "replica.selector.class")
+"""The keys whose values can differ between the nodes of a cluster."""
+
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""Value of `replica.selector.class` that lets consumers fetch from followers in their rack."""
 
 
 def strip_listener_prefix(name: str) -> str:
@@ -70,6 +76,16 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
     return parsed
 
 
+def _check_node_keys(keys: Iterable[str]) -> None:
+    for key in keys:
+        if key not in NODE_KEYS:
+            raise ConfigError(
+                key,
+                f"{key} cannot differ between nodes: set it for all nodes; keys that can differ "
+                f"are {', '.join(NODE_KEYS)}",
+            )
+
+
 def _unknown_key_message(name: str) -> str:
     import difflib  # noqa: PLC0415 - imported only for misspelt keys: a start should be fast
 
@@ -96,6 +112,7 @@ class BrokerConfig:
         "_dynamic_node",
         "_groups",
         "_node_texts",
+        "_node_values",
         "_static",
         "_static_text",
         "_values",
@@ -123,6 +140,7 @@ class BrokerConfig:
         self._groups: Mapping[str, Mapping[str, Value]] = {}
         self.log_levels = LogLevels()
         self._node_texts: dict[builtins.int, Mapping[str, str]] = {}
+        self._node_values: dict[builtins.int, Mapping[str, Value]] = {}
 
     @classmethod
     def from_text(
@@ -132,14 +150,16 @@ class BrokerConfig:
         strict: bool = True,
         as_version: str | None = None,
         defaults: str = DEFAULTS_NAMES[0],
+        node_count: builtins.int = 1,
     ) -> BrokerConfig:
         """Return the configuration that `text` sets, over the defaults with this name.
 
-        Raises ConfigError with the invalid key. Without `strict`, unknown keys are retained, as
-        Kafka does for plug-ins. `as_version` selects the release of Kafka to emulate.
+        `node_count` is the number of nodes of the cluster. Raises ConfigError, which has the
+        invalid key. Without `strict`, unknown keys are retained, as Kafka does for plug-ins.
+        `as_version` selects a release of Kafka.
         """
         release = emulated_release(as_version)
-        default_text = {**default_overrides(defaults), **release.settings}
+        default_text = {**default_overrides(defaults, node_count), **release.settings}
         static_text = {**IDENTITY, **(text or {})}
         check_no_plugins(static_text)
         check_static_text(text or {})
@@ -163,7 +183,24 @@ class BrokerConfig:
         self, node_id: builtins.int, text: Mapping[builtins.str, builtins.str]
     ) -> None:
         """Set settings of one node, as text, for DescribeConfigs, such as its listeners."""
-        self._node_texts[node_id] = text
+        self._node_texts[node_id] = {**self._node_texts.get(node_id, {}), **text}
+
+    def configure_node(
+        self, node_id: builtins.int, text: Mapping[builtins.str, builtins.str]
+    ) -> None:
+        """Set values of one node that have precedence over those of all nodes.
+
+        Raises ConfigError for an invalid value, and for a key that is not one of NODE_KEYS.
+        """
+        try:
+            values = parse_broker_text(text, strict=True)
+            _check_node_keys(text)
+            check_no_plugins(text)
+            self._node_values[node_id] = values
+            check_broker_values(lambda key: self.node_get(node_id, key))
+        except ConfigError as error:
+            raise ConfigError(error.key, f"node {node_id}: {error.message}") from error
+        self.set_node_text(node_id, text)
 
     def node_text(self, node_id: builtins.int) -> Mapping[builtins.str, builtins.str]:
         """Return the text of one node's settings, as in a properties file."""
@@ -200,6 +237,25 @@ class BrokerConfig:
     def get(self, key: builtins.str) -> Value:
         """Return the value of `key` or its default; raises KeyError for an unknown key."""
         return self._values[key]
+
+    def node_get(self, node_id: builtins.int, key: builtins.str) -> Value:
+        """Return the value of `key` for a node; raises KeyError for an unknown key."""
+        values = self._node_values.get(node_id)
+        return self.get(key) if values is None or key not in values else values[key]
+
+    def node_int(self, node_id: builtins.int, key: builtins.str) -> builtins.int:
+        """Return a node's value of an integer key; raises TypeError for another type or null."""
+        value = self.node_get(node_id, key)
+        if not isinstance(value, builtins.int):
+            raise TypeError(f"{key} is not an integer")
+        return value
+
+    def node_str_or_none(self, node_id: builtins.int, key: builtins.str) -> builtins.str | None:
+        """Return a node's value of a string key, None if it is null; raises TypeError otherwise."""
+        value = self.node_get(node_id, key)
+        if value is not None and not isinstance(value, builtins.str):
+            raise TypeError(f"{key} is not a string")
+        return value
 
     def int(self, key: builtins.str) -> builtins.int:
         """Return the value of an integer key; raises TypeError for another type or null."""
@@ -297,12 +353,7 @@ _ALLOWED_CLASSES: Final[Mapping[str, frozenset[str]]] = {
     ),
     "group.share.assignors": frozenset(("simple", f"{_ASSIGNOR_PACKAGE}SimpleAssignor")),
     "group.share.persister.class.name": frozenset(),
-    "replica.selector.class": frozenset(
-        (
-            "org.apache.kafka.common.replica.LeaderSelector",
-            "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-        )
-    ),
+    "replica.selector.class": frozenset((RACK_AWARE_SELECTOR,)),
     "security.providers": frozenset(),
 }
 """Keys of type string or list → the classes that they may name, in addition to the default."""

@@ -25,13 +25,31 @@ IDENTITY: Final[Mapping[str, str]] = {
 }
 """Required settings of a combined broker and controller; the server adds the listeners."""
 
-KAFKALITE_DEFAULTS: Final[Mapping[str, str]] = {
-    # Most clusters here have one node, which cannot host three replicas of an internal topic.
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
+_REPLICATION_FACTORS: Final = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
+_MIN_ISRS: Final = ("transaction.state.log.min.isr", "share.coordinator.state.topic.min.isr")
+MAX_INTERNAL_REPLICATION: Final = 3
+"""Kafka's default number of replicas of an internal topic."""
+
+
+def _internal_topic_defaults(node_count: int) -> Mapping[str, str]:
+    """Return the replication of internal topics in a cluster with fewer nodes than Kafka needs.
+
+    One node can stop in a cluster of several nodes, and every group still has a coordinator.
+    """
+    if node_count >= MAX_INTERNAL_REPLICATION:
+        return {}
+    min_isr = max(1, node_count - 1)
+    return {
+        **dict.fromkeys(_REPLICATION_FACTORS, f"{node_count}"),
+        **dict.fromkeys(_MIN_ISRS, f"{min_isr}"),
+    }
+
+
+_TEST_DEFAULTS: Final[Mapping[str, str]] = {
     # For fast tests: no delay of the first rebalance, short intervals, short sessions.
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
@@ -47,21 +65,23 @@ KAFKALITE_DEFAULTS: Final[Mapping[str, str]] = {
     "group.streams.heartbeat.interval.ms": "1000",
     "group.streams.initial.rebalance.delay.ms": "0",
 }
-"""Key → the default of kafkalite, if it differs from Kafka's."""
-
-_DEFAULTS_BY_NAME: Final[Mapping[str, Mapping[str, str]]] = dict(
-    zip(DEFAULTS.choices, (KAFKALITE_DEFAULTS, {}), strict=True)
-)
 DEFAULTS_NAMES: Final = DEFAULTS.choices
 
 
-def default_overrides(name: str) -> Mapping[str, str]:
-    """Return the defaults with this name that differ from Kafka's.
+def default_overrides(name: str, node_count: int = 1) -> Mapping[str, str]:
+    """Return the defaults with this name that differ from Kafka's, in a cluster of this size.
 
-    Raises ConfigError for an unknown name.
+    Those of kafkalite give internal topics a replica on each of up to three nodes, so that their
+    coordinators move when a node stops. Raises ConfigError for an unknown name.
     """
-    if name not in _DEFAULTS_BY_NAME:
+    if name not in DEFAULTS_NAMES:
         raise ConfigError(
-            DEFAULTS.name, f"{DEFAULTS.name} {name!r} is not one of {', '.join(_DEFAULTS_BY_NAME)}"
+            DEFAULTS.name, f"{DEFAULTS.name} {name!r} is not one of {', '.join(DEFAULTS_NAMES)}"
         )
-    return _DEFAULTS_BY_NAME[name]
+    if name != DEFAULTS.default:
+        return {}
+    return {**_internal_topic_defaults(node_count), **_TEST_DEFAULTS}
+
+
+KAFKALITE_DEFAULTS: Final = default_overrides(DEFAULTS_NAMES[0])
+"""Key → the default of kafkalite for a cluster of one node, if it differs from Kafka's."""

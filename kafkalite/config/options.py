@@ -57,6 +57,7 @@ class Option(NamedTuple):
     converts the text of one value; it raises ValueError for invalid text. `implied` is the value
     if the flag is given without a value. The help prints `shown_default` in place of `default`.
     `keyword` and `variable` are its names in Python and in the Docker image, None if it has none.
+    `former_flag` is an earlier name on the command line, which is accepted but not shown.
     """
 
     section: str
@@ -72,6 +73,7 @@ class Option(NamedTuple):
     is_switch: bool = False
     keyword: Keyword | None = None
     variable: Variable | None = None
+    former_flag: str | None = None
 
     @property
     def name(self) -> str:
@@ -148,8 +150,8 @@ LISTEN: Final = Option(
 ADVERTISE: Final = Option(
     _NODES_SECTION,
     "--advertise",
-    "return this address to clients of the listener NAME; without NAME, to clients of the first "
-    "listener without an advertised address; repeatable",
+    "return this address to clients of the listener NAME; an address without NAME is that of the "
+    "first listener for which no other address is advertised; repeatable",
     "[NAME://]HOST:PORT",
     shown_default="the address of the listener",
     is_repeatable=True,
@@ -203,6 +205,18 @@ CONFIG: Final = Option(
         "KAFKALITE_CONFIG", "num.partitions=3;log.retention.ms=60000", _SEMICOLON_OR_NEWLINE
     ),
 )
+NODE_CONFIG: Final = Option(
+    _DATA_SECTION,
+    "--node-config",
+    "set a Kafka broker configuration of one node, such as broker.rack; repeatable; takes "
+    "precedence over --config and --properties",
+    "ID:KEY=VALUE",
+    is_repeatable=True,
+    keyword=Keyword("node_config"),
+    variable=Variable(
+        "KAFKALITE_NODE_CONFIG", "1:broker.rack=a;2:broker.rack=b", _SEMICOLON_OR_NEWLINE
+    ),
+)
 PROPERTIES: Final = Option(
     _DATA_SECTION,
     "--properties",
@@ -222,7 +236,7 @@ AS_VERSION: Final = Option(
 DEFAULTS: Final = Option(
     _DATA_SECTION,
     "--defaults",
-    "defaults of broker configurations: for tests on one node (kafkalite), or as in Kafka (kafka)",
+    "defaults of broker configurations: for tests (kafkalite), or as in Kafka (kafka)",
     choices=("kafkalite", "kafka"),
     default="kafkalite",
     keyword=Keyword("defaults", "kafkalite"),
@@ -265,13 +279,14 @@ KEEP_SECRETS: Final = Option(
     shown_default="overwritten",
     is_switch=True,
 )
-SNAP_RECORDS: Final = Option(
+TRUNCATE_RECORDS: Final = Option(
     _RECORDING_SECTION,
-    "--snap-records",
+    "--truncate-records",
     "record at most this many bytes of each record's key, value and header values",
     "BYTES",
     _parse_record_bytes,
     shown_default="all",
+    former_flag="--snap-records",
 )
 ROTATE_BYTES: Final = Option(
     _RECORDING_SECTION,
@@ -334,7 +349,7 @@ LOG_LEVEL: Final = Option(
     variable=Variable("KAFKALITE_LOG_LEVEL", "debug"),
 )
 
-RECORDING_OPTIONS: Final = (KEEP_SECRETS, SNAP_RECORDS, ROTATE_BYTES, ROTATE_SECONDS)
+RECORDING_OPTIONS: Final = (KEEP_SECRETS, TRUNCATE_RECORDS, ROTATE_BYTES, ROTATE_SECONDS)
 """Options for recording traffic; every command that can record has them."""
 STAND_IN_OPTIONS: Final = (REPLAY, MATCH, ON_MISS)
 LOGGING_OPTIONS: Final = (LOG_FORMAT, LOG_LEVEL)
@@ -347,6 +362,7 @@ OPTIONS: Final = (
     DATA_DIRECTORY,
     TOPIC,
     CONFIG,
+    NODE_CONFIG,
     PROPERTIES,
     AS_VERSION,
     DEFAULTS,

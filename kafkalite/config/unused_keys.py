@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 NO_EFFECT: Final[Mapping[str, str]] = {
-    "Replicas share one log: they do not fetch or fall behind, and need no leader election": """
-auto.leader.rebalance.enable controlled.shutdown.enable follower.fetch.last.tiered.offset.enable
-leader.imbalance.check.interval.seconds num.replica.fetchers replica.fetch.*
-replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
-replica.socket.* unclean.leader.election.enable unclean.leader.election.interval.ms
+    "Replicas share one log: they do not fetch": """
+follower.fetch.last.tiered.offset.enable num.replica.fetchers replica.fetch.*
+replica.high.watermark.checkpoint.interval.ms replica.socket.*
+""",
+    "A node stops as if it was killed": """
+controlled.shutdown.enable
 """,
     "The nodes of a cluster are one process, without quorum or network between them": """
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
-broker.heartbeat.interval.ms broker.session.timeout.ms controller.performance.*
+broker.heartbeat.interval.ms controller.performance.*
 controller.quorum.* controller.socket.timeout.ms early.start.listeners
 initial.broker.registration.timeout.ms inter.broker.listener.name process.roles
 security.inter.broker.protocol server.max.startup.time.ms

@@ -12,7 +12,15 @@ from urllib.request import ProxyHandler, Request, build_opener
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkalite.control.http import ClockJson, ExplanationJson, FaultJson, FaultsJson
+    from kafkalite.control.http import (
+        ClockJson,
+        ExplanationJson,
+        FaultJson,
+        FaultsJson,
+        LeaderJson,
+        NodeJson,
+        NodesJson,
+    )
 
 _TIMEOUT_S = 60.0
 """The time limit of a request. It is long, because advancing the clock far takes time."""
@@ -71,6 +79,19 @@ class ControlClient:
     def clear_faults(self) -> FaultsJson:
         """Remove all faults, and return them with their final counts."""
         return cast("FaultsJson", self._request("/v1/faults", method="DELETE"))
+
+    def nodes(self) -> NodesJson:
+        """Return all nodes with their states."""
+        return cast("NodesJson", self._request("/v1/nodes"))
+
+    def change_node(self, node_id: int, command: Mapping[str, str]) -> NodeJson:
+        """Send a body of POST /v1/nodes/ID and return the node after it."""
+        path = f"/v1/nodes/{node_id}"
+        return cast("NodeJson", self._request(path, json.dumps(command).encode()))
+
+    def move_leader(self, command: Mapping[str, str | int]) -> LeaderJson:
+        """Send a body of POST /v1/leaders and return the partition after it."""
+        return cast("LeaderJson", self._request("/v1/leaders", json.dumps(command).encode()))
 
     def _request(self, path: str, body: bytes | None = None, method: str | None = None) -> object:
         headers = {"Content-Type": "application/json"}

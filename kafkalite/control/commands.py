@@ -7,19 +7,22 @@ The HTTP endpoint, the command line and `kafkalite.testing` create the same comm
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.cluster.node import NodeState
-from kafkalite.cluster.node_control import UnknownNodeError
+from kafkalite.cluster.node_control import NodeError
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.event_history import MAX_ENTRIES
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.server.addresses import AddressError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.cluster.node import Node
@@ -36,7 +39,7 @@ DEFAULT_EXPLAIN_ENTRIES = 2 * MAX_ENTRIES
 REAL, MANUAL, ACCELERATED = "real", "manual", "accelerated"
 
 _LOOP_ITERATIONS = 3
-"""Iterations of the event loop after which all answers that an advance triggered are written."""
+"""Iterations of the event loop in which the answers that a command triggered are written."""
 
 
 class CommandError(ValueError):
@@ -118,6 +121,13 @@ class ListNodes:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowNode:
+    """Return the state of one node."""
+
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class SetNodeState:
     """Stop, start or isolate a node: the state is `running`, `isolated` or `stopped`."""
 
@@ -145,8 +155,8 @@ class SetNodeReplication:
 class MoveLeader:
     """Make a replica the leader of a partition.
 
-    Without `unclean`, the replica must be in sync. An unclean election removes all records that the
-    replica does not have.
+    Nothing changes if it is the leader already. Without `unclean`, the replica must be in sync. An
+    unclean election removes all records that the replica does not have.
     """
 
     topic: str
@@ -155,7 +165,9 @@ class MoveLeader:
     unclean: bool = False
 
 
-NodeCommand = ListNodes | SetNodeState | SetNodeMetadata | SetNodeReplication
+NodeChange = SetNodeState | SetNodeMetadata | SetNodeReplication
+
+NodeCommand = ListNodes | ShowNode | NodeChange
 
 FaultCommand = ListFaults | AddFault | RemoveFault | ClearFaults
 
@@ -250,9 +262,13 @@ async def perform_clock_command(broker: Broker, command: ClockCommand) -> ClockS
     except ValueError as error:
         raise CommandError(str(error)) from error
     state = ClockState(clock.now_ms(), clock.rate)
+    await _write_answers()
+    return state
+
+
+async def _write_answers() -> None:
     for _ in range(_LOOP_ITERATIONS):
         await asyncio.sleep(0)
-    return state
 
 
 def _set_time(clock: AdjustableClock, target_ms: int) -> None:
@@ -303,53 +319,73 @@ def perform_fault_command(broker: Broker, command: FaultCommand) -> Sequence[Fau
     return faults.states()
 
 
-async def perform_on_nodes(broker: Broker, command: NodeCommand) -> Sequence[NodeStatus]:
+async def perform_node_command(broker: Broker, command: NodeCommand) -> Sequence[NodeStatus]:
     """Carry out a command and return the affected nodes with their states.
 
-    Raises UnknownNodeError for an unknown id, CommandError if the state is impossible.
+    The connections of a stopped node are closed when this returns, and answers that the command
+    triggered have been written. Raises UnknownNodeError for an unknown id, CommandError if the
+    state is impossible.
     """
     cluster = running_cluster(broker)
     control = cluster.node_control
     if isinstance(command, ListNodes):
         return [_node_status(cluster, node) for node in cluster.nodes.values()]
     node = control.node(command.node_id)
-    try:
-        if isinstance(command, SetNodeState):
-            await _set_node_state(broker, control, command)
-        elif isinstance(command, SetNodeMetadata):
-            actions = {"frozen": control.freeze_metadata, "live": control.thaw_metadata}
-            _choose(actions, "metadata", command.metadata)(command.node_id)
-        else:
-            actions = {"paused": control.pause_replication, "running": control.resume_replication}
-            _choose(actions, "replication", command.replication)(command.node_id)
-    except UnknownNodeError:
-        raise
-    except ValueError as error:
-        raise CommandError(str(error)) from error
+    if not isinstance(command, ShowNode):
+        try:
+            await _change_node(broker, control, command)
+        except NodeError as error:
+            raise CommandError(str(error)) from error
+        except AddressError as error:
+            raise CommandError(f"node {node.id} cannot be started: {error}") from error
+        except KafkaError as error:
+            raise CommandError(_sentence(error)) from error
+        await _write_answers()
     return (_node_status(cluster, node),)
 
 
-async def _set_node_state(broker: Broker, control: NodeControl, command: SetNodeState) -> None:
-    state, node_id = command.state, command.node_id
-    if state == NodeState.RUNNING.value:
-        await broker.start_node(node_id)
-        return
-    actions = {
-        NodeState.STOPPED.value: broker.stop_node,
-        NodeState.ISOLATED.value: control.isolate,
-        NodeState.RUNNING.value: control.start,
-    }
-    _choose(actions, "state", state)(node_id)
+async def _change_node(broker: Broker, control: NodeControl, command: NodeChange) -> None:
+    if isinstance(command, SetNodeMetadata):
+        change = _choose(
+            {"frozen": control.freeze_metadata, "live": control.thaw_metadata},
+            "metadata",
+            command.metadata,
+        )
+    elif isinstance(command, SetNodeReplication):
+        change = _choose(
+            {"paused": control.pause_replication, "running": control.resume_replication},
+            "replication",
+            command.replication,
+        )
+    else:
+        change = _choose(
+            {
+                NodeState.RUNNING.value: broker.start_node,
+                NodeState.ISOLATED.value: control.isolate,
+                NodeState.STOPPED.value: broker.stop_node,
+            },
+            "state",
+            command.state,
+        )
+    done = change(command.node_id)
+    if done is not None:
+        await done
 
 
 def _choose(
-    actions: Mapping[str, Callable[[int], None]], field: str, value: str
-) -> Callable[[int], None]:
-    try:
-        return actions[value]
-    except KeyError:
-        known = ", ".join(sorted(actions))
-        raise CommandError(f"{value[:40]!r} is not a {field} of a node: use {known}") from None
+    changes: Mapping[str, Callable[[int], Awaitable[None] | None]], field: str, value: str
+) -> Callable[[int], Awaitable[None] | None]:
+    """Return the change that sets a field to a value; raises CommandError for other values."""
+    if value not in changes:
+        *others, last = changes
+        raise CommandError(f"{field} must be {', '.join(others)} or {last}, not {value[:40]!r}")
+    return changes[value]
+
+
+def _sentence(error: KafkaError) -> str:
+    """Return the text of an error, with its code, as one sentence."""
+    message = error.message or error.code.message
+    return f"{error.code.name}: {message.removesuffix('.')}"
 
 
 def _node_status(cluster: Cluster, node: Node) -> NodeStatus:
@@ -376,17 +412,22 @@ def _node_status(cluster: Cluster, node: Node) -> NodeStatus:
     )
 
 
-def perform_move_leader(broker: Broker, command: MoveLeader) -> LeaderStatus:
-    """Move a leader and return the new one; raises CommandError if that is impossible."""
+async def perform_move_leader(broker: Broker, command: MoveLeader) -> LeaderStatus:
+    """Move a leader and return the new one; raises CommandError if that is impossible.
+
+    Answers that the change triggered have been written when this returns.
+    """
     cluster = running_cluster(broker)
     topic, index = command.topic, command.partition
     before = _end_offset(cluster, topic, index)
     try:
         cluster.metadata.move_leader(topic, index, command.leader, is_unclean=command.unclean)
     except KafkaError as error:
-        raise CommandError(f"{error.code.name}: {error.message}") from error
+        if error.code is not ErrorCode.ELECTION_NOT_NEEDED:
+            raise CommandError(_sentence(error)) from error
     partition = cluster.metadata.image.topics[topic].partitions[index]
     after = _end_offset(cluster, topic, index)
+    await _write_answers()
     return LeaderStatus(
         topic=topic,
         partition=index,
@@ -400,9 +441,12 @@ def perform_move_leader(broker: Broker, command: MoveLeader) -> LeaderStatus:
 
 
 def _end_offset(cluster: Cluster, topic: str, index: int) -> int:
+    """Return the end offset of a partition, 0 if there is none or its log is offline."""
     hosted = cluster.partitions.topic(topic)
-    partition = None if hosted is None else hosted.partition(index)
-    return 0 if partition is None else partition.end_offset
+    with suppress(KafkaError):
+        partition = None if hosted is None else hosted.partition(index)
+        return 0 if partition is None else partition.end_offset
+    return 0
 
 
 def running_cluster(broker: Broker) -> Cluster:

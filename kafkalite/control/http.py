@@ -22,6 +22,17 @@
           "trigger": {"times": 1}, "action": {"error": "NOT_ENOUGH_REPLICAS"}}
     DELETE /v1/faults/f1              remove a fault; the response has its final counts
     DELETE /v1/faults                 remove all faults; the response is that of GET
+    GET  /v1/nodes                    {"nodes": [{"id", "state", "metadata", "replication",
+         "led_partitions", "rack", "listeners"}]}
+    GET  /v1/nodes/2                  one node
+    POST /v1/nodes/2                  one of the following bodies; the response is that of GET:
+         {"state": "stopped"}         or "running", "isolated"
+         {"metadata": "frozen"}       or "live"
+         {"replication": "paused"}    or "running"
+    POST /v1/leaders                  move the leader of a partition; "unclean" is optional
+         {"topic": "orders", "partition": 0, "leader": 2, "unclean": true}
+         the response is {"topic", "partition", "leader", "leader_epoch", "replicas", "isr",
+         "end_offset", "truncated_records"}
 
 An error is answered with {"error": "one sentence"}: 400 for invalid input, 403 for a web page, 408
 for a request that arrives too slowly, 503 for too many; 404, 405, 413, 415 and 500 as usual.
@@ -42,6 +53,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from kafkalite import __version__
+from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.control.commands import (
     ACCELERATED,
     DEFAULT_EXPLAIN_ENTRIES,
@@ -52,17 +64,26 @@ from kafkalite.control.commands import (
     CommandError,
     Explain,
     ListFaults,
+    ListNodes,
+    MoveLeader,
     RemoveFault,
     RunClock,
     SetClock,
+    SetNodeMetadata,
+    SetNodeReplication,
+    SetNodeState,
     ShowClock,
+    ShowNode,
     perform_clock_command,
     perform_explain,
     perform_fault_command,
+    perform_move_leader,
+    perform_node_command,
     rate_of,
 )
 from kafkalite.control.times import duration_ms, instant_ms, iso_of
 from kafkalite.gateway.fault_rules import UnknownFaultError, parse_rule, rule_to_json
+from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.storage.disk_health import DiskProblem
 
 if TYPE_CHECKING:
@@ -70,7 +91,15 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from kafkalite.control.commands import ClockCommand, ClockState, Explanation
+    from kafkalite.control.commands import (
+        ClockCommand,
+        ClockState,
+        Explanation,
+        LeaderStatus,
+        NodeChange,
+        NodeCommand,
+        NodeStatus,
+    )
     from kafkalite.coordinator.event_history import Entry, Fact
     from kafkalite.gateway.faults import FaultState
     from kafkalite.server.broker import Broker
@@ -85,12 +114,18 @@ _BUG_MESSAGE = "the command failed because of a bug in kafkalite: see the broker
 _MAX_LISTED_PROBLEMS = 100
 """Problems of the disk that are listed; a full disk has one for every partition."""
 
+_MAX_NODE_DIGITS = 12
+"""Digits of a node id that are read; a longer number is the id of no node."""
+
 _PATHS = {
     "/v1": "GET: this list",
     "/v1/health": "GET: status, addresses, and problems of the disk",
     "/v1/clock": 'GET: the time; POST {"advance": "7d"}, {"mode": "manual"}, {"rate": 60}, …',
     "/v1/faults": 'GET: all; POST {"match", "trigger", "action"}: add one; DELETE: remove all',
     "/v1/faults/ID": "DELETE: remove one",
+    "/v1/nodes": "GET: all nodes with their states",
+    "/v1/nodes/ID": 'GET: one node; POST {"state": "stopped"}, {"metadata": "frozen"}, …',
+    "/v1/leaders": 'POST {"topic", "partition", "leader", "unclean"}: move a leader',
     "/v1/explain": "GET ?group=g, ?transactional_id=t or ?topic=t, &limit=n: its history",
 }
 
@@ -176,6 +211,80 @@ class FaultsJson(TypedDict):
 
     faults: Sequence[FaultJson]
     """All faults, or those that were removed."""
+
+
+class NodeJson(TypedDict):
+    """A node, and its part in the cluster."""
+
+    id: int
+    """Id of the node."""
+    state: str
+    """`running`, `isolated` (only clients reach it) or `stopped`."""
+    metadata: str
+    """`live`, `frozen`, or `stale` if it is isolated or stopped and has missed changes."""
+    replication: str
+    """`running`, or `paused` if its replicas do not follow their leaders."""
+    led_partitions: int
+    """Number of partitions that it leads, including those of internal topics."""
+    rack: str | None
+    """Rack of the node, if it has one."""
+    listeners: Mapping[str, str]
+    """Advertised address by listener name."""
+
+
+class NodesJson(TypedDict):
+    """The nodes of the cluster, by id."""
+
+    nodes: Sequence[NodeJson]
+    """All nodes, also stopped ones."""
+
+
+class LeaderJson(TypedDict):
+    """A partition after a change of its leader."""
+
+    topic: str
+    """Name of the topic."""
+    partition: int
+    """Index of the partition."""
+    leader: int
+    """Node that leads the partition."""
+    leader_epoch: int
+    """Epoch of the leader."""
+    replicas: Sequence[int]
+    """Nodes with a replica."""
+    isr: Sequence[int]
+    """Nodes whose replica is in sync."""
+    end_offset: int
+    """End offset of the leader's log."""
+    truncated_records: int
+    """Number of offsets that the change removed because the new leader did not have them."""
+
+
+def node_to_json(status: NodeStatus) -> NodeJson:
+    """Return the JSON representation of a node."""
+    return {
+        "id": status.node_id,
+        "state": status.state,
+        "metadata": status.metadata,
+        "replication": status.replication,
+        "led_partitions": status.led_partitions,
+        "rack": status.rack,
+        "listeners": status.listeners,
+    }
+
+
+def leader_to_json(status: LeaderStatus) -> LeaderJson:
+    """Return the JSON representation of a partition whose leader was moved."""
+    return {
+        "topic": status.topic,
+        "partition": status.partition,
+        "leader": status.leader,
+        "leader_epoch": status.leader_epoch,
+        "replicas": status.replicas,
+        "isr": status.isr,
+        "end_offset": status.end_offset,
+        "truncated_records": status.truncated_records,
+    }
 
 
 def fault_to_json(state: FaultState) -> FaultJson:
@@ -277,6 +386,56 @@ def clock_command(body: object) -> ClockCommand:
     return _CLOCK_COMMANDS[name](value)
 
 
+# Bodies of POST /v1/nodes/ID and POST /v1/leaders
+
+NODE_COMMANDS: Mapping[str, Callable[[int, str], NodeChange]] = {
+    "state": SetNodeState,
+    "metadata": SetNodeMetadata,
+    "replication": SetNodeReplication,
+}
+"""Field of the body → the command that sets it."""
+
+
+def node_command(node_id: int, body: object) -> NodeChange:
+    """Parse a body into its command; raises CommandError, with one sentence, if it is invalid."""
+    if not isinstance(body, dict):
+        raise CommandError('the body must be a JSON object, such as {"state": "stopped"}')
+    if len(body) != 1 or not body.keys() <= NODE_COMMANDS.keys():
+        raise CommandError(f"the body must have one of these fields: {', '.join(NODE_COMMANDS)}")
+    ((name, value),) = body.items()
+    if not isinstance(value, str):
+        raise CommandError(f"{name} must be text, not {_quote(value)}")
+    return NODE_COMMANDS[name](node_id, value)
+
+
+def leader_command(body: object) -> MoveLeader:
+    """Parse a body into its command; raises CommandError, with one sentence, if it is invalid."""
+    if not isinstance(body, dict):
+        raise CommandError(
+            'the body must be a JSON object, such as {"topic": "t", "partition": 0, "leader": 2}'
+        )
+    required, optional = {"topic", "partition", "leader"}, {"unclean"}
+    if not required <= body.keys() <= required | optional:
+        raise CommandError("the fields of the body are topic, partition, leader, and maybe unclean")
+    topic, unclean = body["topic"], body.get("unclean", False)
+    if not isinstance(topic, str) or invalid_name_reason(topic) is not None:
+        raise CommandError(f"topic must be the name of a topic, not {_quote(topic)}")
+    if not isinstance(unclean, bool):
+        raise CommandError(f"unclean must be true or false, not {_quote(unclean)}")
+    return MoveLeader(
+        topic,
+        _check_number("partition", body["partition"]),
+        _check_number("leader", body["leader"]),
+        unclean,
+    )
+
+
+def _check_number(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise CommandError(f"{name} must be a whole number, not {_quote(value)}")
+    return value
+
+
 # The application
 
 
@@ -299,6 +458,13 @@ class ControlApp:
             Route(
                 "/v1/faults/{fault_id:path}", self._route_handler(self._fault), methods=["DELETE"]
             ),
+            Route("/v1/nodes", self._route_handler(self._nodes), methods=["GET"]),
+            Route(
+                "/v1/nodes/{node_id:path}",
+                self._route_handler(self._node),
+                methods=["GET", "POST"],
+            ),
+            Route("/v1/leaders", self._route_handler(self._leaders), methods=["POST"]),
         ]
         self.app = Starlette(
             routes=routes,
@@ -379,6 +545,29 @@ class ControlApp:
         except UnknownFaultError as unknown:
             return JSONResponse({"error": str(unknown)}, 404)
         return fault_to_json(removed)
+
+    async def _nodes(self, request: Request) -> object:
+        del request
+        nodes = await perform_node_command(self._broker, ListNodes())
+        return {"nodes": [node_to_json(node) for node in nodes]}
+
+    async def _node(self, request: Request) -> object:
+        text = request.path_params["node_id"]
+        if not text.isascii() or not text.isdigit():
+            return JSONResponse({"error": f"{_quote(text)} is not the id of a node"}, 404)
+        node_id = int(text[:_MAX_NODE_DIGITS])
+        command: NodeCommand = ShowNode(node_id)
+        try:
+            if request.method == "POST":
+                command = node_command(node_id, await _json_body(request))
+            (node,) = await perform_node_command(self._broker, command)
+        except UnknownNodeError as unknown:
+            return JSONResponse({"error": str(unknown)}, 404)
+        return node_to_json(node)
+
+    async def _leaders(self, request: Request) -> object:
+        command = leader_command(await _json_body(request))
+        return leader_to_json(await perform_move_leader(self._broker, command))
 
     async def _explain(self, request: Request) -> object:
         parameters = request.query_params

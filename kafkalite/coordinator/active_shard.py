@@ -205,7 +205,7 @@ class ActiveShard(Generic[M]):
             for event in result.events:
                 self._history.add(event, now_ms)
         if result.timers:
-            self._timers.apply(result.timers, self._clock.tick_ms)
+            self._timers.apply(result.timers, self._clock.periodic_deadline_ms)
             self._set_clock_timer()
         response = result.response
         answer: R | Waiting[R] | KafkaError
@@ -365,7 +365,7 @@ class ActiveShard(Generic[M]):
         recovery = self.machine.on_append_failed(result.records, refusal, now_ms)
         for event in recovery.events:
             self._history.add(event, now_ms)
-        self._timers.apply(recovery.timers, self._clock.tick_ms)
+        self._timers.apply(recovery.timers, self._clock.periodic_deadline_ms)
         self._set_clock_timer()
         self._refuse_pending([reply.ticket for reply in result.replies], refusal)
         self._deliver_replies(recovery.replies)

@@ -53,13 +53,13 @@ class Reply(NamedTuple):
 class SetTimer(NamedTuple):
     """Call `on_timer(event)` at `deadline_ms`. Replaces an earlier timer of `key`.
 
-    `is_tick` marks a periodic timer that makes up for missed rounds; see `Clock.tick_ms`.
+    `is_periodic` marks a timer that makes up for missed rounds; see `Clock.periodic_deadline_ms`.
     """
 
     key: Hashable
     deadline_ms: int
     event: object
-    is_tick: bool = False
+    is_periodic: bool = False
 
 
 class CancelTimer(NamedTuple):
@@ -175,6 +175,12 @@ class CoordinatorLog(Protocol):
         """Append one batch, all or nothing, and return the end offset; raises OSError on failure.
 
         Raises KafkaError MESSAGE_TOO_LARGE if the batch is larger than the log accepts.
+        """
+
+    def flush(self) -> None:
+        """Sync everything that was appended, so that it survives a loss of power.
+
+        Raises OSError when the disk fails; then the log accepts no more records.
         """
 
     def append_transactional(

@@ -60,8 +60,11 @@ class Entry(NamedTuple):
     topic: str | None
     """Exactly one of `group`, `transactional_id` and `topic` is set."""
     kind: str
+    """The kind of event in one word, such as "rebalance", "refused" or "joined"."""
     text: str
+    """The event and its reason in one sentence."""
     facts: Mapping[str, Fact]
+    """Values in the text by name, such as the member id; the names depend on the kind."""
     times: int
     """Number of events with exactly this text."""
     first_ms: int

@@ -55,8 +55,8 @@ def _ignore_intent(intent: object) -> None:
 class CoordinatorRuntime(Generic[M]):
     """The shards of one coordinator, by the partitions of its log topic.
 
-    All nodes of an emulated cluster share one runtime. The leader of a partition, as last passed
-    to `set_leaders`, answers for it.
+    All nodes of an emulated cluster share one runtime. Only the node that leads a partition may
+    serve requests for its keys; `set_leaders` sets these nodes.
     """
 
     def __init__(
@@ -115,7 +115,8 @@ class CoordinatorRuntime(Generic[M]):
         self._shard_cache.clear()
         self._leaders = leaders
         if not leaders or not self._partition_count:
-            # When the topic grows, keys stay where they are until the next start; as in Kafka.
+            # The number does not change later. If the topic grows, keys stay in their partitions
+            # until the next start, as in Kafka.
             self._partition_count = len(leaders)
         for partition in [p for p in self._shards if p >= len(leaders)]:
             self._shards.pop(partition).unload()
@@ -123,7 +124,7 @@ class CoordinatorRuntime(Generic[M]):
             del self.unreadable[partition]
         for partition in [p for p in self._reload_timers if p >= len(leaders)]:
             self._reload_timers.pop(partition).cancel()
-        refusal = None
+        read_error = None
         for partition, leader_id in enumerate(leaders):
             shard = self._shards.get(partition)
             has_leader = leader_id >= 0 and leader_id not in self._unreachable_nodes
@@ -135,9 +136,9 @@ class CoordinatorRuntime(Generic[M]):
                 try:
                     self._load(partition, leader_id)
                 except OSError as error:
-                    refusal = error
-        if refusal is not None:
-            raise refusal
+                    read_error = error
+        if read_error is not None:
+            raise read_error
 
     def partition_for(self, key: str) -> int:
         """Return the partition of `key`, whether or not the log topic exists yet.
@@ -221,9 +222,9 @@ class CoordinatorRuntime(Generic[M]):
         except KafkaError:
             shard.unload()
             self._reload_later(partition)
-        except Exception as fault:  # noqa: BLE001 - well-formed records may still be inconsistent
+        except Exception as error:  # noqa: BLE001 - well-formed records may still be inconsistent
             shard.unload()
-            self.unreadable[partition] = fault
+            self.unreadable[partition] = error
         else:
             self._shards[partition] = shard
             timer = self._reload_timers.pop(partition, None)

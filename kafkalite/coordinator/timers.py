@@ -48,14 +48,16 @@ class TimerQueue:
         self._live.pop(key, None)
 
     def apply(
-        self, changes: Iterable[TimerChange], tick_ms: Callable[[int], int] | None = None
+        self,
+        changes: Iterable[TimerChange],
+        periodic_deadline_ms: Callable[[int], int] | None = None,
     ) -> None:
-        """Apply timer changes in order; `tick_ms` returns when periodic timers are due."""
+        """Apply timer changes in order; `periodic_deadline_ms` is the method of the clock."""
         for change in changes:
             if isinstance(change, SetTimer):
                 deadline_ms = change.deadline_ms
-                if change.is_tick and tick_ms is not None:
-                    deadline_ms = tick_ms(deadline_ms)
+                if change.is_periodic and periodic_deadline_ms is not None:
+                    deadline_ms = periodic_deadline_ms(deadline_ms)
                 self.set(change.key, deadline_ms, change.event)
             elif isinstance(change, CancelTimer):
                 self.cancel(change.key)

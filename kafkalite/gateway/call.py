@@ -57,7 +57,7 @@ class Call:
         self.era: Any = None
         self._on_close: dict[object, Callable[[], None]] | None = None
         self.refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
-        """Called with each refusal; by default the observers of a call without a gateway."""
+        """They are called with each refusal. The default is for calls that no gateway serves."""
         self.repeated: RepeatedRequest | None = None
         """The gateway's cache of the request that this client repeats."""
         self.may_pause = False

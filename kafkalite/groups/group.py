@@ -86,7 +86,7 @@ class OffsetExpiry:
     """The name of the rule in explain events."""
 
     def is_expired(self, offset: OffsetAndMetadata, now_ms: int, retention_ms: int) -> bool:
-        """Whether the offset's own expiry has passed, or, without one, the retention."""
+        """Whether the offset expired, by its own expiry if it has one, else by the retention."""
         if offset.expire_timestamp_ms is not None:
             return now_ms >= offset.expire_timestamp_ms
         return now_ms - self.base_timestamp_ms(offset) >= retention_ms

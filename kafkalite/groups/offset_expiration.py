@@ -116,7 +116,7 @@ class OffsetExpiration:
         # Without groups a round has no effect, so it may be skipped.
         is_idle = not self._directory.groups
         return SetTimer(
-            "expire-offsets", now_ms + interval_ms, OffsetExpirationRound(), is_tick=is_idle
+            "expire-offsets", now_ms + interval_ms, OffsetExpirationRound(), is_periodic=is_idle
         )
 
     def _expire_group(self, group: Group, now_ms: int, step: _ExpirationStep) -> bool:

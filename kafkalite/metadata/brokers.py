@@ -1,6 +1,7 @@
 """The nodes of the cluster: registered at each start, unregistered when a start omits them.
 
-A node that stops while the cluster runs is fenced. A start unfences all nodes.
+A node that stops while the cluster runs is fenced. A start unfences all nodes. A node that an
+administrator has unregistered is registered again when it is started.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ _FENCE, _UNFENCE = 1, -1
 class Brokers:
     """Registered nodes by id."""
 
-    __slots__ = ("_changes", "_entropy", "registered")
+    __slots__ = ("_changes", "_entropy", "_latest_epoch", "registered")
 
     def __init__(self, entropy: Entropy, changes: Changes) -> None:
         self._entropy = entropy
         self._changes = changes
         self.registered: dict[int, BrokerImage] = {}
+        self._latest_epoch = 0
+        """The largest broker epoch of all registrations, including those that ended."""
 
     def epoch_of(self, node_id: int) -> int:
         """Return a node's broker epoch, -1 if it is not registered."""
@@ -60,11 +63,25 @@ class Brokers:
             fenced=_FENCE if is_fenced else _UNFENCE,
         )
 
+    def registration_record(
+        self, node_id: int, rack: str | None, *, is_fenced: bool, offset: int = 1
+    ) -> RegisterBrokerRecord:
+        """Return the record that registers a node; `offset` is its number among new ones, from 1.
+
+        As in Kafka, a broker epoch is larger than all earlier ones.
+        """
+        return RegisterBrokerRecord(
+            broker_id=node_id,
+            incarnation_id=self._entropy.uuid(),
+            broker_epoch=self._latest_epoch + offset,
+            rack=rack,
+            fenced=is_fenced,
+        )
+
     def registration_records(
         self, racks: Mapping[int, str | None]
     ) -> list[RegisterBrokerRecord | UnregisterBrokerRecord | BrokerRegistrationChangeRecord]:
         """Return records that make the cluster consist of the nodes in `racks`, id → rack."""
-        epoch = max((broker.broker_epoch for broker in self.registered.values()), default=0)
         unregistrations = [
             UnregisterBrokerRecord(broker_id=node_id, broker_epoch=broker.broker_epoch)
             for node_id, broker in self.registered.items()
@@ -76,14 +93,8 @@ class Brokers:
             if node_id not in self.registered or self.registered[node_id].rack != racks[node_id]
         ]
         registrations = [
-            RegisterBrokerRecord(
-                broker_id=node_id,
-                incarnation_id=self._entropy.uuid(),
-                broker_epoch=next_epoch,
-                rack=racks[node_id],
-                fenced=False,
-            )
-            for next_epoch, node_id in enumerate(to_register, epoch + 1)
+            self.registration_record(node_id, racks[node_id], is_fenced=False, offset=offset)
+            for offset, node_id in enumerate(to_register, 1)
         ]
         unfencings = [
             self.fencing_record(node_id, is_fenced=False)
@@ -100,6 +111,7 @@ class Brokers:
             rack=record.rack,
             is_fenced=record.fenced,
         )
+        self._latest_epoch = max(self._latest_epoch, record.broker_epoch)
         self._changes.brokers_changed = True
 
     def replay_broker_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:

@@ -2,9 +2,11 @@
 
 `_write` makes every change: it takes a decision, appends and replays its records, makes an image
 and calls the listeners. All this is synchronous: when a call returns, the change is in the log and
-all listeners have received it. Every call raises KafkaError KAFKA_STORAGE_ERROR when a disk fails.
-If the log could not be written, nothing was changed. If the disk fails in a listener, the change is
-in the log.
+all listeners have received it. A change of a leader is synced before: records of its epoch, and the
+truncation of a log by the new leader, must not survive a loss of power without it. Every call
+raises KafkaError KAFKA_STORAGE_ERROR when a disk fails. If the log could not be written, nothing
+was changed. If it could not be synced, or a listener raised the error, the change is already in the
+log.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from kafkalite.coordinator.contract import CoordinatorRecord, ParkedRequest
 from kafkalite.coordinator.loading import replay_log
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from kafkalite.metadata.internal_topics import auto_created_topic
+from kafkalite.metadata.partition_change import UNCHANGED_LEADER
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import ConfigResource
     from kafkalite.metadata.leadership import ElectionType
     from kafkalite.metadata.partition_creation import NewPartitions
+    from kafkalite.metadata.reassignment import RequestedReassignment
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
 
@@ -62,6 +66,8 @@ class MetadataController:
         self._listeners: list[Listener] = []
         self._deferred: deque[Callable[[], None]] = deque()
         self._is_publishing = False
+        self._must_flush = False
+        """Whether a leader was changed since the log was flushed."""
         self._image = MetadataImage()
 
     @property
@@ -92,7 +98,7 @@ class MetadataController:
             self._deferred.popleft()()
 
     def start(self, racks: Mapping[int, str | None]) -> None:
-        """Read the log, then set the nodes of the cluster, id → rack.
+        """Read the log, then make the cluster consist of the nodes in `racks`: node id → rack.
 
         Afterwards every partition has a registered node as leader, even if the previous start had
         other nodes. Listeners are called once for all these changes. Raises OSError when the log
@@ -136,7 +142,7 @@ class MetadataController:
     def create_partitions(
         self, new_partitions: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> list[KafkaError | None]:
-        """Add partitions to topics; returns one outcome each, in order."""
+        """Add partitions to topics; return an error or None for each element."""
         return self._write(
             self._shard.create_partitions(new_partitions, validate_only=validate_only)
         )
@@ -144,7 +150,7 @@ class MetadataController:
     def elect_leaders(
         self, partitions: Sequence[tuple[str, int]], kind: ElectionType
     ) -> list[KafkaError | None]:
-        """Elect leaders of (topic, index); returns one outcome each, in order."""
+        """Elect leaders of (topic, index); return an error or None for each element."""
         return self._write(self._shard.elect_leaders(partitions, kind))
 
     def fence(self, node_id: int) -> None:
@@ -154,6 +160,41 @@ class MetadataController:
     def unfence(self, node_id: int) -> None:
         """Let a node lead again, and elect it where no other node could lead."""
         self._write(self._shard.unfence(node_id))
+
+    def register_broker(self, node_id: int, rack: str | None) -> None:
+        """Register a node that was unregistered; it is fenced until `unfence`."""
+        self._write(self._shard.register_broker(node_id, rack))
+
+    def unregister_broker(self, node_id: int) -> None:
+        """Take a node out of the cluster; raises KafkaError BROKER_ID_NOT_REGISTERED.
+
+        Its replicas remain assigned to it, but it leads no partition and is in no ISR.
+        """
+        self._write(self._shard.unregister_broker(node_id))
+
+    def alter_reassignments(
+        self,
+        requested: Sequence[RequestedReassignment],
+        *,
+        may_change_replication_factor: bool = True,
+    ) -> list[KafkaError | None]:
+        """Begin, change or cancel reassignments; returns one outcome each, in order.
+
+        See `plan_reassignment` for the errors.
+        """
+        return self._write(
+            self._shard.alter_reassignments(
+                requested, may_change_replication_factor=may_change_replication_factor
+            )
+        )
+
+    def elect_preferred_leaders(self, limit: int) -> bool:
+        """Elect at most `limit` preferred leaders; returns whether there may be more."""
+        return self._write(self._shard.elect_preferred_leaders(limit))
+
+    def elect_unclean_leaders(self, limit: int) -> bool:
+        """Elect leaders of partitions without one, where topics allow unclean elections."""
+        return self._write(self._shard.elect_unclean_leaders(limit))
 
     def alter_isr(self, changes: Iterable[tuple[bytes, int, tuple[int, ...]]]) -> None:
         """Set the ISR of partitions: (topic id, index, ISR), as requested by their leaders."""
@@ -205,6 +246,7 @@ class MetadataController:
             return
         encoded = [self._serde.encode(record) for record in result.records]
         end_offset = self._log.append(encoded, self._clock.now_ms())
+        self._must_flush |= any(_changes_leader(record.value) for record in result.records)
         for record in result.records:
             self._shard.replay(record)
         self._image = self._image.at_version(end_offset)
@@ -214,7 +256,7 @@ class MetadataController:
         self._image = image
         if delta.configs:
             self._publish_config(image)
-        failure = None
+        failure = self._flush()
         was_publishing, self._is_publishing = self._is_publishing, True
         try:
             for listener in self._listeners:
@@ -230,17 +272,34 @@ class MetadataController:
         if failure is not None:
             raise failure
 
+    def _flush(self) -> OSError | None:
+        """Sync changes of leaders; return a failure, after which the log accepts no changes.
+
+        The change takes effect all the same, because it does so after the next start.
+        """
+        must_flush, self._must_flush = self._must_flush, False
+        if must_flush:
+            try:
+                self._log.flush()
+            except OSError as error:
+                return error
+        return None
+
     def _publish_config(self, image: MetadataImage) -> None:
         # All nodes share the process's configuration. If nodes have different settings, those of
         # the first node apply to the process.
-        dynamic = image.config_of(ResourceType.BROKER, "")
-        node = image.config_of(ResourceType.BROKER, str(image.controller_id))
-        groups = {
+        cluster_configs = image.config_of(ResourceType.BROKER, "")
+        node_configs = image.config_of(ResourceType.BROKER, str(image.controller_id))
+        group_configs = {
             resource.name: values
             for resource, values in image.configs.items()
             if resource.type is ResourceType.GROUP
         }
-        self._config.publish(dynamic, groups, node)
+        self._config.publish(cluster_configs, group_configs, node_configs)
+
+
+def _changes_leader(value: object) -> bool:
+    return isinstance(value, PartitionChangeRecord) and value.leader != UNCHANGED_LEADER
 
 
 _VERSIONS: Mapping[type, int] = {

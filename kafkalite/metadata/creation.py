@@ -150,7 +150,7 @@ class TopicPlanner:
         if partitions > MAX_PARTITIONS_PER_REQUEST:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, ErrorText.TOO_MANY_PARTITIONS.template)
         return plan_replicas(
-            self._brokers.active,
+            self._brokers.registered,
             partitions=partitions,
             replication_factor=replication_factor,
             start=self._entropy.integer(max(1, len(self._brokers.active))),
@@ -177,6 +177,7 @@ class TopicPlanner:
                     f"Found multiple manual partition assignments for partition {index}",
                 )
             check_manual_assignment(replicas, replication_factor, self._brokers)
+            check_active_replicas(replicas, index, self._brokers)
             replication_factor = len(replicas)
             by_index[index] = replicas
         if sorted(by_index) != list(range(len(by_index))):
@@ -192,7 +193,8 @@ def check_manual_assignment(
 ) -> None:
     """Raise INVALID_REPLICA_ASSIGNMENT unless `replicas` are distinct, known nodes.
 
-    Their number must be `replication_factor`, which is None for the first partition.
+    If `replication_factor` is not None, there must be that many. It is None for the first partition
+    of a topic.
     """
     if not replicas:
         raise _invalid_assignment("The manual partition assignment includes an empty replica list.")
@@ -212,6 +214,15 @@ def check_manual_assignment(
             ErrorText.ASSIGNMENT_OF_ANOTHER_SIZE.format(
                 replicas=len(replicas), replication_factor=replication_factor
             )
+        )
+
+
+def check_active_replicas(replicas: tuple[int, ...], index: int, brokers: Brokers) -> None:
+    """Raise INVALID_REPLICA_ASSIGNMENT if all replicas of a new partition are on fenced nodes."""
+    if not any(brokers.is_active(node_id) for node_id in replicas):
+        raise _invalid_assignment(
+            "All brokers specified in the manual partition assignment for partition "
+            f"{index} are fenced or in controlled shutdown."
         )
 
 

@@ -45,9 +45,10 @@ class PartitionImage(NamedTuple):
     """One partition: leader, epochs, replicas and in-sync replicas.
 
     `elr` are the eligible leader replicas (KIP-966). `adding` and `removing` are the replicas of a
-    reassignment in progress. `epoch_start_offset` is the offset at which the log was truncated
-    when the leader was elected, -1 if it was not truncated. `incarnation_epoch` is the partition
-    epoch of KIP-232: no other partition of the cluster has or had it. -1 if it is unknown.
+    reassignment in progress. `epoch_start_offset` is where the log was last truncated by a new
+    leader, and `truncation_epoch` is the epoch of that leader; both are -1 without a truncation.
+    `incarnation_epoch` is the partition epoch of KIP-232: no other partition of the cluster has or
+    had it. It is -1 if it is unknown.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which is not used
@@ -63,6 +64,7 @@ class PartitionImage(NamedTuple):
     is_recovering: bool = False
     """Whether the leader was elected uncleanly and has not yet replicated its log."""
     epoch_start_offset: int = -1
+    truncation_epoch: int = -1
     incarnation_epoch: int = NO_INCARNATION_EPOCH
 
 

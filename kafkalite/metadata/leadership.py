@@ -5,6 +5,7 @@ Decisions read the state and return records. They follow Kafka's ReplicationCont
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,14 @@ from kafkalite.metadata.image import NO_LEADER
 from kafkalite.metadata.partition_change import (
     IS_RECOVERED,
     IS_RECOVERING,
+    NOT_TRUNCATED,
     UNCHANGED_LEADER,
     Election,
     PartitionChange,
+    Reassignment,
 )
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
+from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
@@ -26,13 +30,15 @@ if TYPE_CHECKING:
 
     from kafkalite.metadata.brokers import Brokers
     from kafkalite.metadata.image import PartitionImage
-    from kafkalite.metadata.partition_change import LeadershipRules, Reassignment
+    from kafkalite.metadata.partition_change import LeadershipRules
     from kafkalite.metadata.topics import Topics, TopicState
     from kafkalite.protocol._generated.records.broker_registration_change import (
         BrokerRegistrationChangeRecord,
     )
 
-    LeadershipRecord = PartitionChangeRecord | BrokerRegistrationChangeRecord
+    LeadershipRecord = (
+        PartitionChangeRecord | BrokerRegistrationChangeRecord | UnregisterBrokerRecord
+    )
 
 
 class ElectionType(IntEnum):
@@ -43,17 +49,17 @@ class ElectionType(IntEnum):
 
 
 def not_truncated(topic_id: bytes, index: int, leader: int) -> int:
-    """Return -1: a new leader has the whole log."""
+    """Return NOT_TRUNCATED: a new leader has the whole log."""
     del topic_id, index, leader
-    return -1
+    return NOT_TRUNCATED
 
 
 class Leadership:
     """Plans elections, fencing of nodes, and changes of in-sync replicas.
 
     `truncation_offset` returns where a partition's log must be truncated if a node becomes its
-    leader, -1 if the node has the whole log. The offset is stored with the new leader epoch, so
-    that a restart completes a truncation that a crash prevented.
+    leader, NOT_TRUNCATED if the node has the whole log. The offset is stored with the new leader
+    epoch, so that a restart completes a truncation that a crash prevented.
     """
 
     __slots__ = ("_brokers", "_rules", "_topics", "truncation_offset")
@@ -83,20 +89,22 @@ class Leadership:
         self, topic_id: bytes, partition: PartitionImage
     ) -> PartitionChangeRecord | None:
         registered = self._brokers.registered
-        replicas = partition.replicas
-        if registered and not any(node_id in registered for node_id in replicas):
+        target = Reassignment(partition.replicas, partition.adding, partition.removing)
+        if registered and not any(node_id in registered for node_id in partition.replicas):
             # All data is in this process, so new replicas can replace missing ones.
             ring = sorted(registered)
-            count = min(len(replicas), len(ring))
-            replicas = tuple(ring[(partition.index + step) % len(ring)] for step in range(count))
-        isr = tuple(node_id for node_id in replicas if node_id in registered)
+            count = min(len(partition.replicas), len(ring))
+            target = Reassignment(
+                tuple(ring[(partition.index + step) % len(ring)] for step in range(count))
+            )
+        isr = tuple(node_id for node_id in target.replicas if node_id in registered)
+        target, isr = target.completed(isr) or (target, isr)
         leader = partition.leader if partition.leader in isr else next(iter(isr), NO_LEADER)
         record = PartitionChangeRecord(partition_id=partition.index, topic_id=topic_id)
-        if replicas != partition.replicas:
-            record.replicas = list(replicas)
+        target.set_fields(record, partition)
         if isr != partition.isr:
             record.isr = list(isr)
-        if leader != partition.leader:
+        if leader != partition.leader or not set(partition.replicas) <= set(target.replicas):
             record.leader = leader
         if partition.elr:
             record.eligible_leader_replicas = []
@@ -113,8 +121,37 @@ class Leadership:
         if not self._brokers.is_active(node_id):
             return []
         records: list[LeadershipRecord] = []
+        self._add_removals(records, node_id, lambda partition: partition.isr)
+        records.append(self._brokers.fencing_record(node_id, is_fenced=True))
+        return records
+
+    def unregister(self, node_id: int) -> list[LeadershipRecord]:
+        """Return records that take a node out of all ISRs and leaderships, and out of the cluster.
+
+        Its replicas remain in the assignments. As in Kafka, it remains in the sets of eligible
+        leader replicas. Raises KafkaError BROKER_ID_NOT_REGISTERED.
+        """
+        broker = self._brokers.registered.get(node_id)
+        if broker is None:
+            raise KafkaError(
+                ErrorCode.BROKER_ID_NOT_REGISTERED,
+                f"Broker ID {node_id} is not currently registered",
+            )
+        records: list[LeadershipRecord] = []
+        self._add_removals(records, node_id, lambda partition: partition.isr)
+        self._add_removals(records, node_id, lambda partition: partition.elr)
+        records.append(UnregisterBrokerRecord(broker_id=node_id, broker_epoch=broker.broker_epoch))
+        return records
+
+    def _add_removals(
+        self,
+        records: list[LeadershipRecord],
+        node_id: int,
+        members: Callable[[PartitionImage], tuple[int, ...]],
+    ) -> None:
+        """Add the records that remove a node from partitions of which it is one of the members."""
         for topic, partition in self._partitions():
-            if node_id in partition.isr:
+            if node_id in members(partition):
                 change = PartitionChange(
                     partition,
                     self._rules(topic),
@@ -122,8 +159,6 @@ class Leadership:
                     isr=tuple(other for other in partition.isr if other != node_id),
                 )
                 self._add(records, topic, change)
-        records.append(self._brokers.fencing_record(node_id, is_fenced=True))
-        return records
 
     def unfence(self, node_id: int) -> list[LeadershipRecord]:
         """Return records that let a node lead again, beginning with partitions without a leader."""
@@ -167,7 +202,10 @@ class Leadership:
     def reassign(
         self, topic: TopicState, partition: PartitionImage, reassignment: Reassignment
     ) -> list[PartitionChangeRecord]:
-        """Return the record that begins a reassignment, or completes it if no replica lags."""
+        """Return the record that begins a reassignment, or completes it if no replica lags.
+
+        There is none if nothing changes.
+        """
         records: list[PartitionChangeRecord] = []
         change = PartitionChange(
             partition,
@@ -175,6 +213,36 @@ class Leadership:
             self._brokers.is_active,
             election=Election.ONLINE,
             reassignment=reassignment,
+        )
+        self._add(records, topic, change)
+        return records
+
+    def revert_reassignment(
+        self, topic: TopicState, partition: PartitionImage
+    ) -> list[PartitionChangeRecord]:
+        """Return the record that cancels a reassignment: the replicas are those of its begin.
+
+        If only added replicas are in sync, the first of the other replicas must become the leader
+        uncleanly. Raises KafkaError INVALID_REPLICA_ASSIGNMENT if the topic does not allow that.
+        """
+        rules = self._rules(topic)
+        replicas = tuple(
+            node_id for node_id in partition.replicas if node_id not in partition.adding
+        )
+        isr = tuple(node_id for node_id in partition.isr if node_id not in partition.adding)
+        if not isr and not rules.allows_unclean_election:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Unable to revert partition assignment for {topic.name}:{partition.index} because "
+                "it would require an unclean leader election.",
+            )
+        records: list[PartitionChangeRecord] = []
+        change = PartitionChange(
+            partition,
+            rules,
+            self._brokers.is_active,
+            isr=isr or replicas[:1],
+            reassignment=Reassignment(replicas),
         )
         self._add(records, topic, change)
         return records
@@ -205,6 +273,36 @@ class Leadership:
                 else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
             )
         return records[0]
+
+    def preferred_elections(self, limit: int) -> list[PartitionChangeRecord]:
+        """Return records that elect preferred leaders where others lead; at most `limit` ones."""
+        records: list[PartitionChangeRecord] = []
+        for topic, partition in self._partitions():
+            if len(records) >= limit:
+                break
+            if partition.leader != partition.replicas[0]:
+                change = PartitionChange(
+                    partition,
+                    self._rules(topic),
+                    self._brokers.is_active,
+                    election=Election.PREFERRED,
+                )
+                self._add(records, topic, change)
+        return records
+
+    def unclean_elections(self, limit: int) -> list[PartitionChangeRecord]:
+        """Return records that elect leaders of partitions without one; at most `limit` ones.
+
+        Only topics with `unclean.leader.election.enable` are considered.
+        """
+        records: list[PartitionChangeRecord] = []
+        for topic, partition in self._partitions():
+            if len(records) >= limit:
+                break
+            if partition.leader == NO_LEADER and self._rules(topic).allows_unclean_election:
+                with suppress(KafkaError):
+                    records.append(self.elect(topic.name, partition.index, ElectionType.UNCLEAN))
+        return records
 
     def move(
         self, topic_name: str, index: int, leader: int, *, is_unclean: bool

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 UNCHANGED_LEADER = -2
 """Value of a PartitionChangeRecord's leader that leaves it unchanged."""
 
+NOT_TRUNCATED = -1
+"""Value of a PartitionChangeRecord's epoch start offset: the new leader has the whole log."""
+
 IS_RECOVERING, IS_RECOVERED = 1, 0
 """Values of a PartitionChangeRecord's leader recovery state."""
 
@@ -68,6 +71,15 @@ class Reassignment(NamedTuple):
         if not replicas or not remaining_isr or not set(replicas) <= set(remaining_isr):
             return None
         return Reassignment(replicas), remaining_isr
+
+    def set_fields(self, record: PartitionChangeRecord, partition: PartitionImage) -> None:
+        """Set the fields of a record whose values differ from those of the partition."""
+        if self.replicas != partition.replicas:
+            record.replicas = list(self.replicas)
+        if self.adding != partition.adding:
+            record.adding_replicas = list(self.adding)
+        if self.removing != partition.removing:
+            record.removing_replicas = list(self.removing)
 
 
 class PartitionChange:
@@ -130,7 +142,7 @@ class PartitionChange:
         if self._elr != partition.elr:
             record.eligible_leader_replicas = list(self._elr)
         self._set_last_known_leader(record)
-        self._set_replicas(record)
+        self._reassignment.set_fields(record, partition)
         empty = PartitionChangeRecord(partition_id=partition.index, topic_id=topic_id)
         return None if record == empty else record
 
@@ -184,12 +196,3 @@ class PartitionChange:
             record.last_known_elr = [partition.leader]
         elif will_have_leader and partition.last_known_elr:
             record.last_known_elr = []
-
-    def _set_replicas(self, record: PartitionChangeRecord) -> None:
-        partition, target = self._partition, self._reassignment
-        if target.replicas != partition.replicas:
-            record.replicas = list(target.replicas)
-        if target.adding != partition.adding:
-            record.adding_replicas = list(target.adding)
-        if target.removing != partition.removing:
-            record.removing_replicas = list(target.removing)

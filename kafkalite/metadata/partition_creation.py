@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST, check_manual_assignment
-from kafkalite.metadata.placement import plan_replicas
+from kafkalite.metadata.creation import (
+    MAX_PARTITIONS_PER_REQUEST,
+    check_active_replicas,
+    check_manual_assignment,
+)
+from kafkalite.metadata.placement import PlacementError, plan_replicas
 from kafkalite.metadata.topics import partition_records
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
@@ -64,12 +68,15 @@ def _assignments(
 ) -> Sequence[tuple[int, ...]]:
     replication_factor = len(topic.partitions[0].replicas)
     if new_partitions.assignments is None:
-        return plan_replicas(
-            brokers.active,
-            partitions=added,
-            replication_factor=replication_factor,
-            start=entropy.integer(max(1, len(brokers.active))),
-        )
+        try:
+            return plan_replicas(
+                brokers.registered,
+                partitions=added,
+                replication_factor=replication_factor,
+                start=entropy.integer(max(1, len(brokers.active))),
+            )
+        except PlacementError as error:
+            raise KafkaError(error.code, error.reason) from None
     if len(new_partitions.assignments) != added:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -77,6 +84,7 @@ def _assignments(
                 added=added, assignments=len(new_partitions.assignments)
             ),
         )
-    for replicas in new_partitions.assignments:
+    for index, replicas in enumerate(new_partitions.assignments, len(topic.partitions)):
         check_manual_assignment(replicas, replication_factor, brokers)
+        check_active_replicas(replicas, index, brokers)
     return new_partitions.assignments

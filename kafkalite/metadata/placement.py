@@ -1,7 +1,8 @@
 """Placement of the replicas of new partitions; the first replica leads.
 
 Similar to Kafka's StripedReplicaPlacer: leaders rotate over the nodes from a random one, replicas
-of one partition are on different nodes and, if nodes have racks, on as many racks as possible.
+of one partition are on different nodes and, if nodes have racks, on as many racks as possible. A
+fenced node never leads, and it follows only if its rack has no other node left.
 """
 
 from __future__ import annotations
@@ -18,12 +19,28 @@ if TYPE_CHECKING:
 
     from kafkalite.metadata.image import BrokerImage
 
+_UNABLE = "Unable to replicate the partition {replication_factor} time(s): "
 
-def interleave_racks(brokers: Mapping[int, BrokerImage]) -> tuple[int, ...]:
-    """Return node ids in an order in which neighbours are on different racks, if possible."""
+
+class PlacementError(KafkaError):
+    """INVALID_REPLICATION_FACTOR: the nodes cannot have this number of replicas.
+
+    `message` is Kafka's message for new topics, `reason` that for new partitions.
+    """
+
+    def __init__(self, replication_factor: int, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+        self.reason = message.removeprefix(_UNABLE.format(replication_factor=replication_factor))
+
+
+def interleave_racks(
+    brokers: Mapping[int, BrokerImage], *, is_fenced: bool = False
+) -> tuple[int, ...]:
+    """Return the ids of unfenced or fenced nodes; neighbours have different racks, if possible."""
     racks: dict[str, list[int]] = {}
     for node_id in sorted(brokers):
-        racks.setdefault(brokers[node_id].rack or "", []).append(node_id)
+        if brokers[node_id].is_fenced == is_fenced:
+            racks.setdefault(brokers[node_id].rack or "", []).append(node_id)
     rounds = zip_longest(*(racks[rack] for rack in sorted(racks)))
     return tuple(node_id for node_id in chain.from_iterable(rounds) if node_id is not None)
 
@@ -33,15 +50,22 @@ def plan_replicas(
 ) -> tuple[tuple[int, ...], ...]:
     """Return the replicas of each of `partitions` new partitions, leaders first.
 
-    `start` is a random number that selects the node of the first leader. Raises KafkaError
-    INVALID_REPLICATION_FACTOR if there are fewer nodes than replicas.
+    `start` is a random number that selects the node of the first leader. Raises PlacementError if
+    there are fewer nodes than replicas, or all nodes are fenced.
     """
     ring = interleave_racks(brokers)
-    if replication_factor > len(ring):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
+    fenced_ring = interleave_racks(brokers, is_fenced=True)
+    if not ring:
+        raise PlacementError(
+            replication_factor,
+            _UNABLE.format(replication_factor=replication_factor)
+            + "All brokers are currently fenced, or have all their log directories cordoned.",
+        )
+    if replication_factor > len(brokers):
+        raise PlacementError(
+            replication_factor,
             ErrorText.TOO_FEW_BROKERS.format(
-                replication_factor=replication_factor, brokers=len(ring)
+                replication_factor=replication_factor, brokers=len(brokers)
             ),
         )
     assignments = []
@@ -51,8 +75,16 @@ def plan_replicas(
         candidates = ring[leader_slot + 1 :] + ring[:leader_slot]
         # After each full round the followers shift by one, so that pairs of nodes vary.
         shift = round_number % max(1, len(candidates))
+        fenced_shift = index % max(1, len(fenced_ring))
         followers = _prefer_unused_racks(
-            ring[leader_slot], candidates[shift:] + candidates[:shift], brokers
+            ring[leader_slot],
+            (
+                *candidates[shift:],
+                *candidates[:shift],
+                *fenced_ring[fenced_shift:],
+                *fenced_ring[:fenced_shift],
+            ),
+            brokers,
         )
         assignments.append((ring[leader_slot], *followers[: replication_factor - 1]))
     return tuple(assignments)

@@ -20,10 +20,12 @@ from kafkalite.metadata.leadership import ElectionType, Leadership
 from kafkalite.metadata.partition_change import LeadershipRules
 from kafkalite.metadata.partition_creation import NewPartitions, plan_new_partitions
 from kafkalite.metadata.producer_ids import ProducerIds
+from kafkalite.metadata.reassignment import RequestedReassignment, plan_reassignment
 from kafkalite.metadata.topics import Topics
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
+from kafkalite.protocol._generated.records.clear_elr import ClearElrRecord
 from kafkalite.protocol._generated.records.config import ConfigRecord
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
 from kafkalite.protocol._generated.records.partition import PartitionRecord
@@ -37,7 +39,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.metadata.configs import ConfigChange
@@ -73,6 +75,7 @@ class MetadataShard:
         )
         self._replayers: Mapping[type, Callable[[Any], object]] = {
             BrokerRegistrationChangeRecord: self.brokers.replay_broker_registration_change,
+            ClearElrRecord: self.topics.replay_clear_elr,
             ConfigRecord: self.configs.replay_config,
             FeatureLevelRecord: self.features.replay_feature_level,
             PartitionChangeRecord: self.topics.replay_partition_change,
@@ -126,6 +129,19 @@ class MetadataShard:
         """Let a node lead again; no effect if it is not fenced."""
         return CoordinatorResult(
             response=None, records=to_coordinator_records(self.leadership.unfence(node_id))
+        )
+
+    def register_broker(self, node_id: int, rack: str | None) -> CoordinatorResult[None]:
+        """Register a node as a fenced one; no effect if it is registered."""
+        records = []
+        if node_id not in self.brokers.registered:
+            records.append(self.brokers.registration_record(node_id, rack, is_fenced=True))
+        return CoordinatorResult(response=None, records=to_coordinator_records(records))
+
+    def unregister_broker(self, node_id: int) -> CoordinatorResult[None]:
+        """Take a node out of the cluster; raises the error of `Leadership.unregister`."""
+        return CoordinatorResult(
+            response=None, records=to_coordinator_records(self.leadership.unregister(node_id))
         )
 
     def alter_isr(
@@ -212,6 +228,34 @@ class MetadataShard:
         outcome = [_catch_error(elect, partition) for partition in partitions]
         return CoordinatorResult(response=outcome, records=to_coordinator_records(records))
 
+    def alter_reassignments(
+        self, requested: Sequence[RequestedReassignment], *, may_change_replication_factor: bool
+    ) -> CoordinatorResult[list[KafkaError | None]]:
+        """Begin or cancel reassignments; the response has an error or None for each, in order."""
+        records: list[PartitionChangeRecord] = []
+
+        def plan(reassignment: RequestedReassignment) -> None:
+            records.extend(
+                plan_reassignment(
+                    reassignment,
+                    self.topics,
+                    self.brokers,
+                    self.leadership,
+                    may_change_replication_factor=may_change_replication_factor,
+                )
+            )
+
+        outcome = [_catch_error(plan, reassignment) for reassignment in requested]
+        return CoordinatorResult(response=outcome, records=to_coordinator_records(records))
+
+    def elect_preferred_leaders(self, limit: int) -> CoordinatorResult[bool]:
+        """Elect at most `limit` preferred leaders; the response is whether there may be more."""
+        return _elections(self.leadership.preferred_elections(limit), limit)
+
+    def elect_unclean_leaders(self, limit: int) -> CoordinatorResult[bool]:
+        """Elect leaders of partitions without one, where topics allow unclean elections."""
+        return _elections(self.leadership.unclean_elections(limit), limit)
+
     def alter_configs(
         self,
         altered: Mapping[ConfigResource, Sequence[ConfigChange]],
@@ -235,9 +279,11 @@ class MetadataShard:
         }
         return self._decide_configs(deciders, validate_only=validate_only)
 
-    @staticmethod
     def _decide_configs(
-        deciders: Mapping[ConfigResource, Callable[[], list[ConfigRecord]]], *, validate_only: bool
+        self,
+        deciders: Mapping[ConfigResource, Callable[[], list[ConfigRecord]]],
+        *,
+        validate_only: bool,
     ) -> CoordinatorResult[dict[ConfigResource, KafkaError | None]]:
         records: list[ConfigRecord] = []
 
@@ -247,9 +293,25 @@ class MetadataShard:
         outcome = {
             resource: _catch_error(configure, decide) for resource, decide in deciders.items()
         }
+        if validate_only:
+            return CoordinatorResult(response=outcome)
         return CoordinatorResult(
-            response=outcome, records=() if validate_only else to_coordinator_records(records)
+            response=outcome,
+            records=to_coordinator_records((*records, *self._clear_elr_records(records))),
         )
+
+    def _clear_elr_records(self, configs: Iterable[ConfigRecord]) -> Iterator[ClearElrRecord]:
+        """Yield records that clear the eligible leader replicas if their minimum changes.
+
+        Replicas that are eligible by the old `min.insync.replicas` may lack records that the new
+        one considers as committed.
+        """
+        if self.features.levels.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
+            return
+        for config in configs:
+            if config.name == MIN_INSYNC_REPLICAS:
+                is_of_topic = config.resource_type == ResourceType.TOPIC
+                yield ClearElrRecord(topic_name=config.resource_name if is_of_topic else "")
 
     def next_image(
         self, previous: MetadataImage, version: int
@@ -289,6 +351,12 @@ class MetadataShard:
         )
         changes.clear()
         return image, delta
+
+
+def _elections(records: Sequence[PartitionChangeRecord], limit: int) -> CoordinatorResult[bool]:
+    return CoordinatorResult(
+        response=len(records) >= limit, records=to_coordinator_records(records)
+    )
 
 
 def _catch_error(decide: Callable[[Any], object], request: object) -> KafkaError | None:

@@ -18,7 +18,7 @@ from kafkalite.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from kafkalite.metadata.partition_change import IS_RECOVERING, UNCHANGED_LEADER
+from kafkalite.metadata.partition_change import IS_RECOVERING, NOT_TRUNCATED, UNCHANGED_LEADER
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
 from kafkalite.protocol._generated.records.topic import TopicRecord
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from kafkalite.metadata.brokers import Brokers
     from kafkalite.metadata.changes import Changes
+    from kafkalite.protocol._generated.records.clear_elr import ClearElrRecord
     from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 
 
@@ -135,7 +136,11 @@ class Topics:
         self._changes.changed_topic_ids.add(topic.topic_id)
 
     def replay_partition_change(self, record: PartitionChangeRecord) -> None:
-        """Apply one PartitionChangeRecord; a leader in it increases the leader epoch."""
+        """Apply one PartitionChangeRecord; a leader in it increases the leader epoch.
+
+        The last truncation remains in the image when later leaders do not truncate the log: after
+        a crash or a failure of the disk, the log may still have to be truncated.
+        """
         topic = self.by_id[record.topic_id]
         old = topic.partitions[record.partition_id]
         changed: dict[str, Any] = {
@@ -153,13 +158,26 @@ class Topics:
         if record.leader != UNCHANGED_LEADER:
             changed["leader"] = record.leader
             changed["leader_epoch"] = old.leader_epoch + 1
-            changed["epoch_start_offset"] = record.epoch_start_offset
+            if record.epoch_start_offset != NOT_TRUNCATED:
+                changed["epoch_start_offset"] = record.epoch_start_offset
+                changed["truncation_epoch"] = old.leader_epoch + 1
         if record.leader_recovery_state >= 0:
             changed["is_recovering"] = record.leader_recovery_state == IS_RECOVERING
         topic.partitions[record.partition_id] = old._replace(
             partition_epoch=old.partition_epoch + 1, **changed
         )
         self._changes.changed_topic_ids.add(topic.topic_id)
+
+    def replay_clear_elr(self, record: ClearElrRecord) -> None:
+        """Apply one ClearElrRecord, which is about one topic or about all."""
+        topics = [self.by_name[record.topic_name]] if record.topic_name else self.by_name.values()
+        for topic in topics:
+            for index, old in topic.partitions.items():
+                if old.elr or old.last_known_elr:
+                    topic.partitions[index] = old._replace(
+                        partition_epoch=old.partition_epoch + 1, elr=(), last_known_elr=()
+                    )
+                    self._changes.changed_topic_ids.add(topic.topic_id)
 
     def replay_remove_topic(self, record: RemoveTopicRecord) -> str:
         """Apply one RemoveTopicRecord; return the name of the removed topic."""

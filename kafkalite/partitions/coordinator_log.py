@@ -68,6 +68,10 @@ class PartitionCoordinatorLog:
             build_key_value_batch(records, now_ms, partition.end_offset, epoch), now_ms
         )
 
+    def flush(self) -> None:
+        """Sync everything that was appended; raises OSError when the disk fails."""
+        self._partition.log.flush()
+
     def append_transactional(
         self, records: Sequence[KeyValue], producer: ProducerIdAndEpoch, now_ms: int
     ) -> int:

@@ -35,34 +35,37 @@ class Watchable(Protocol):
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which committed records may be read."""
+        """The offset below which no transaction is open; read_committed consumers read up to it."""
 
     def readable_bytes(self, offset: int, limit_offset: int) -> int | None:
         """Return the number of bytes between two offsets; None if one read cannot cover them."""
 
 
 class Watch:
-    """A partition that one long poll waits for; all appended bytes are readable."""
+    """A partition that a long poll waits for, with isolation level read_uncommitted.
+
+    Every appended byte is readable.
+    """
 
     __slots__ = ("_counted_bytes", "_max_bytes", "_poll", "_readable_bytes", "partition")
 
     def __init__(
-        self, poll: LongPoll, partition: Watchable, *, readable: int, max_bytes: int
+        self, poll: LongPoll, partition: Watchable, *, readable_bytes: int, max_bytes: int
     ) -> None:
         self.partition = partition
         self._poll = poll
         self._max_bytes = max_bytes
-        self._readable_bytes = readable
-        self._counted_bytes = min(readable, max_bytes)
+        self._readable_bytes = readable_bytes
+        self._counted_bytes = min(readable_bytes, max_bytes)
 
     def on_append(self, size: int) -> None:
         """Count `size` more bytes."""
         self.set_readable_bytes(self._readable_bytes + size)
 
-    def set_readable_bytes(self, readable: int) -> None:
+    def set_readable_bytes(self, readable_bytes: int) -> None:
         """Set the number of readable bytes, and report the new ones to the long poll."""
-        self._readable_bytes = readable
-        counted_bytes = min(readable, self._max_bytes)
+        self._readable_bytes = readable_bytes
+        counted_bytes = min(readable_bytes, self._max_bytes)
         new_bytes, self._counted_bytes = counted_bytes - self._counted_bytes, counted_bytes
         self._poll.add_bytes(new_bytes)
 
@@ -72,18 +75,24 @@ class Watch:
 
 
 class CommittedWatch(Watch):
-    """A partition that a long poll of committed records waits for.
+    """A partition that a long poll waits for, with isolation level read_committed.
 
     The end of one transaction can make earlier records of other producers readable. So the
-    readable bytes are looked up then, not counted.
+    readable bytes are looked up in the log when the last stable offset has changed.
     """
 
     __slots__ = ("_limit_offset", "_offset")
 
     def __init__(
-        self, poll: LongPoll, partition: Watchable, *, offset: int, readable: int, max_bytes: int
+        self,
+        poll: LongPoll,
+        partition: Watchable,
+        *,
+        offset: int,
+        readable_bytes: int,
+        max_bytes: int,
     ) -> None:
-        super().__init__(poll, partition, readable=readable, max_bytes=max_bytes)
+        super().__init__(poll, partition, readable_bytes=readable_bytes, max_bytes=max_bytes)
         self._offset = offset
         self._limit_offset = partition.last_stable_offset
 
@@ -95,14 +104,14 @@ class CommittedWatch(Watch):
             return
         self._limit_offset = limit_offset
         try:
-            readable = self.partition.readable_bytes(self._offset, limit_offset)
+            readable_bytes = self.partition.readable_bytes(self._offset, limit_offset)
         except OSError:
-            readable = None
-        if readable is None:
-            # One read cannot return all bytes, or it fails: waiting for more data is useless.
+            readable_bytes = None
+        if readable_bytes is None:
+            # The read ends at the end of its segment, or fails: more records do not change it.
             self.on_change()
         else:
-            self.set_readable_bytes(readable)
+            self.set_readable_bytes(readable_bytes)
 
 
 class LongPoll:
@@ -121,15 +130,17 @@ class LongPoll:
         partition: Watchable,
         *,
         offset: int,
-        readable: int,
+        readable_bytes: int,
         max_bytes: int,
-        committed: bool,
+        is_read_committed: bool,
     ) -> None:
-        """Wait for `partition` too; it already has `readable` bytes from `offset` on."""
+        """Wait for `partition` too; it already has `readable_bytes` from `offset` on."""
         watch = (
-            CommittedWatch(self, partition, offset=offset, readable=readable, max_bytes=max_bytes)
-            if committed
-            else Watch(self, partition, readable=readable, max_bytes=max_bytes)
+            CommittedWatch(
+                self, partition, offset=offset, readable_bytes=readable_bytes, max_bytes=max_bytes
+            )
+            if is_read_committed
+            else Watch(self, partition, readable_bytes=readable_bytes, max_bytes=max_bytes)
         )
         self._watches.append(watch)
         partition.watch(watch)
@@ -152,7 +163,7 @@ class LongPoll:
             on_end()
 
     def abandon(self) -> None:
-        """End the wait without calling `on_end`, because the client has disconnected."""
+        """End the wait without calling `on_end`; used directly when the client has disconnected."""
         self._on_end = None
         if self._timer is not None:
             self._timer.cancel()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kafkalite.partitions.replicas import NO_EPOCH, check_access
+from kafkalite.partitions.replicas import NO_EPOCH, ReplicaView, check_access
 from kafkalite.ports import turns
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from kafkalite.metadata.image import PartitionImage
     from kafkalite.partitions.long_poll import Watcher
-    from kafkalite.partitions.replicas import ReplicaView
     from kafkalite.storage.aborted_transactions import AbortedTransaction
     from kafkalite.storage.log import Log
     from kafkalite.storage.transaction_marker import TransactionMarker
@@ -428,10 +427,12 @@ class Partition:
         """Apply leader, epoch and replicas of a metadata image.
 
         Records that a new leader does not have are removed. Raises OSError if the disk refuses
-        that; then the log accepts no records, and the next start repeats it.
+        that, or has failed before: then readers do not see these records, the log accepts no
+        others, and the next start repeats the truncation. A replica that is added has no records
+        until it follows, see `cluster.replication`.
         """
         has_new_leader = (self.leader, self.leader_epoch) != (image.leader, image.leader_epoch)
-        has_new_isr = self.isr != image.isr
+        has_new_replicas = (self.isr, self.replicas) != (image.isr, image.replicas)
         failure = None
         truncation_offset = self.truncation_offset(image)
         if truncation_offset is not None:
@@ -442,23 +443,37 @@ class Partition:
         self.log.epochs.assign(image.leader_epoch, self.log.end_offset)
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
+        if has_new_replicas:
+            self._add_empty_replicas(image)
         self.replicas = image.replicas
         self.isr = image.isr
-        if has_new_isr:
+        if has_new_replicas or has_new_leader:
             self.update_high_watermark()
         if has_new_leader:
             self.notify_change()
         if failure is not None:
             raise failure
 
-    def truncation_offset(self, image: PartitionImage) -> int | None:
-        """Return where the new leader of an image truncates the log, or None if it does not.
+    def _add_empty_replicas(self, image: PartitionImage) -> None:
+        for node_id in image.replicas:
+            is_known = node_id in self.replicas or node_id in self.views
+            if not is_known and node_id != image.leader:
+                self.views[node_id] = ReplicaView(self, self.log.start_offset)
 
-        After a crash before the truncation, the same image says so again.
+    def truncation_offset(self, image: PartitionImage) -> int | None:
+        """Return where a new leader still has to truncate the log, or None if it does not.
+
+        This is the case until the log has no batch of an earlier epoch after that offset, also
+        after a crash. Batches contain their epochs, so lost checkpoints make no difference.
         """
         offset, log = image.epoch_start_offset, self.log
-        is_pending = 0 <= offset < log.end_offset and log.epochs.latest < image.leader_epoch
-        return offset if is_pending else None
+        if not 0 <= offset < log.end_offset:
+            return None
+        try:
+            epoch = log.leader_epoch_at(offset)
+        except OSError:
+            epoch = log.epochs.epoch_for(offset)
+        return offset if epoch < image.truncation_epoch else None
 
     # --- replicas ------------------------------------------------------------------------------
 

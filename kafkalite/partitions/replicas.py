@@ -74,9 +74,9 @@ class ReplicaView:
 
     __slots__ = ("caught_up_ms", "known_leader", "partition", "replica_end")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, replica_end: int | None = None) -> None:
         self.partition = partition
-        self.replica_end: int | None = None
+        self.replica_end = replica_end
         self.caught_up_ms = 0
         self.known_leader: Leader | None = None
 

@@ -156,6 +156,10 @@ class PartitionTable:
             )
         return sessions
 
+    def drop_fetch_sessions(self, node_id: int) -> None:
+        """Forget the fetch sessions of a node, because its process has ended."""
+        self._sessions.pop(node_id, None)
+
     # --- waiting -----------------------------------------------------------------------------
 
     def announce(self) -> None:
@@ -181,7 +185,8 @@ class PartitionTable:
     def open(self, image: MetadataImage) -> None:
         """Open every log of `image`, and rename directories of unknown partitions.
 
-        Must be called once, before requests are served; raises OSError when the disk fails.
+        Must be called once, before requests are served; raises OSError when the disk fails. A log
+        that a crash left to be truncated is truncated now; if that fails, it accepts no records.
         """
         for topic in image.topics.values():
             self._add_topic(topic, image)
@@ -213,6 +218,8 @@ class PartitionTable:
                 self._open_missing(topic)
             except OSError as error:
                 failure = error
+        opened_late = [topic for topic in delta.changed if self._must_truncate(topic)]
+        failure = self._apply_leadership(opened_late) or failure
         if failure is not None:
             raise failure
 
@@ -246,11 +253,12 @@ class PartitionTable:
         """Apply leaders and replicas, and return a failure of the disk, if there was one.
 
         The recovery points of logs that new leaders truncate are lowered first, on disk too:
-        otherwise recovery would consider records after the truncation as flushed.
+        otherwise recovery would consider records after the truncation as flushed. If that fails,
+        the files are not truncated before the next start.
         """
         failure: OSError | None = None
         changed = []
-        must_checkpoint = False
+        truncated = []
         for topic in topics:
             hosted = self._by_id[topic.topic_id]
             hosted.partition_count = len(topic.partitions)
@@ -258,22 +266,24 @@ class PartitionTable:
                 changed.append((partition, image))
                 offset = partition.truncation_offset(image)
                 if offset is not None:
-                    partition.log.lower_recovery_point(offset)
-                    must_checkpoint = True
-        if must_checkpoint:
+                    partition.log.prepare_truncation(offset)
+                    truncated.append(partition.log)
+        if truncated:
             try:
                 self.checkpoint()
             except OSError as error:
                 failure = error
+                for log in truncated:
+                    log.fail(error)
         for partition, image in changed:
             try:
                 partition.apply_image(image)
             except OSError as error:
-                failure = error
+                failure = failure or error
         return failure
 
     def _must_truncate(self, topic: TopicImage) -> bool:
-        """Return whether a crash prevented the truncation of a partition."""
+        """Return whether an open partition was not truncated as its image says."""
         return any(
             partition.truncation_offset(image) is not None
             for image, partition in zip(

@@ -34,7 +34,7 @@ MAX_EXACT_CALLS = 250_000
 """Maximum number of calls of one jump that are made at their own times."""
 COARSE_ROUNDS = 1_000
 """Number of rounds in which the rest of a jump is done."""
-TICK_ROUNDS = 32
+MAX_PERIODIC_ROUNDS = 32
 """Maximum number of rounds of periodic work in one jump, without the last round."""
 
 _MAX_LATENESS_S = 0.02
@@ -69,7 +69,7 @@ class Clock(Protocol):
         While this clock is paused, the call is made after the same duration of the machine's time.
         """
 
-    def tick_ms(self, deadline_ms: int) -> int:
+    def periodic_deadline_ms(self, deadline_ms: int) -> int:
         """Return the time of the next round of periodic work, which is due at `deadline_ms`.
 
         Usually that is `deadline_ms`. In a jump over many rounds, only the first round, the last
@@ -80,14 +80,14 @@ class Clock(Protocol):
 class SteppedClock:
     """A Clock that moves only when advanced, and then makes the calls that are due, in order."""
 
-    __slots__ = ("_calls", "_now_ms", "_tick_interval_ms", "_until_ms")
+    __slots__ = ("_calls", "_now_ms", "_round_interval_ms", "_until_ms")
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
         self._calls = ScheduledCalls()
         self._until_ms: int | None = None
         """The time at which the current jump ends; None outside of a jump."""
-        self._tick_interval_ms = 0
+        self._round_interval_ms = 0
 
     def now_ms(self) -> int:
         """Return the virtual time, in milliseconds since the Unix epoch."""
@@ -105,11 +105,11 @@ class SteppedClock:
         """Call `callback` in the first `advance` that reaches `deadline_ms`, as `call_at` does."""
         return self.call_at(deadline_ms, callback)
 
-    def tick_ms(self, deadline_ms: int) -> int:
-        """Return when to do periodic work; in a jump at most TICK_ROUNDS rounds are done."""
+    def periodic_deadline_ms(self, deadline_ms: int) -> int:
+        """Return when the next round is done; in a jump, MAX_PERIODIC_ROUNDS limits the rounds."""
         until_ms = self._until_ms
         if until_ms is not None and deadline_ms <= until_ms:
-            return min(max(deadline_ms, self._now_ms + self._tick_interval_ms), until_ms)
+            return min(max(deadline_ms, self._now_ms + self._round_interval_ms), until_ms)
         return deadline_ms
 
     @property
@@ -132,7 +132,7 @@ class SteppedClock:
         if self._until_ms is not None:
             raise RuntimeError("the clock is already advancing")
         self._until_ms = until_ms
-        self._tick_interval_ms = max(1, ms // TICK_ROUNDS)
+        self._round_interval_ms = max(1, ms // MAX_PERIODIC_ROUNDS)
         try:
             self._advance_to(until_ms)
             self._now_ms = until_ms

@@ -112,10 +112,11 @@ class Admission:
             self.is_empty.set()
 
     def _max_connections_of(self, host: str) -> int:
-        """Return the maximum number of connections of an address; an override has an IP address."""
+        """Return the maximum number of connections of an address; overrides name IP addresses."""
         for override in self._config.str("max.connections.per.ip.overrides").split(","):
             address, _, count = override.strip().rpartition(":")
-            # A client that reset its connection before we accepted it has no address.
+            # `host` is empty if the client reset the connection before it was accepted. An empty
+            # override must not match it.
             if count and address.strip() == host:
                 return int(count)
         return self._config.int("max.connections.per.ip")
@@ -136,6 +137,6 @@ class Admission:
                 # A jump of the clock makes all clients idle, so this is not worth a warning.
                 reason = f"idle for connections.max.idle.ms={self._max_idle_ms}"
                 connection.close(reason, Level.INFO)
-        tick_ms = max(1, self._max_idle_ms // _TICKS_PER_IDLE_TIME)
-        next_ms = self._clock.tick_ms(self._clock.now_ms() + tick_ms)
+        tick_length_ms = max(1, self._max_idle_ms // _TICKS_PER_IDLE_TIME)
+        next_ms = self._clock.periodic_deadline_ms(self._clock.now_ms() + tick_length_ms)
         self._timer = self._clock.call_at(next_ms, self._start_tick)

@@ -141,6 +141,8 @@ class Broker:
         self._executor = executor
         self._listeners: dict[int, list[Listener]] = {}
         self._nodes: list[ServedNode] = []
+        self._node_starts = asyncio.Lock()
+        """Held while a node starts: two starts at once would bind its ports twice."""
         self._directory: BrokerDirectory | None = None
         self._maintenance: Maintenance | None = None
         self._scheduler: Scheduler | None = None
@@ -168,10 +170,9 @@ class Broker:
         """Check the settings, bind the ports and read the data."""
         settings = self._settings
         node_ids = settings.node_ids
+        settings.check_node_config()
         specs = settings.listeners
-        config = BrokerConfig.from_text(
-            settings.config, as_version=settings.as_version, defaults=settings.defaults
-        )
+        config = self._read_config()
         self._report_unused_settings()
         config.log_levels.set_initial_level(self._log.level.kafka_name)
         config.log_levels.subscribe(self._set_log_level)
@@ -205,6 +206,18 @@ class Broker:
         self._report_lost_data(self._directory, self.cluster)
         self._warn_of_missing_nodes(config, self.cluster)
         self._set_advertised_addresses(config)
+
+    def _read_config(self) -> BrokerConfig:
+        settings = self._settings
+        config = BrokerConfig.from_text(
+            settings.config,
+            as_version=settings.as_version,
+            defaults=settings.defaults,
+            node_count=settings.brokers,
+        )
+        for node_id, text in settings.node_config.items():
+            config.configure_node(node_id, text)
+        return config
 
     def _report_unused_settings(self) -> None:
         """Log the settings that have no effect."""
@@ -324,8 +337,13 @@ class Broker:
     def stop_node(self, node_id: int) -> None:
         """Stop a node as if it was killed; raises NodeError for the last running one."""
         cluster, _ = self._require_running()
-        cluster.node_control.stop(node_id)
-        self._served(node_id).kill()
+        node = cluster.node_control.node(node_id)
+        try:
+            cluster.node_control.stop(node_id)
+        finally:
+            # Also if the disk refused the change of the metadata.
+            if node.state is NodeState.STOPPED:
+                self._served(node_id).kill()
         self._log.info("stopped a node", node=node_id)
 
     async def start_node(self, node_id: int) -> None:
@@ -334,18 +352,22 @@ class Broker:
         Raises UnknownNodeError, and AddressError if the node's port was taken meanwhile.
         """
         cluster, _ = self._require_running()
-        if cluster.node_control.node(node_id).state is NodeState.STOPPED:
-            served = self._served(node_id)
-            try:
-                for listener in served.listeners:
-                    listener.bind_again()
-            except AddressError:
-                for listener in served.listeners:
-                    listener.stop()
-                raise
-            await self._serve_node(served)
-        cluster.node_control.start(node_id)
-        self._log.info("started a node", node=node_id)
+        node = cluster.node_control.node(node_id)
+        async with self._node_starts:
+            was_running = node.state is NodeState.RUNNING
+            if node.state is NodeState.STOPPED:
+                served = self._served(node_id)
+                try:
+                    for listener in served.listeners:
+                        listener.bind_again()
+                except AddressError:
+                    for listener in served.listeners:
+                        listener.stop()
+                    raise
+                await self._serve_node(served)
+            cluster.node_control.start(node_id)
+        if not was_running:
+            self._log.info("started a node", node=node_id)
 
     def _served(self, node_id: int) -> ServedNode:
         return next(served for served in self._nodes if served.node.id == node_id)

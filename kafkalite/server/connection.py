@@ -1,4 +1,4 @@
-"""Connection: one client's socket; one turn and one write per read.
+"""Connection: one client's socket, from received bytes to sent answers.
 
 Received bytes are served before the callback returns, and all answers are sent in one write: a
 write per answer or a task per request would cost five to ten times as much. Requests that do not
@@ -40,16 +40,16 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_call",
         "_context",
-        "_error",
         "_is_busy",
         "_is_queued",
         "_is_reading",
         "_is_waiting_for_memory",
         "_is_writable",
         "_unread_answer_bytes",
-        "_unsent_bytes",
+        "_unsent_bytes_at_idle_check",
         "_was_last_read_large",
         "_worker",
+        "_worker_error",
         "host",
         "is_admitted",
         "last_active_tick",
@@ -73,8 +73,9 @@ class Connection(asyncio.BufferedProtocol):
         """Whether requests remained at the end of the last turn."""
         self._worker: Worker | None = None
         """The worker that serves a request which did not finish within one turn."""
-        self._error: Exception | None = None
-        self._unsent_bytes = 0
+        self._worker_error: Exception | None = None
+        """The exception that ended the last task of a worker, until it is handled."""
+        self._unsent_bytes_at_idle_check = 0
         self._unread_answer_bytes = 0
         """The bytes of answers in memory that this client has not read."""
         self.host = ""
@@ -148,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
                 session.store_received()
                 self._enqueue()
             else:
-                scheduler.deadline = 0.0
+                scheduler.begin_turn()
                 session.serve()
             self._deliver()
         except Exception as error:  # noqa: BLE001 - an exception must end this connection only
@@ -191,7 +192,7 @@ class Connection(asyncio.BufferedProtocol):
             close()
 
     def close(self, reason: str | None = None, level: Level = Level.WARNING) -> None:
-        """Close after the answers written before are sent; a `reason` is logged."""
+        """Send the answers that were written, then close; a `reason` is logged."""
         transport = self.transport
         if transport.is_closing():
             return
@@ -213,8 +214,8 @@ class Connection(asyncio.BufferedProtocol):
     def is_idle(self, since_tick: int) -> bool:
         """Whether no byte was sent or received since that tick, and no answer is pending."""
         unsent_bytes = self.transport.get_write_buffer_size()
-        if unsent_bytes != self._unsent_bytes:
-            self._unsent_bytes = unsent_bytes
+        if unsent_bytes != self._unsent_bytes_at_idle_check:
+            self._unsent_bytes_at_idle_check = unsent_bytes
             self.last_active_tick = self._context.admission.tick
         is_served = self._is_queued or self._worker is not None or self.session.has_pending_answer
         return self.last_active_tick < since_tick and not is_served
@@ -245,7 +246,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_queued or self._worker is not None or self.transport.is_closing():
             return
         try:
-            self._context.scheduler.deadline = 0.0
+            self._context.scheduler.begin_turn()
             self.session.serve()
             self._deliver()
         except Exception as error:  # noqa: BLE001 - an exception must end this connection only
@@ -260,12 +261,13 @@ class Connection(asyncio.BufferedProtocol):
             worker = scheduler.resume(worker, self)
         self._worker = worker
         if worker is not None:
-            # The existing answers are sent later: the worker may be building one of them.
-            self.session.pin()
+            # The worker continues to read these bytes in its next turn.
+            self.session.pin_received_bytes()
+            # No answer is sent yet, because the worker may be building it.
             self._is_queued = self._is_busy = True
             self._update_reading()
             return
-        error, self._error = self._error, None
+        error, self._worker_error = self._worker_error, None
         if error is None:
             try:
                 self._deliver()
@@ -278,10 +280,10 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self.session.serve_in_worker()
         except Exception as error:  # noqa: BLE001 - an exception must end this connection only
-            self._error = error
+            self._worker_error = error
 
     def _fail(self, error: Exception) -> None:
-        """Log a bug and close the connection; the event loop would close it without a line."""
+        """Log a bug and close the connection; the event loop alone would not log it."""
         self._context.log.error(
             "connection closed", exception=error, peer=self.peer, listener=self._context.listener
         )
@@ -308,15 +310,15 @@ class Connection(asyncio.BufferedProtocol):
             self._is_busy = session.is_interrupted
             if session.is_interrupted and not session.is_paused:
                 self._enqueue()
-        should_pause_reading = self._is_queued or session.should_pause_reading
+        may_read = not (self._is_queued or session.should_pause_reading)
         if (
             self._context.session_settings.buffers.in_use_bytes
-            and not should_pause_reading
+            and may_read
             and not session.reserve()
         ):
             self._wait_for_memory()
-        should_pause_reading = should_pause_reading or self._is_waiting_for_memory
-        if should_pause_reading is self._is_reading:
+        may_read = may_read and not self._is_waiting_for_memory
+        if may_read is not self._is_reading:
             self._update_reading()
 
     def _wait_for_memory(self) -> None:
@@ -342,12 +344,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _update_reading(self) -> None:
         """Read from the socket unless a turn is queued, or enough bytes are buffered already."""
-        should_pause_reading = (
+        may_read = not (
             self._is_queued or self._is_waiting_for_memory or self.session.should_pause_reading
         )
-        if should_pause_reading is self._is_reading:
-            self._is_reading = not self._is_reading
-            if self._is_reading:
+        if may_read is not self._is_reading:
+            self._is_reading = may_read
+            if may_read:
                 self.transport.resume_reading()
             else:
                 self.transport.pause_reading()

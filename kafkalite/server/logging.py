@@ -135,9 +135,9 @@ def log_requests(log: Log, serve: Serve) -> Serve:
     def serve_and_log(
         call: Call, buffer: bytearray, start: int, end: int, out: Pieces
     ) -> ServeResult:
-        answer = serve(call, buffer, start, end, out)
+        result = serve(call, buffer, start, end, out)
         if log.level > Level.DEBUG:  # the level was raised after the client connected
-            return answer
+            return result
         key_and_version, correlation_id, _ = unpack_header(buffer, start)
         api_key, version = key_and_version >> 16, key_and_version & 0xFFFF
         fields = {
@@ -150,21 +150,21 @@ def log_requests(log: Log, serve: Serve) -> Serve:
             "version": version,
             "correlation_id": correlation_id,
         }
-        size = answer if isinstance(answer, int) else "later"
-        error = error_names(api_key, version, out, answer) if isinstance(answer, int) else None
+        size = result if isinstance(result, int) else "later"
+        error = error_names(api_key, version, out, result) if isinstance(result, int) else None
         log.debug("request", **fields, request_bytes=end - start, answer_bytes=size, error=error)
-        if isinstance(answer, int):
-            return answer
-        finish = answer.encode
+        if isinstance(result, int):
+            return result
+        encode = result.encode
 
-        def finish_and_log(value: object, out: Pieces) -> int:
-            size = finish(value, out)
+        def encode_and_log(value: object, out: Pieces) -> int:
+            size = encode(value, out)
             error = error_names(api_key, version, out, size)
             log.debug("answer", **fields, answer_bytes=size, error=error)
             return size
 
-        answer.encode = finish_and_log
-        return answer
+        result.encode = encode_and_log
+        return result
 
     return serve_and_log
 

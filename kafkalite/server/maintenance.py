@@ -6,7 +6,7 @@ its syncs run in a thread. Compaction processes one log at a time, the dirtiest 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.ports.background import BackgroundTask
 from kafkalite.storage.compaction import plan_log_compaction
@@ -44,6 +44,15 @@ _MIN_INTERVAL_MS = 10
 """The shortest interval: several settings may be 0, and requests must be served in between."""
 
 
+class PeriodicWork(NamedTuple):
+    """One kind of work."""
+
+    interval: str | int
+    """The setting that has the interval in ms, or the interval in ms."""
+    steps: Callable[[], Steps]
+    """Begins a round."""
+
+
 class Maintenance:
     """Periodic work on the logs of one cluster."""
 
@@ -57,31 +66,34 @@ class Maintenance:
         self._executor = executor
         self._timers: dict[str, Timer] = {}
         self._tasks: dict[str, BackgroundTask] = {}
-        self._flushed_ms: dict[Partition, int] = {}
+        self._unflushed_since_ms: dict[Partition, int] = {}
+        """The time since which each log may have unflushed records."""
         self._failed_compactions: set[Partition] = set()
         """Partitions whose last compaction failed; all other partitions are compacted first."""
         self._checked_end_offsets: dict[TopicPartition, int] = {}
         """The end offset of each log when its files were last checked."""
-        self._work: dict[str, tuple[str | int, Callable[[], Steps]]] = {
-            "checkpoint": (
-                "log.flush.offset.checkpoint.interval.ms",
-                cluster.partitions.checkpoint_steps,
+        self._work_by_name = {
+            "checkpoint": PeriodicWork(
+                "log.flush.offset.checkpoint.interval.ms", cluster.partitions.checkpoint_steps
             ),
-            "flush": ("log.flush.scheduler.interval.ms", self._flush),
-            "flush of rolled segments": (_ROLL_FLUSH_INTERVAL_MS, self._flush_rolled_logs),
-            "retention": ("log.retention.check.interval.ms", self._enforce_retention),
-            "compaction": ("log.cleaner.backoff.ms", self._compact),
-            "expiration of producers": (
-                "producer.id.expiration.check.interval.ms",
-                self._expire_producers,
+            "flush": PeriodicWork("log.flush.scheduler.interval.ms", self._flush),
+            "flush of rolled segments": PeriodicWork(
+                _ROLL_FLUSH_INTERVAL_MS, self._flush_rolled_logs
             ),
-            "removal of deleted logs": (_DELETION_INTERVAL_MS, cluster.partitions.remove_deleted),
-            "disk check": (_DISK_CHECK_INTERVAL_MS, self._check_disk),
+            "retention": PeriodicWork("log.retention.check.interval.ms", self._enforce_retention),
+            "compaction": PeriodicWork("log.cleaner.backoff.ms", self._compact),
+            "expiration of producers": PeriodicWork(
+                "producer.id.expiration.check.interval.ms", self._expire_producers
+            ),
+            "removal of deleted logs": PeriodicWork(
+                _DELETION_INTERVAL_MS, cluster.partitions.remove_deleted
+            ),
+            "disk check": PeriodicWork(_DISK_CHECK_INTERVAL_MS, self._check_disk),
         }
 
     def start(self) -> None:
         """Begin; the first round of each kind starts after its interval."""
-        for name in self._work:
+        for name in self._work_by_name:
             self._schedule_next(name, self._clock.now_ms())
 
     def stop(self) -> None:
@@ -95,14 +107,14 @@ class Maintenance:
 
     def _schedule_next(self, name: str, started_ms: int) -> None:
         """Schedule the next round, one interval after the start of the last one at `started_ms`."""
-        key, _ = self._work[name]
-        interval_ms = key if isinstance(key, int) else self._config.int(key)
+        interval = self._work_by_name[name].interval
+        interval_ms = interval if isinstance(interval, int) else self._config.int(interval)
         if interval_ms < _NEVER_MS:
             next_ms = max(
                 started_ms + max(_MIN_INTERVAL_MS, interval_ms),
                 self._clock.now_ms() + _MIN_INTERVAL_MS,
             )
-            deadline_ms = self._clock.tick_ms(next_ms)
+            deadline_ms = self._clock.periodic_deadline_ms(next_ms)
             self._timers[name] = self._clock.call_at(deadline_ms, lambda: self._run(name))
 
     def _run(self, name: str) -> None:
@@ -110,16 +122,16 @@ class Maintenance:
         started_ms = self._clock.now_ms()
 
         def on_end(error: Exception | None) -> None:
-            # The next round may succeed.
             if isinstance(error, OSError):
                 # It was reported to DiskHealth where it was raised.
                 self._log.debug(f"{name} failed", reason=str(error))
             elif error is not None:
                 self._log.error(f"{name} failed", exception=error)
+            # After an error, too: the next round may succeed.
             self._schedule_next(name, started_ms)
 
-        _, work = self._work[name]
-        task = BackgroundTask(work(), clock=self._clock, executor=self._executor, on_end=on_end)
+        steps = self._work_by_name[name].steps()
+        task = BackgroundTask(steps, clock=self._clock, executor=self._executor, on_end=on_end)
         self._tasks[name] = task
         task.run()
 
@@ -141,10 +153,10 @@ class Maintenance:
     def _flush(self) -> Steps:
         """Flush the logs whose oldest unflushed records are older than flush.ms."""
         now_ms = self._clock.now_ms()
-        flushed_ms = {}
+        unflushed_since_ms = {}
         for partition in self._partitions():
             log = partition.log
-            since_ms = self._flushed_ms.get(partition, now_ms)
+            since_ms = self._unflushed_since_ms.get(partition, now_ms)
             if log.recovery_point >= log.end_offset:
                 since_ms = now_ms
             elif now_ms - since_ms >= log.config.flush_ms:
@@ -154,9 +166,9 @@ class Maintenance:
                     # The log has reported it; continue with the other logs.
                     self._log.debug("flush failed", partition=str(partition), reason=str(error))
                 since_ms = now_ms
-            flushed_ms[partition] = since_ms
+            unflushed_since_ms[partition] = since_ms
             yield None
-        self._flushed_ms = flushed_ms
+        self._unflushed_since_ms = unflushed_since_ms
 
     def _flush_rolled_logs(self) -> Steps:
         """Flush the logs that rolled a segment."""
@@ -194,7 +206,7 @@ class Maintenance:
         """Compact the logs that are due, the dirtiest first, while that makes progress."""
         makes_progress = self._config.bool("log.cleaner.enable")
         while makes_progress:
-            due: list[tuple[float, Partition, CompactionPlan]] = []
+            due: list[tuple[Partition, CompactionPlan]] = []
             for partition in self._partitions():
                 plan = plan_log_compaction(
                     partition.log,
@@ -202,17 +214,19 @@ class Maintenance:
                     now_ms=self._clock.now_ms(),
                 )
                 if plan is not None and plan.is_due:
-                    due.append((plan.dirty_ratio, partition, plan))
+                    due.append((partition, plan))
                 yield None
             if not due:
                 return
-            self._failed_compactions.intersection_update([partition for _, partition, _ in due])
-            _, partition, plan = max(
-                due, key=lambda each: (each[1] not in self._failed_compactions, each[0])
-            )
+            self._failed_compactions.intersection_update([partition for partition, _ in due])
+            partition, plan = max(due, key=self._compaction_priority)
             yield from self._compact_one(partition, plan)
             # As in Kafka, continue while a log is due, unless compaction made no progress.
             makes_progress = partition.log.first_dirty_offset > plan.first_dirty_offset
+
+    def _compaction_priority(self, due: tuple[Partition, CompactionPlan]) -> tuple[bool, float]:
+        partition, plan = due
+        return partition not in self._failed_compactions, plan.dirty_ratio
 
     def _compact_one(self, partition: Partition, plan: CompactionPlan) -> Steps:
         from kafkalite.storage.log_cleaner import clean  # noqa: PLC0415 - rarely used

@@ -2,8 +2,9 @@
 
 Kafka stops reading from its sockets while `queued.max.request.bytes` are in use. Here a connection
 waits if it needs more memory than is available; a connection whose requests fit in the shared
-buffer never waits. A client that does not send the rest of a large request must not block others:
-after STALL_TIMEOUT_S the largest of these connections are closed, until the needed memory is free.
+buffer never waits. A client that does not send the rest of a large request must not block others.
+So connections whose requests have stalled for STALL_TIMEOUT_S are closed, the largest request
+first, until the needed memory is free.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ class MemoryQueue:
 
     def _close_largest(self, stalled: list[Receiver]) -> None:
         """Close enough connections to free the memory that the first one in the queue needs."""
-        # A full buffer doubles, so the first connection needs as many bytes as it has.
+        # A full buffer is replaced by one of twice its size. So the first connection needs as many
+        # more bytes as it has received.
         needed_bytes = self._waiting[0].incomplete_request_bytes
         stalled.sort(key=lambda receiver: receiver.incomplete_request_bytes)
         to_close: list[Receiver] = []

@@ -91,11 +91,12 @@ class Scheduler:
         """Whether connections wait for a turn or for a thread."""
         return bool(self._queue or self._paused_workers)
 
-    def is_turn_over(self) -> bool:
-        """Return whether the current turn is over.
+    def begin_turn(self) -> None:
+        """Begin a turn; its duration counts from the first call of `is_turn_over`."""
+        self.deadline = 0.0
 
-        A turn without a deadline begins with the first call.
-        """
+    def is_turn_over(self) -> bool:
+        """Return whether the current turn is over."""
         now = perf_counter()
         if not self.deadline:
             self.deadline = now + TURN_S

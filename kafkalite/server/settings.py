@@ -28,6 +28,8 @@ _UNSUPPORTED = {
 """Key → its default value, and the consequence of any other value."""
 
 
+_MAX_LISTED_NODES = 5
+
 _PROTOCOL_MAP = "listener.security.protocol.map"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """The security protocols, the default first; each is also the name of a listener."""
@@ -42,8 +44,8 @@ class Settings(NamedTuple):
 
     `config` holds broker settings by Kafka's names. Its `listeners`, `advertised.listeners` and
     `log.dirs` are used where `listen`, `advertise` and `data_directory` are not given; its
-    `node.id` is the id of the first node. `as_version` is the Kafka release to emulate; `defaults`
-    selects the default values of settings.
+    `node.id` is the id of the first node. `node_config` holds settings of single nodes by node id.
+    `as_version` is the Kafka release to emulate; `defaults` selects the default values of settings.
     """
 
     listen: Sequence[str] = ()
@@ -52,6 +54,7 @@ class Settings(NamedTuple):
     data_directory: str | None = None
     topics: Mapping[str, int] = MappingProxyType({})
     config: Mapping[str, str] = MappingProxyType({})
+    node_config: Mapping[int, Mapping[str, str]] = MappingProxyType({})
     as_version: str | None = None
     defaults: str = DEFAULTS_NAMES[0]
 
@@ -64,6 +67,17 @@ class Settings(NamedTuple):
         if self.brokers < 1:
             raise SettingsError(f"a cluster needs at least one broker, not {self.brokers}")
         return range(int(text), int(text) + self.brokers)
+
+    def check_node_config(self) -> None:
+        """Raise SettingsError if `node_config` has a node that the cluster does not have."""
+        node_ids = self.node_ids
+        for node_id in self.node_config:
+            if node_id not in node_ids:
+                known = ", ".join(map(str, node_ids[:_MAX_LISTED_NODES]))
+                more = ", …" if len(node_ids) > _MAX_LISTED_NODES else ""
+                raise SettingsError(
+                    f"--node-config has node {node_id}, but the nodes are {known}{more}"
+                )
 
     @property
     def listeners(self) -> tuple[ListenerSpec, ...]:
@@ -186,3 +200,20 @@ def parse_config(texts: Iterable[str]) -> dict[str, str]:
             raise SettingsError(f"--config {text!r}: write KEY=VALUE")
         config[key.strip()] = value.strip()
     return config
+
+
+def parse_node_config(texts: Iterable[str]) -> dict[int, dict[str, str]]:
+    """Return configurations by node id from texts such as `2:broker.rack=b`.
+
+    Raises SettingsError.
+    """
+    by_node: dict[int, dict[str, str]] = {}
+    for text in texts:
+        node_id, colon, setting = text.partition(":")
+        node_id = node_id.strip()
+        key, equals, value = setting.partition("=")
+        has_id = node_id.isascii() and node_id.isdigit()
+        if not colon or not has_id or not equals or not key.strip():
+            raise SettingsError(f"--node-config {text!r}: write ID:KEY=VALUE")
+        by_node.setdefault(int(node_id), {})[key.strip()] = value.strip()
+    return by_node

@@ -129,7 +129,7 @@ class ShareCoordinator(CoordinatorRuntime["ShareShard"]):
     def _schedule_pruning(self) -> None:
         if self._prune_timer is None and self._shards:
             interval_ms = self._config.int("share.coordinator.state.topic.prune.interval.ms")
-            deadline_ms = self._clock.tick_ms(self._clock.now_ms() + interval_ms)
+            deadline_ms = self._clock.periodic_deadline_ms(self._clock.now_ms() + interval_ms)
             self._prune_timer = self._clock.call_at(deadline_ms, self._prune)
 
     def _prune(self) -> None:

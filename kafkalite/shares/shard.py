@@ -357,7 +357,7 @@ class ShareShard:
             _SNAPSHOT_COLD_PARTITIONS,
             now_ms + self._config.int(_COLD_INTERVAL_CONFIG),
             _SNAPSHOT_COLD_PARTITIONS,
-            is_tick=True,
+            is_periodic=True,
         )
 
     def _check_leader_epoch(self, key: ShareKey, leader_epoch: int) -> None:

@@ -71,6 +71,11 @@ class AbortedTransactionIndex:
         self._entries = []
         self._saved_count = 0
 
+    def truncate(self, end_offset: int) -> None:
+        """Remove the entries whose marker is at `end_offset` or later; the file must be removed."""
+        self._entries = [entry for entry in self.entries if entry.last_offset < end_offset]
+        self._saved_count = 0
+
     def save(self) -> None:
         """Write the entries without a sync; no file is created if there are none."""
         if self._entries is None or self._saved_count == len(self._entries):

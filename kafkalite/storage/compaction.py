@@ -28,12 +28,15 @@ class CompactionPlan(NamedTuple):
     """The dirty part of a log that can be cleaned now.
 
     `dirty_ratio` is its share of the size of the clean and dirty parts together.
+    `truncation_count` is that of the log when the plan was made: after a truncation the plan is
+    invalid.
     """
 
     first_dirty_offset: int
     end_offset: int
     dirty_ratio: float
     is_due: bool
+    truncation_count: int = 0
 
 
 def plan_compaction(
@@ -83,7 +86,7 @@ def plan_compaction(
 
 def plan_log_compaction(log: Log, *, last_stable_offset: int, now_ms: int) -> CompactionPlan | None:
     """Return the part of a log that can be cleaned, or None."""
-    return plan_compaction(
+    plan = plan_compaction(
         segment_properties(log),
         log.config,
         first_dirty_offset=log.first_dirty_offset,
@@ -91,6 +94,7 @@ def plan_log_compaction(log: Log, *, last_stable_offset: int, now_ms: int) -> Co
         last_stable_offset=last_stable_offset,
         now_ms=now_ms,
     )
+    return None if plan is None else plan._replace(truncation_count=log.truncation_count)
 
 
 class LatestOffsets:

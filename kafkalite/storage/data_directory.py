@@ -60,13 +60,12 @@ class DataDirectory:
 
     __slots__ = (
         "_checkpoint_versions",
-        "_cleaner_offsets",
+        "_checkpoints",
         "_deleted_paths",
         "_files",
         "_lock",
         "_path",
-        "_recovery_points",
-        "_start_offsets",
+        "_uncertain_checkpoints",
         "_write_lock",
         "_written_versions",
         "health",
@@ -106,9 +105,13 @@ class DataDirectory:
         self._checkpoint_versions = count()
         self._written_versions: dict[str, int] = {}
         self._write_lock = threading.Lock()
-        self._recovery_points = self._read_checkpoint(RECOVERY_POINTS_FILE)
-        self._start_offsets = self._read_checkpoint(START_OFFSETS_FILE)
-        self._cleaner_offsets = self._read_checkpoint(CLEANER_OFFSETS_FILE)
+        self._checkpoints = {
+            name: self._read_checkpoint(name)
+            for name in (RECOVERY_POINTS_FILE, START_OFFSETS_FILE, CLEANER_OFFSETS_FILE)
+        }
+        """The last known content of each checkpoint."""
+        self._uncertain_checkpoints: set[str] = set()
+        """Checkpoints that may have another content: a write has not ended, or it has failed."""
 
     @property
     def path(self) -> str:
@@ -161,6 +164,10 @@ class DataDirectory:
                 self._rename_to_stray(directory)
                 is_new = True
         # Without a directory, entries of checkpoints belong to an earlier topic of the same name.
+        recovery_point, start_offset, first_dirty_offset = (
+            0 if is_new else self._checkpoints[file_name].get(partition, 0)
+            for file_name in (RECOVERY_POINTS_FILE, START_OFFSETS_FILE, CLEANER_OFFSETS_FILE)
+        )
         try:
             log = Log.open(
                 self._files,
@@ -168,8 +175,8 @@ class DataDirectory:
                 config,
                 now_ms=now_ms,
                 clean_shutdown=self.was_shut_down_cleanly,
-                start_offset=0 if is_new else self._start_offsets.get(partition, 0),
-                recovery_point=0 if is_new else self._recovery_points.get(partition, 0),
+                start_offset=start_offset,
+                recovery_point=recovery_point,
                 topic_id=topic_id,
                 health=self.health,
             )
@@ -180,7 +187,7 @@ class DataDirectory:
         log.logs_to_flush = self.logs_to_flush
         if log.has_unflushed_segments:
             self.logs_to_flush.add(log)
-        log.first_dirty_offset = 0 if is_new else self._cleaner_offsets.get(partition, 0)
+        log.first_dirty_offset = first_dirty_offset
         return log
 
     def move_stray_directories(self, known_partitions: Collection[TopicPartition]) -> None:
@@ -233,19 +240,18 @@ class DataDirectory:
                 cleaner_offsets[partition] = log.first_dirty_offset
             if number % _LOGS_PER_STEP == 0:
                 yield None
-        if recovery_points != self._recovery_points:
-            yield from self._checkpoint(version, RECOVERY_POINTS_FILE, recovery_points)
-            self._recovery_points = recovery_points
-        if start_offsets != self._start_offsets:
-            yield from self._checkpoint(version, START_OFFSETS_FILE, start_offsets)
-            self._start_offsets = start_offsets
-        if cleaner_offsets != self._cleaner_offsets:
-            yield from self._checkpoint(version, CLEANER_OFFSETS_FILE, cleaner_offsets)
-            self._cleaner_offsets = cleaner_offsets
+        for file_name, offsets in (
+            (RECOVERY_POINTS_FILE, recovery_points),
+            (START_OFFSETS_FILE, start_offsets),
+            (CLEANER_OFFSETS_FILE, cleaner_offsets),
+        ):
+            if file_name in self._uncertain_checkpoints or offsets != self._checkpoints[file_name]:
+                yield from self._checkpoint(version, file_name, offsets)
 
     def _checkpoint(self, version: int, name: str, offsets: dict[TopicPartition, int]) -> Steps:
         """Write a checkpoint in a job, unless a newer version was written already."""
         path = join(self._path, name)
+        self._uncertain_checkpoints.add(name)
 
         def write() -> None:
             with self._write_lock:
@@ -258,6 +264,9 @@ class DataDirectory:
         except OSError as error:
             self.health.report_failure(path, error, FileUse.WRITING)
             raise
+        if self._written_versions[name] == version:
+            self._checkpoints[name] = offsets
+            self._uncertain_checkpoints.discard(name)
         self.health.report_success(path, FileUse.WRITING)
 
     def close(self, logs: Mapping[TopicPartition, Log]) -> None:

@@ -77,6 +77,12 @@ class OffsetIndex:
         slot = bisect_left(self._positions, position)
         return self._offsets[slot] if slot < len(self._offsets) else None
 
+    def truncate(self, log_size: int) -> None:
+        """Remove the entries from the position `log_size` on; `save` then writes a new file."""
+        count = bisect_left(self._positions, log_size)
+        del self._offsets[count:], self._positions[count:]
+        self._saved_count = 0
+
     def save(self, files: Files, path: str) -> None:
         """Write the entries to the file at `path`, without a sync; it need not exist yet."""
         pending = array("i", bytes(8 * (len(self._offsets) - self._saved_count)))
@@ -150,6 +156,12 @@ class TimeIndex:
         """Return a relative offset; all timestamps before it are smaller than `timestamp`."""
         slot = bisect_left(self._timestamps, timestamp)
         return self._offsets[slot - 1] if slot else 0
+
+    def truncate(self, relative_offset: int) -> None:
+        """Remove the entries from `relative_offset` on; `save` then writes a new file."""
+        count = bisect_left(self._offsets, relative_offset)
+        del self._timestamps[count:], self._offsets[count:]
+        self._saved_count = 0
 
     def save(self, files: Files, path: str) -> None:
         """Write the entries to the file at `path`, without a sync; it need not exist yet."""

@@ -21,6 +21,7 @@ from kafkalite.storage.checkpoint import write_partition_metadata
 from kafkalite.storage.disk_health import DamagedFileError, DiskHealth, FileUse, MissingFileError
 from kafkalite.storage.file_names import deleted_directory, remove_directory_and_files
 from kafkalite.storage.flushing import plan_flush, sync
+from kafkalite.storage.leader_epochs import NO_EPOCH
 from kafkalite.storage.log_loader import (
     EPOCHS_FILE,
     UNFLUSHED_SUFFIX,
@@ -29,6 +30,7 @@ from kafkalite.storage.log_loader import (
 )
 from kafkalite.storage.producer_snapshot import remove_snapshots, take_snapshot
 from kafkalite.storage.segment import LOG_SUFFIX, Segment, segment_name
+from kafkalite.storage.segment_replacement import SWAP_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -457,54 +459,91 @@ class Log:
         if count > 0:
             self.remove_segments(count)
 
-    def truncate_to(self, end_offset: int) -> None:
-        """Remove the records from `end_offset` on, which must be where a batch begins.
+    def prepare_truncation(self, end_offset: int) -> None:
+        """Lower the offsets in checkpoints, because records from `end_offset` on will be removed.
 
-        The recovery point on disk must not be after `end_offset`: the caller lowers it by
-        `lower_recovery_point` and writes the checkpoint first. After a crash, the log ends at
-        `end_offset` or later, and contains all records before its end. Raises OSError when the disk
-        fails; then no append is accepted. An offset beyond the end changes nothing.
+        Recovery then reads the segment that will be the last one, whose indexes are written anew.
         """
         end_offset = max(end_offset, self.start_offset)
         if end_offset >= self.end_offset:
             return
-        if self._flush_failure is not None:
-            self._raise_failure()
+        last = self._base_offsets[self._last_segment_index(end_offset)]
+        self.recovery_point = min(self.recovery_point, last)
+        self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Remove the records from `end_offset` on, where a batch or the log begins.
+
+        The caller calls `prepare_truncation` and writes the checkpoints first. After a crash, the
+        log ends at `end_offset` or later, and contains all records before its end. When this
+        returns, the removed records do not come back after a crash.
+
+        Raises OSError when the disk fails, or has failed before: then readers see no removed
+        record, no append is accepted, and the files may still contain removed records. An offset
+        beyond the end changes nothing.
+        """
+        end_offset = max(end_offset, self.start_offset)
+        if end_offset >= self.end_offset:
+            return
         self._is_unchanged = False
         self.truncation_count += 1
-        self.lower_recovery_point(end_offset)
+        self.prepare_truncation(end_offset)
         try:
-            self._truncate_segments(end_offset)
-            self.epochs.truncate_from_end(end_offset)
-            self.epochs.save(self.files, join(self.directory, EPOCHS_FILE))
-            for base_offset in self._unflushed_offsets:
-                if base_offset > self._base_offsets[-1]:
-                    self.files.remove(self._unflushed_path(base_offset))
-            self._unflushed_offsets = tuple(
-                base for base in self._unflushed_offsets if base <= self._base_offsets[-1]
-            )
+            removed = self._truncate_in_memory(end_offset)
+            if self._flush_failure or isinstance(self._append_failure, _PERMANENT_FAILURES):
+                self._raise_failure()
+            self._truncate_files(removed)
             self.producers = load_producers(
                 self.files, self.directory, self._segments, end_offset, None
             )
         except OSError as error:
-            self._flush_failed(error)
+            self.fail(error)
             raise
+
+    def _last_segment_index(self, end_offset: int) -> int:
+        """Return the index of the last segment of a log that is truncated to `end_offset`."""
+        return max(0, bisect_left(self._base_offsets, end_offset) - 1)
+
+    def _truncate_in_memory(self, end_offset: int) -> list[Segment]:
+        """Remove the records from `end_offset` on in memory; return the segments to remove."""
+        count = self._last_segment_index(end_offset) + 1
+        self._segments[count - 1].truncate_to(end_offset)
+        removed = self._segments[count:]
+        del self._segments[count:], self._base_offsets[count:]
+        self.epochs.truncate_from_end(end_offset)
         self.end_offset = end_offset
-        self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
+        return removed
 
-    def lower_recovery_point(self, offset: int) -> None:
-        """Let recovery begin at `offset` or before, because later records will be removed."""
-        self.recovery_point = min(self.recovery_point, offset)
+    def _truncate_files(self, removed: Sequence[Segment]) -> None:
+        """Remove segments from the disk, and the removed part of the last remaining one."""
+        if any(name.endswith(SWAP_SUFFIX) for name in self.files.list(self.directory)):
+            # The next start completes the compaction, which would restore removed records.
+            reason = "a failed compaction prevents the truncation"
+            raise OSError(errno.EIO, reason, self.directory)
+        # Newest first, and the remaining one last, so that the log has no gap after a crash.
+        for segment in reversed(removed):
+            segment.remove()
+        if removed:
+            self.files.sync_directory(self.directory)
+        last = self._segments[-1]
+        last.truncate_files()
+        for base_offset in self._unflushed_offsets:
+            if base_offset > last.base_offset:
+                self.files.remove(self._unflushed_path(base_offset))
+        self._unflushed_offsets = tuple(
+            base for base in self._unflushed_offsets if base <= last.base_offset
+        )
 
-    def _truncate_segments(self, end_offset: int) -> None:
-        """Remove later segments, newest first, and truncate the one that contains `end_offset`."""
-        slot = max(0, bisect_left(self._base_offsets, end_offset) - 1)
-        while len(self._segments) > slot + 1:
-            self._segments[-1].remove()
-            del self._segments[-1], self._base_offsets[-1]
-        # A new object: a compaction that reads the old one must not replace the truncated segment.
-        truncated = self._segments[-1]
-        self._segments[-1] = truncated.truncated_to(end_offset)
+    def leader_epoch_at(self, offset: int) -> int:
+        """Return the leader epoch of the first batch that ends at or after `offset`, or -1.
+
+        It is read from the batch. Raises OSError if that cannot be read.
+        """
+        for segment in self._segments_from(offset):
+            leader_epoch = segment.leader_epoch_at(segment.locate(offset))
+            if leader_epoch is not None:
+                return leader_epoch
+        return NO_EPOCH
 
     def remove_segments(self, count: int) -> None:
         """Remove the oldest `count` segments, never the active one."""
@@ -529,6 +568,7 @@ class Log:
         if (
             self._segments
             and self._segments[-1].size
+            and self._flush_failure is None
             and not isinstance(self._append_failure, _PERMANENT_FAILURES)
         ):
             try:
@@ -558,7 +598,7 @@ class Log:
                 return
             sync(self.files, flush)
         except OSError as failure:
-            self._flush_failed(failure)
+            self.fail(failure)
             raise
         self.end_flush(flush, None)
 
@@ -595,12 +635,13 @@ class Log:
     def end_flush(self, flush: Flush, failure: OSError | None) -> None:
         """Record that `flush` was synced, or refuse all further appends after a `failure`.
 
-        The end of the flush is ignored if the log was truncated in the meantime, and a failure if
-        segments were removed.
+        The flush proves nothing if the log was truncated in the meantime. Missing files are no
+        failure if the log was truncated or segments were removed.
         """
-        if flush.truncation_count != self.truncation_count:
-            return
+        was_truncated = flush.truncation_count != self.truncation_count
         if failure is None:
+            if was_truncated:
+                return
             self.recovery_point = max(self.recovery_point, flush.end_offset)
             self._are_checkpoints_synced = True
             for base_offset in self._unflushed_offsets:
@@ -611,10 +652,13 @@ class Log:
             self._unflushed_offsets = tuple(
                 base for base in self._unflushed_offsets if base > flush.end_offset
             )
-        elif flush.base_offsets.issubset(self._base_offsets):
-            self._flush_failed(failure)
+        elif not isinstance(failure, FileNotFoundError) or (
+            not was_truncated and flush.base_offsets.issubset(self._base_offsets)
+        ):
+            self.fail(failure)
 
-    def _flush_failed(self, failure: OSError) -> None:
+    def fail(self, failure: OSError) -> None:
+        """Accept no more records, because the files may differ from the log in memory."""
         if self._flush_failure is None:
             self._flush_failure = failure
             self.health.report_failure(self.directory, failure, FileUse.WRITING)
@@ -635,10 +679,10 @@ class Log:
 
         Nothing may be appended afterwards. Raises the errors of `close`.
         """
-        if self._flush_failure is not None or isinstance(self._append_failure, MissingFileError):
-            self._raise_failure()
         if isinstance(self._append_failure, DamagedFileError):
             return None
+        if self._flush_failure is not None or isinstance(self._append_failure, MissingFileError):
+            self._raise_failure()
         if not self._segments or (self._is_unchanged and self.epochs.is_saved):
             return None
         self._segments[-1].seal()

@@ -183,8 +183,11 @@ def clean(log: Log, plan: CompactionPlan, *, now_ms: int) -> Steps:
 
     Each step handles one batch, or yields a job that waits for the disk. After an OSError the
     log is in the state after the last complete group of segments. Compaction ends early if a
-    segment is removed in the meantime.
+    segment is removed, or the log is truncated, after the plan was made: then records may be
+    missing that were the latest of their keys.
     """
+    if log.truncation_count != plan.truncation_count:
+        return
     try:
         yield from _clean(log, plan, now_ms)
     except FileNotFoundError:
@@ -192,19 +195,20 @@ def clean(log: Log, plan: CompactionPlan, *, now_ms: int) -> Steps:
 
 
 def _clean(log: Log, plan: CompactionPlan, now_ms: int) -> Steps:
-    truncation_count = log.truncation_count
     aborted = AbortedRanges(log.aborted_transactions(log.start_offset, plan.end_offset))
     latest = LatestOffsets(plan.first_dirty_offset)
     for collected in collect_latest_offsets(log, plan, aborted):
         latest = collected
         yield None
+        if log.truncation_count != plan.truncation_count:
+            return
     batch_filter = BatchFilter(log, latest, aborted, now_ms)
     segments = [segment for segment in log.segments[:-1] if segment.base_offset < latest.end]
     for group in group_segments(segments, log.config.segment_bytes):
-        yield from _clean_group(log, group, batch_filter, truncation_count)
-        if group[0] in log.segments or log.truncation_count != truncation_count:
-            # Another task removed a segment, or records that were the latest of their keys were
-            # truncated: the rest is left to the next compaction.
+        yield from _clean_group(log, group, batch_filter, plan.truncation_count)
+        if group[0] in log.segments or log.truncation_count != plan.truncation_count:
+            # Another task removed a segment, or truncated the log: the rest is left to the next
+            # compaction.
             return
     log.first_dirty_offset = max(log.first_dirty_offset, latest.end)
 
@@ -227,7 +231,10 @@ def group_segments(segments: Sequence[Segment], max_bytes: int) -> list[list[Seg
 def _clean_group(
     log: Log, group: Sequence[Segment], batch_filter: BatchFilter, truncation_count: int
 ) -> Steps:
-    """Write the filtered batches of a group, and replace the group if it is still in the log."""
+    """Write the filtered batches of a group, and replace the group if it is still in the log.
+
+    A group that was truncated is not read any further: its batches may begin elsewhere.
+    """
     base_offset = group[0].base_offset
     path = cleaned_path(log.directory, base_offset)
     log.files.remove(path)
@@ -241,6 +248,8 @@ def _clean_group(
                 file.append(pending)
                 pending = []
             yield None
+            if log.truncation_count != truncation_count:
+                break
         file.append(pending)
     finally:
         file.close()

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from kafkalite.ports.files import join
 from kafkalite.storage.aborted_transactions import AbortedTransactionIndex
-from kafkalite.storage.batch import BOUNDS, BOUNDS_SIZE, HEADER_SIZE, LENGTH_END, MAGIC_2
+from kafkalite.storage.batch import (
+    BOUNDS,
+    BOUNDS_SIZE,
+    HEADER_SIZE,
+    LENGTH_END,
+    MAGIC_2,
+    PREFIX,
+    PREFIX_SIZE,
+)
 from kafkalite.storage.disk_health import DamagedFileError
 from kafkalite.storage.index import TIME_ENTRY_SIZE, OffsetIndex, TimeIndex, last_position
 from kafkalite.storage.latest_by_key import DamagedBatchError, latest_by_key
@@ -195,24 +203,31 @@ class Segment:
             self._log.truncate(position)
         self.size = position
 
-    def truncated_to(self, end_offset: int) -> Segment:
-        """Remove the batches from `end_offset` on, and return the segment as a new object.
+    def truncate_to(self, end_offset: int) -> None:
+        """Remove the batches from `end_offset` on in memory; `truncate_files` does so on disk.
 
-        The index files are removed first, because their entries may be beyond the new end.
+        Raises OSError if the segment cannot be read.
         """
+        offsets, times = self._loaded_indexes()
         position = self.locate(end_offset) if end_offset > self.base_offset else 0
-        aborted = [entry for entry in self.aborted.entries if entry.last_offset < end_offset]
-        self.aborted.clear()
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            self._files.remove(self.path(suffix))
-        self.truncate(position)
-        self.close()
-        truncated = Segment(
-            self._files, self._directory, self.base_offset, self._index_interval_bytes
-        )
-        truncated.created_ms = self.created_ms
-        truncated.aborted.entries.extend(aborted)
-        return truncated
+        self.aborted.truncate(end_offset)
+        self.size = position
+        self._recent_positions.clear()
+        self._first_timestamp = None
+        offsets.truncate(position)
+        times.truncate(end_offset - self.base_offset)
+        self._use_indexes(offsets, times)
+
+    def truncate_files(self) -> None:
+        """Remove from the disk what `truncate_to` removed; it does not come back after a crash.
+
+        `save_indexes` writes new index files. A crash before that is followed by a recovery, which
+        builds the indexes again. Raises OSError when the disk refuses.
+        """
+        self._files.remove(self.path(TXN_INDEX_SUFFIX))
+        if self._log.size > self.size:
+            self._log.truncate(self.size)
+            self._files.sync(self.path(LOG_SUFFIX))
 
     def seal(self) -> None:
         """Save the indexes, before the next segment is begun or the log is closed."""
@@ -257,12 +272,14 @@ class Segment:
         if offsets is None or times is None:
             self.rebuild()
             return
+        self._use_indexes(offsets, times)
+
+    def _use_indexes(self, offsets: OffsetIndex, times: TimeIndex) -> None:
+        """Set the indexes, and read the batches after their last entry."""
         self._indexes = offsets, times
         self._index_bytes = len(offsets) * TIME_ENTRY_SIZE
-        last = times.last
-        if last is not None:
-            self._max_timestamp, relative_offset = last
-            self._max_timestamp_offset = self.base_offset + relative_offset
+        self._max_timestamp, relative_offset = times.last or (-1, 0)
+        self._max_timestamp_offset = self.base_offset + relative_offset
         self._bytes_since_index = 0
         for position, batch in self.complete_batches(offsets.boundary_at_or_before(self.size)):
             # The batch at the last entry's position is already in the index.
@@ -362,6 +379,14 @@ class Segment:
                 break
             offset = batch.last_offset + 1
         return DamagedLogError(self.path(LOG_SUFFIX), position, offset)
+
+    def leader_epoch_at(self, position: int) -> int | None:
+        """Return the leader epoch of the batch at a batch boundary, None at the end."""
+        prefix = self._log.pread(PREFIX_SIZE, position)
+        if position >= self.size or len(prefix) < PREFIX_SIZE:
+            return None
+        leader_epoch: int = PREFIX.unpack(prefix)[2]
+        return leader_epoch
 
     def locate(self, offset: int) -> int:
         """Return the position of the first batch that ends at or after `offset`, or the size."""

@@ -17,10 +17,13 @@ from kafkalite.control.address import control_address
 from kafkalite.control.commands import (
     DEFAULT_EXPLAIN_ENTRIES,
     Explain,
+    MoveLeader,
     new_clock,
     perform_clock_command,
     perform_explain,
     perform_fault_command,
+    perform_move_leader,
+    perform_node_command,
     perform_transactions,
 )
 from kafkalite.ports.clock import AdjustableClock
@@ -31,6 +34,7 @@ from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings
 from kafkalite.testing.broker_clock import BrokerClock
 from kafkalite.testing.faults import BrokerFaults
+from kafkalite.testing.nodes import BrokerNodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -39,7 +43,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafkalite.client.fencing import FencingResult
-    from kafkalite.control.commands import ClockCommand, ClockState, FaultCommand
+    from kafkalite.control.commands import (
+        ClockCommand,
+        ClockState,
+        FaultCommand,
+        LeaderStatus,
+        NodeCommand,
+        NodeStatus,
+    )
     from kafkalite.control.server import ControlServer
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.gateway.faults import FaultState
@@ -60,6 +71,7 @@ class Broker:
     - `brokers`: number of nodes.
     - `topics`: topics to create, with their partition counts.
     - `config`: Kafka broker configurations, as text, numbers or booleans.
+    - `node_config`: configurations of single nodes by node id, such as {2: {"broker.rack": "b"}}.
     - `data_directory`: directory for the data, which is then available after the block.
     - `port`: port of the first node; each further node uses the next port. 0 selects free ports.
     - `log_level`: "debug", "info", "warning" or "error"; log lines go to stderr.
@@ -67,7 +79,7 @@ class Broker:
       ISO 8601, is its initial time. A restart in the same process continues the time.
     - `control`: True serves the control API over HTTP on a free port; text is its `[HOST:]PORT`.
     - `as_version`: release of Kafka to emulate, such as "3.9".
-    - `defaults`: "kafkalite" has defaults for tests on one node, "kafka" has Kafka's own.
+    - `defaults`: "kafkalite" has defaults for tests, "kafka" has Kafka's own.
     - `capture`: directory in which all traffic is recorded, as pcapng files without secrets.
     - `replay`: capture file or directory; the broker answers as the recorded cluster.
     - `match`: rule to find the response to a request in the capture: "strict" by its position on a
@@ -85,6 +97,7 @@ class Broker:
         topics: Mapping[str, int] | None = None,
         config: Mapping[str, str | float] | None = None,
         *,
+        node_config: Mapping[int, Mapping[str, str | float]] | None = None,
         data_directory: str | PathLike[str] | None = None,
         port: int = 0,
         log_level: str = "warning",
@@ -101,7 +114,10 @@ class Broker:
             listen=(f"127.0.0.1:{port}",),
             brokers=brokers,
             topics=dict(topics or {}),
-            config={key: _config_text(value) for key, value in (config or {}).items()},
+            config=_config_texts(config or {}),
+            node_config={
+                node_id: _config_texts(values) for node_id, values in (node_config or {}).items()
+            },
             data_directory=None if data_directory is None else str(data_directory),
             as_version=as_version,
             defaults=defaults,
@@ -115,14 +131,14 @@ class Broker:
         self._capture = None if capture is None else str(capture)
         self._recorder: Recorder | None = None
         self._replay = _capture_to_replay(replay, match, on_miss)
-        self._control_address: Address | None = None
-        if control is not False:
-            self._control_address = control_address(control if isinstance(control, str) else "0")
+        self._control_address = _control_address(control)
         self._control: ControlServer | None = None
         self.clock = BrokerClock(self._perform_on_clock)
         """The time of the cluster: read it and control it."""
         self.faults = BrokerFaults(self._perform_on_faults)
         """Fault injection: delay, refuse or disconnect requests."""
+        self.nodes = BrokerNodes(self._perform_node_command)
+        """The nodes by id, from 1 on: stop, start and isolate them."""
         self._broker: ServerBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -182,6 +198,19 @@ class Broker:
 
         broker = self._running_broker()
         return self._run_on_loop(perform())
+
+    def move_leader(
+        self, topic: str, partition: int, leader: int, *, unclean: bool = False
+    ) -> LeaderStatus:
+        """Make a node the leader of a partition, and return the partition's new state.
+
+        Nothing changes if the node is the leader already. With `unclean`, a replica that is not in
+        sync can become the leader; the records that it does not have are lost. When this returns,
+        the waiting answers that the change ended have been sent. Raises ValueError, with one
+        sentence, if the node cannot lead the partition.
+        """
+        command = MoveLeader(topic, partition, leader, unclean)
+        return self._run_on_loop(perform_move_leader(self._running_broker(), command))
 
     def fence_producers(self, *transactional_ids: str) -> list[FencingResult]:
         """Fence the producers of these ids and abort their open transactions, as Java's Admin does.
@@ -379,6 +408,10 @@ class Broker:
         broker = self._running_broker()
         return self._run_on_loop(perform())
 
+    def _perform_node_command(self, command: NodeCommand) -> Sequence[NodeStatus]:
+        """Carry out a command on the broker's event loop, and wait for the result."""
+        return self._run_on_loop(perform_node_command(self._running_broker(), command))
+
     def _run_on_loop(self, work: Coroutine[None, None, T]) -> T:
         loop = self._loop
         if loop is None or threading.current_thread() is self._thread:
@@ -412,6 +445,17 @@ class Broker:
             thread.join()
             for future in tuple(self._pending_calls):
                 future.cancel()
+
+
+def _control_address(control: bool | str) -> Address | None:  # noqa: FBT001 - as in Broker
+    """Return the address of the control API, None without it."""
+    if control is False:
+        return None
+    return control_address(control if isinstance(control, str) else "0")
+
+
+def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:
+    return {key: _config_text(value) for key, value in config.items()}
 
 
 def _config_text(value: str | float) -> str:

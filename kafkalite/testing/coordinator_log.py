@@ -50,6 +50,9 @@ class MemoryCoordinatorLog:
         self.max_run_length = 1_000_000
         self.max_batch_bytes = 1_048_588
         self.name = "memory-0"
+        self.next_flush_error: Exception | None = None
+        self.flushed_count = 0
+        """The number of entries when the log was last flushed."""
 
     def append(self, records: Sequence[Entry], now_ms: int) -> int:
         """Append one batch, completely or not at all, and return the end offset."""
@@ -59,6 +62,13 @@ class MemoryCoordinatorLog:
             raise failure
         self.entries.extend(records)
         return len(self.entries)
+
+    def flush(self) -> None:
+        """Record that all entries are durable, or raise `next_flush_error`."""
+        failure, self.next_flush_error = self.next_flush_error, None
+        if failure is not None:
+            raise failure
+        self.flushed_count = len(self.entries)
 
     def append_transactional(
         self, records: Sequence[Entry], producer: ProducerIdAndEpoch, now_ms: int

@@ -21,13 +21,33 @@ class CrashedError(BaseException):
 
 
 class _Content:
-    """The bytes of a file, and the number of synced bytes."""
+    """The bytes of a file, and those that are durable."""
 
-    __slots__ = ("data", "synced_size")
+    __slots__ = ("_before_truncation", "data", "synced_size")
 
     def __init__(self, data: bytes = b"") -> None:
         self.data = bytearray(data)
         self.synced_size = len(data)
+        self._before_truncation: bytes | None = None
+        """The synced bytes before a truncation that was not synced."""
+
+    def truncate(self, size: int) -> None:
+        """Remove the bytes from `size` on."""
+        if size < self.synced_size and self._before_truncation is None:
+            self._before_truncation = bytes(self.data[: self.synced_size])
+        del self.data[size:]
+        self.synced_size = min(self.synced_size, size)
+
+    def sync(self) -> None:
+        """Make all bytes and truncations durable."""
+        self.synced_size = len(self.data)
+        self._before_truncation = None
+
+    def after_power_loss(self, unsynced_size: int, *, restores_removed: bool) -> bytes:
+        """Return the synced bytes and the first `unsynced_size` others, or those before."""
+        if restores_removed and self._before_truncation is not None:
+            return self._before_truncation
+        return bytes(self.data[: self.synced_size + unsynced_size])
 
 
 class MemoryFile:
@@ -60,8 +80,7 @@ class MemoryFile:
 
     def truncate(self, size: int) -> None:
         """Cut the file down to `size` bytes."""
-        del self._content.data[size:]
-        self._content.synced_size = min(self._content.synced_size, size)
+        self._content.truncate(size)
 
     def close(self) -> None:
         """Do nothing: there is no descriptor."""
@@ -75,10 +94,15 @@ class MemoryLock:
 
 
 class MemoryFiles:
-    """A file system in memory; names are durable immediately, bytes after a sync."""
+    """A file system in memory; bytes are durable after a sync, new names at once.
+
+    Removed names and bytes may come back until the removal was synced.
+    """
 
     def __init__(self) -> None:
         self._contents: dict[str, _Content] = {}
+        self._removed: dict[str, _Content] = {}
+        """Removed files whose directories were not synced afterwards."""
         self._directories: set[str] = set()
         self.now_ms = 0
 
@@ -87,18 +111,22 @@ class MemoryFiles:
         """The paths of all files, sorted."""
         return sorted(self._contents)
 
-    def after_power_loss(self, count_surviving: Callable[[int], int]) -> MemoryFiles:
-        """Return the state of the disk after a loss of power.
+    def after_power_loss(
+        self, count_surviving: Callable[[int], int], *, restores_removed: bool = False
+    ) -> MemoryFiles:
+        """Return the disk as it is after a loss of power.
 
         `count_surviving` is called with the number of unsynced bytes of each file, and returns how
-        many of them survive, counted from the first.
+        many of them survive, counted from the first. With `restores_removed`, files and bytes come
+        back whose removal was not synced.
         """
         after = MemoryFiles()
         after._directories = set(self._directories)
-        for path, content in self._contents.items():
-            unsynced = len(content.data) - content.synced_size
-            size = content.synced_size + count_surviving(unsynced)
-            after._contents[path] = _Content(bytes(content.data[:size]))
+        removed = self._removed if restores_removed else {}
+        for path, content in {**removed, **self._contents}.items():
+            surviving = count_surviving(len(content.data) - content.synced_size)
+            data = content.after_power_loss(surviving, restores_removed=restores_removed)
+            after._contents[path] = _Content(data)
         return after
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
@@ -152,7 +180,9 @@ class MemoryFiles:
 
     def remove(self, path: str) -> None:
         """Remove the file at `path`; harmless when it is absent."""
-        self._contents.pop(path, None)
+        content = self._contents.pop(path, None)
+        if content is not None:
+            self._removed.setdefault(path, content)
 
     def makedirs(self, path: str) -> None:
         """Create the directory at `path` and its parents; harmless when they exist."""
@@ -173,17 +203,20 @@ class MemoryFiles:
     def sync(self, path: str) -> None:
         """Make the bytes of the file at `path` durable."""
         self.open(path)
-        content = self._contents[path]
-        content.synced_size = len(content.data)
+        self._contents[path].sync()
 
     def sync_directory(self, path: str) -> None:
-        """Do nothing: names are durable at once."""
+        """Make the removal of names in the directory at `path` durable."""
+        for removed in [name for name in self._removed if name.rpartition("/")[0] == path]:
+            del self._removed[removed]
 
     def sync_all(self, directory: str, paths: Collection[str]) -> None:
-        """Make the bytes of the files at `paths` durable."""
+        """Make the bytes of the files at `paths`, and the names in directories, durable."""
         del directory
         for path in sorted(paths):
-            if path not in self._directories:
+            if path in self._directories:
+                self.sync_directory(path)
+            else:
                 self.sync(path)
 
     def lock(self, path: str) -> MemoryLock:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkalite.testing.broker import Broker
 
 _PREFIX = "--kafkalite-"
-_MAPPINGS = ("topic", "config")
+_MAPPINGS = ("topic", "config", "node-config")
 """Repeatable options that together make a mapping."""
 
 
@@ -58,9 +58,14 @@ def broker_arguments(config: pytest.Config) -> dict[str, Any]:
 
     Raises pytest.UsageError if a value is invalid.
     """
-    from kafkalite.server.settings import SettingsError, parse_config, parse_topics  # noqa: PLC0415
+    from kafkalite.server.settings import (  # noqa: PLC0415
+        SettingsError,
+        parse_config,
+        parse_node_config,
+        parse_topics,
+    )
 
-    parsers = dict(zip(_MAPPINGS, (parse_topics, parse_config), strict=True))
+    parsers = dict(zip(_MAPPINGS, (parse_topics, parse_config, parse_node_config), strict=True))
     arguments: dict[str, Any] = {}
     for option in _options():
         value = config.getoption(_dest(option))

@@ -40,7 +40,9 @@ class Connection:
     opened_ns: int | None
     """Time of opening; None if the capture does not contain the start of the connection."""
     node_id: int | None = None
+    """Id of the broker's node; None if the capture does not contain it."""
     listener: str | None = None
+    """Name of the broker's listener; None if the capture does not contain it."""
 
     def __str__(self) -> str:
         return f"{self.client} > {self.broker}"
@@ -56,7 +58,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One whole frame: a request or a response, without the four bytes of its length."""
+    """One complete frame: a request or a response, without the four bytes of its length."""
 
     at_ns: int
     """Time at which its last byte was captured."""
@@ -64,6 +66,7 @@ class Frame:
     direction: Direction
     body: bytes
     file: str
+    """Path of the capture file in which the frame begins."""
     offset: int
     """File offset of the packet in which the frame begins."""
 
@@ -76,6 +79,7 @@ class Gap:
     connection: Connection
     direction: Direction
     missing_bytes: int
+    """Number of missing bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +131,16 @@ class ProblemKind(StrEnum):
     IP_FRAGMENT = "fragment of an IP packet"
     NOT_KAFKA = "not Kafka"
     ENCRYPTED = "encrypted"
+    """The connection uses TLS."""
     GAP = "gap"
+    """Bytes of a connection are missing."""
     MID_CONNECTION = "start within a connection"
+    """The connection began before the capture."""
     UNKNOWN_VERSION = "unknown API or version"
     MALFORMED = "malformed message"
     NO_REQUEST = "response without a request"
     CLOCK_JUMP = "clock jump"
+    """A packet is more than a second older than an earlier one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,11 +171,11 @@ class TransactionExpiration:
             self._registry.transactions[each].timeout_ms == NO_TIMEOUT_MS
             for each in self._registry.open_ids
         )
-        return SetTimer(AbortTimedOut, self._next_abort_ms, AbortTimedOut(), is_tick=is_idle)
+        return SetTimer(AbortTimedOut, self._next_abort_ms, AbortTimedOut(), is_periodic=is_idle)
 
     def _removal_timer(self, now_ms: int) -> SetTimer:
         self._next_removal_ms = self._next_round_ms(now_ms, REMOVAL_INTERVAL_CONFIG)
-        return SetTimer(RemoveExpired, self._next_removal_ms, RemoveExpired(), is_tick=True)
+        return SetTimer(RemoveExpired, self._next_removal_ms, RemoveExpired(), is_periodic=True)
 
     def _next_round_ms(self, now_ms: int, interval_key: str) -> int:
         interval_ms = self._registry.config.int(interval_key)

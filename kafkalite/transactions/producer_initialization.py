@@ -88,7 +88,7 @@ def check_request(config: BrokerConfig, transactional_id: str, request: Producer
             f"timeout of {timeout_ms} ms is not between 1 and {max_timeout_ms} ms "
             "(transaction.max.timeout.ms)",
             timeout_ms=timeout_ms,
-            longest_ms=max_timeout_ms,
+            max_timeout_ms=max_timeout_ms,
         )
 
 

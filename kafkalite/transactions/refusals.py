@@ -89,7 +89,7 @@ def wrong_state_refusal(transaction: Transaction, *, is_commit: bool) -> KafkaEr
         "state",
         f"there is nothing to {verb} in {transaction.state.label}",
         state=transaction.state.label,
-        wanted=verb,
+        action=verb,
     )
 
 

@@ -82,15 +82,20 @@ class Transaction(NamedTuple):
     producer_id: int
     producer_epoch: int
     timeout_ms: int
+    """The transaction timeout that the producer requested."""
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
+    """The partitions of the transaction; empty unless it is open or ending."""
     start_timestamp_ms: int = NO_TIMESTAMP
+    """Start of the transaction in milliseconds since the Unix epoch; -1 if none was started."""
     last_update_timestamp_ms: int = NO_TIMESTAMP
+    """Time of the last change, in milliseconds since the Unix epoch."""
     previous_producer_id: int = NO_PRODUCER_ID
     """The producer's id before the last change of state; usually the same."""
     next_producer_id: int = NO_PRODUCER_ID
     """In a Prepare state: the producer id that replaces the current one if that is exhausted."""
     client_transaction_version: int = 0
+    """The level of the feature `transaction.version` that the producer uses."""
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     """The previous epoch, which identifies a repeated InitProducerId; soft state."""
 

@@ -204,7 +204,7 @@ class Session:
             self._receive_buffer = None
             self._frames.store(0, self._end)
 
-    def pin(self) -> None:
+    def pin_received_bytes(self) -> None:
         """Leave the bytes that are being served in place until they are served."""
         self._frames.pin()
 

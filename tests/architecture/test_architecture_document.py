@@ -178,8 +178,8 @@ def packages() -> set[str]:
     return names
 
 
-def rows_of_map(text: str) -> list[tuple[str, int]]:
-    """Return the packages in the package map and their layers, in the map's order."""
+def rows_of_package_table(text: str) -> list[tuple[str, int]]:
+    """Return the packages in the table of packages, with their layers, in its order."""
     return [(package, int(layer)) for package, layer in TABLE_ROW.findall(text)]
 
 
@@ -203,13 +203,13 @@ def test_every_name_in_the_document_exists() -> None:
     assert unknown_names(text()) == []
 
 
-def test_the_map_has_every_package() -> None:
-    rows = [package for package, _ in rows_of_map(text())]
+def test_the_table_of_packages_is_complete() -> None:
+    rows = [package for package, _ in rows_of_package_table(text())]
     assert sorted(rows) == sorted(packages())
 
 
-def test_the_map_is_in_the_order_of_imports() -> None:
-    rows = rows_of_map(text())
+def test_the_table_of_packages_is_in_the_order_of_imports() -> None:
+    rows = rows_of_package_table(text())
     assert rows == [(package, layers()[package]) for package, _ in rows]
     assert rows == sorted(rows, key=lambda row: row[1])
 
@@ -268,9 +268,9 @@ def test_a_name_that_does_not_exist_is_found() -> None:
     ]
 
 
-def test_a_package_that_is_missing_in_the_map_is_found() -> None:
+def test_a_package_that_is_missing_in_the_table_is_found() -> None:
     sample = "| `cli/` | commands | 1 |\n| `traffic/scalar/` | frames | 10 |\n"
-    assert rows_of_map(sample) == [("cli", 1), ("traffic/scalar", 10)]
+    assert rows_of_package_table(sample) == [("cli", 1), ("traffic/scalar", 10)]
     assert {"gateway", "traffic/columnar"} <= packages() - {
-        package for package, _ in rows_of_map(sample)
+        package for package, _ in rows_of_package_table(sample)
     }

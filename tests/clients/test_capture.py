@@ -179,7 +179,7 @@ def test_wireshark_finds_no_errors_in_rotated_files(tmp_path: Path) -> None:
 
 @pytest.mark.endurance
 def test_truncated_records_are_valid_records(tmp_path: Path) -> None:
-    port, (capture,) = record_clients(tmp_path, "--snap-records", "8")
+    port, (capture,) = record_clients(tmp_path, "--truncate-records", "8")
     assert PAYLOAD[:9] not in capture.read_bytes()
     assert PAYLOAD[:8] in capture.read_bytes()
     assert tshark(capture, port, "-Y", WRONG) == []

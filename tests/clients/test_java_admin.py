@@ -284,7 +284,9 @@ def test_configs_come_with_source_type_synonyms_and_documentation(sweep: dict[st
     ) == ("46000")
 
 
-def test_the_cluster_its_features_and_its_log_directories(sweep: dict[str, Answer]) -> None:
+def test_the_cluster_is_described_with_features_and_log_directories(
+    sweep: dict[str, Answer],
+) -> None:
     cluster = sweep["describeCluster"]
     assert _value_at(cluster, "nodes") == [{"id": 1, "host": "127.0.0.1", "hasRack": False}]
     assert (_value_at(cluster, "controller"), _value_at(cluster, "idLength")) == (1, 22)

@@ -177,7 +177,7 @@ def test_kafka_get_offsets_log_dirs_and_delete_records(tool: Tool, tmp_path: Pat
     assert f"partition: measured-{full}\tlow_watermark: {max(counts)}" in deleted.lines
 
 
-def test_tools_that_ask_about_the_cluster(tool: Tool) -> None:
+def test_tools_describe_the_cluster(tool: Tool) -> None:
     versions = tool("kafka-broker-api-versions")
     assert re.match(r"127\.0\.0\.1:\d+ \(id: 1 rack: null isFenced: false\) -> \(", versions.stdout)
     assert "Produce(0): 0 to 13 [usable: 13]," in versions.lines

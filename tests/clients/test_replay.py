@@ -78,7 +78,7 @@ def test_replayed_requests_get_equal_responses(client: Client, tmp_path: Path) -
             to=replayed_on.bootstrap_servers,
             options=ReplayOptions(clock=replayed_on.clock),
         )
-    assert report.broken_off is None
+    assert report.abort_reason is None
     assert report.at_least(Severity.DIFFERENCE) == [], replay_text(report)
     assert report.responses > 50
     assert not report.problems

@@ -160,7 +160,9 @@ async def test_request_for_all_partitions_at_once_is_answered(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("client", [confluent, confluent_consumer], ids=client_name)
-async def test_racing_threads_are_answered_by_offset(client: Client, tmp_path: Path) -> None:
+async def test_fetches_of_concurrent_client_threads_are_answered_by_offset(
+    client: Client, tmp_path: Path
+) -> None:
     await record(client, tmp_path)
 
     async with Broker(replay=tmp_path, match="strict") as broker:

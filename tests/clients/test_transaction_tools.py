@@ -145,7 +145,7 @@ def test_a_hanging_transaction_is_found_and_aborted(unverified: Tools) -> None:
         assert state["CurrentTransactionStartOffset"] == "None"
 
 
-def test_tools_that_write_and_read_in_transactions(tools: Tools) -> None:
+def test_tools_write_and_read_in_transactions(tools: Tools) -> None:
     count = "3000"
     tools.create("measured-writes")
     undecided = tools.transactional("undecided")

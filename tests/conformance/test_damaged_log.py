@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from tests.oracle.target import Target
 
 pytestmark = pytest.mark.oracle
+
+ATTEMPTS = count()
+"""Numbers in topic names: a test that is run again must create other topics."""
 
 BATCHES = 10
 DAMAGED = 3
@@ -88,7 +92,7 @@ def fetch_damaged(
 def test_an_invalid_batch_length_is_a_corrupt_message(
     real_kafka: Target, emulator: Target, length: int
 ) -> None:
-    topic = f"damaged-length-{length + 10}"
+    topic = f"damaged-length-{length + 10}-{next(ATTEMPTS)}"
     response = fetch_damaged(emulator, topic, length)
     assert response == fetch_damaged(real_kafka, topic, length)
     assert response[DAMAGED] == [(ErrorCode.CORRUPT_MESSAGE, False)] * 2
@@ -96,7 +100,7 @@ def test_an_invalid_batch_length_is_a_corrupt_message(
 
 def test_a_length_beyond_the_end_is_a_corrupt_message(real_kafka: Target, emulator: Target) -> None:
     """Kafka finds no batch there and always answers with an empty response."""
-    topic, length = "damaged-length-beyond", 2**31 - 1
+    topic, length = f"damaged-length-beyond-{next(ATTEMPTS)}", 2**31 - 1
     kafka, response = (
         fetch_damaged(real_kafka, topic, length),
         fetch_damaged(emulator, topic, length),

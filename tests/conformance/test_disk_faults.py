@@ -113,7 +113,7 @@ def test_segments_too_small_for_a_topic_leave_kafka_without_coordinators(tmp_pat
 
 
 @pytest.mark.parametrize("key", COORDINATORS)
-def test_kafkalite_refuses_them_at_start(tmp_path: Path, key: str) -> None:
+def test_kafkalite_refuses_too_small_segments_at_start(tmp_path: Path, key: str) -> None:
     emulator = ServedKafkalite(tmp_path, {key: TOO_SMALL})
     with pytest.raises(AssertionError, match=f"{key} must be at least 1048576"):
         emulator.start()

@@ -55,7 +55,7 @@ def test_three_nodes_of_kafka_answer_like_kafkalite(recorded: int, tmp_path: Pat
             asyncio.run(_produce(broker.bootstrap_servers))
     with required(), real_cluster(tmp_path / "kafka", 3, COMMON_CONFIG) as nodes:
         report = replay(capture, to=nodes[0].bootstrap)
-    assert report.broken_off is None
+    assert report.abort_reason is None
     differing = {
         (finding.api, finding.path): finding for finding in report.at_least(Severity.DIFFERENCE)
     }
@@ -176,7 +176,7 @@ def test_requests_with_the_password_are_accepted(
     report = replay(
         capture, to=kafka.bootstrap, options=ReplayOptions(access=_access(certificates, mechanism))
     )
-    assert (report.responses, report.broken_off) == (1, None)
+    assert (report.responses, report.abort_reason) == (1, None)
     assert report.at_least(Severity.DIFFERENCE) == [], replay_text(report)
     with pytest.raises(ReplayError, match=f"refuses user '{USER}'"):
         replay(

@@ -54,7 +54,7 @@ def _walk_transcript(target: Target, seed: int) -> list[Entry]:
 
 
 @pytest.mark.timeout(900)
-def test_long_walks_get_the_same_answers(brokers: tuple[Target, Target]) -> None:
+def test_long_random_walks_get_the_same_answers(brokers: tuple[Target, Target]) -> None:
     real, emulator = brokers
     lines = [
         f"seed {seed}: {line}"

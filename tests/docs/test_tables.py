@@ -12,7 +12,7 @@ import pytest
 
 from kafkalite.config.options import OPTIONS
 from tests.architecture.source import ROOT
-from tests.docs.blocks import DOCS, pages
+from tests.docs.blocks import DOCS, GENERATED, pages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +27,28 @@ def test_paths_and_links_in_a_page_exist(page: Path) -> None:
         assert [path for path in missing if "NAME" not in path] == []  # a placeholder
     links = re.findall(r"\]\(([\w./-]+\.(?:md|svg))(?:#[\w-]+)?\)", text)
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as the site and code hosts generate them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted({*pages(), *GENERATED.glob("*.md")}),
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_anchors_in_links_of_a_page_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(((?:[\w./-]+\.md)?)#([\w-]+)\)", text)
+    missing = [
+        (path, anchor)
+        for path, anchor in links
+        if anchor not in anchors_of(page.parent / path if path else page)
+    ]
+    assert missing == []
 
 
 def test_the_readme_is_short() -> None:

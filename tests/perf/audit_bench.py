@@ -87,7 +87,7 @@ def measure(spark: SparkSession, folder: Path, audits: Sequence[str], events: in
     requests = Requests.read(spark, location(str(folder)), derive)
     for audit in audits:
         before = time.perf_counter()
-        for name, frame in AUDITS[audit].tables(requests, AuditOptions()).items():
+        for name, frame in AUDITS[audit].compute(requests, AuditOptions()).items():
             write_and_read(frame, f"audits/{name}")
         sys.stdout.write(f"  {audit}: {time.perf_counter() - before:.1f} s\n")
     measurement = Measurement(

@@ -213,7 +213,7 @@ def _requests(
     return pa.table(
         {
             "ts": pa.array(at).cast(timestamp_type),
-            "answered": pa.array(at + _DURATION_US).cast(timestamp_type),
+            "response_ts": pa.array(at + _DURATION_US).cast(timestamp_type),
             "latency_us": np.full(size, _DURATION_US),
             "connection": member,
             "client": _names("10.0.0.1:4", member, _MEMBERS),

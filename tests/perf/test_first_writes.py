@@ -34,7 +34,9 @@ def disk_s(directory: Path) -> float:
 
 
 @pytest.mark.parametrize("is_temporary", [False, True])
-def test_many_first_writes_and_a_stop(tmp_path: Path, *, is_temporary: bool) -> None:
+def test_first_writes_to_many_partitions_and_a_stop_are_fast(
+    tmp_path: Path, *, is_temporary: bool
+) -> None:
     (tmp_path / "disk").mkdir()
     slowness = max(1.0, disk_s(tmp_path / "disk"))
     data = tmp_path / "data"

@@ -16,7 +16,7 @@ from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.settings import MEMBER_ID_KEY
 from kafkalite.groups.modern.member import Client
 from kafkalite.groups.share.group import ShareGroup
-from kafkalite.groups.share.intents import SharePartitionStart
+from kafkalite.groups.share.intents import SharePartitionInitialization
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
@@ -205,7 +205,7 @@ class GroupHistory(RuleBasedStateMachine):
         if isinstance(share_group, ShareGroup):
             unfinished = share_group.share_partitions().incomplete()
             starts = [
-                SharePartitionStart(topic_id, partition, share_group.epoch)
+                SharePartitionInitialization(topic_id, partition, share_group.epoch)
                 for topic_id, partitions in unfinished.items()
                 for partition in partitions
             ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hypothesis import settings
@@ -12,10 +13,12 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.metadata.image import ConfigResource, MetadataImage, ResourceType
+from kafkalite.metadata.image import NO_LEADER, ConfigResource, MetadataImage, ResourceType
 from kafkalite.metadata.leadership import ElectionType
 from kafkalite.metadata.partition_creation import NewPartitions
+from kafkalite.metadata.reassignment import RequestedReassignment
 from kafkalite.metadata.shard import MetadataShard
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.entropy import SeededEntropy
 from tests.effort import examples
 from tests.unit.metadata_world import MetadataWorld
@@ -29,7 +32,15 @@ NAMES = st.sampled_from(["a", "b", "c.d", "c_d", "__consumer_offsets", "bad name
 NODES = st.sets(st.integers(1, 4), min_size=1)
 VALUES = st.sampled_from(["1", "5000000", "compact", "delete,compact", "x", ""])
 KEYS = st.sampled_from(
-    ["retention.ms", "cleanup.policy", "message.max.bytes", "consumer.session.timeout.ms", "foo"]
+    [
+        "retention.ms",
+        "cleanup.policy",
+        "message.max.bytes",
+        "consumer.session.timeout.ms",
+        "foo",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+    ]
 )
 RESOURCES = st.builds(
     ConfigResource,
@@ -96,6 +107,43 @@ class Cluster(RuleBasedStateMachine):
     def elect(self, name: str, index: int, election_type: ElectionType) -> None:
         self.world.controller.elect_leaders([(name, index)], election_type)
 
+    @rule(is_limited=st.booleans())
+    def elect_periodically(self, *, is_limited: bool) -> None:
+        limit = 1 if is_limited else 100
+        self.world.controller.elect_preferred_leaders(limit)
+        self.world.controller.elect_unclean_leaders(limit)
+
+    @rule(node_id=st.integers(1, 4))
+    def fence(self, node_id: int) -> None:
+        self.world.controller.fence(node_id)
+
+    @rule(node_id=st.integers(1, 4))
+    def unfence(self, node_id: int) -> None:
+        self.world.controller.register_broker(node_id, None)
+        self.world.controller.unfence(node_id)
+
+    @rule(node_id=st.integers(1, 4))
+    def unregister(self, node_id: int) -> None:
+        with suppress(KafkaError):
+            self.world.controller.unregister_broker(node_id)
+
+    @rule(
+        name=NAMES,
+        index=st.integers(0, 3),
+        replicas=st.none() | st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True),
+    )
+    def reassign(self, name: str, index: int, replicas: list[int] | None) -> None:
+        target = None if replicas is None else tuple(replicas)
+        self.world.controller.alter_reassignments([RequestedReassignment(name, index, target)])
+
+    @rule(name=NAMES, index=st.integers(0, 3))
+    def expand_isr(self, name: str, index: int) -> None:
+        partition = self.world.image.partition(name, index)
+        if partition is not None and partition.leader != NO_LEADER:
+            topic_id = self.world.topic(name).topic_id
+            isr = tuple(dict.fromkeys((*partition.isr, *partition.replicas)))
+            self.world.controller.alter_isr([(topic_id, index, isr)])
+
     @rule(node_id=st.integers(1, 4))
     def allocate(self, node_id: int) -> None:
         self.world.controller.allocate_producer_ids(node_id)
@@ -123,7 +171,7 @@ class Cluster(RuleBasedStateMachine):
         self.max_incarnation_epoch = image.max_incarnation_epoch
 
     @invariant()
-    def every_partition_has_an_existing_leader_in_sync(self) -> None:
+    def leaders_are_active_and_in_sync(self) -> None:
         image = self.world.image
         assert set(image.topics) == {topic.name for topic in image.topics_by_id.values()}
         for topic in image.topics.values():
@@ -131,9 +179,14 @@ class Cluster(RuleBasedStateMachine):
                 range(len(topic.partitions))
             )
             for partition in topic.partitions:
-                assert partition.leader in image.brokers
-                assert partition.leader in partition.isr
+                if partition.leader != NO_LEADER:
+                    assert partition.leader in image.active_brokers
+                    assert partition.leader in partition.isr
+                assert partition.replicas
+                assert len({*partition.replicas}) == len(partition.replicas)
                 assert set(partition.isr) <= set(partition.replicas)
+                assert not set(partition.isr) & set(partition.elr)
+                assert {*partition.adding, *partition.removing} <= {*partition.replicas}
 
 
 TestMetadataReplay = Cluster.TestCase

@@ -109,7 +109,9 @@ def test_crash_at_any_step_leaves_no_partial_transaction(versions: Versions) -> 
 
 
 @each_protocol
-def test_second_crash_while_markers_are_written(versions: Versions) -> None:
+def test_a_second_crash_while_markers_are_written_leaves_complete_transactions(
+    versions: Versions,
+) -> None:
     """The second start finds unfinished work of the first, and is killed too."""
     disk = prepare_disk(versions)
     complete_run = FaultyFiles(copy_disk(disk))

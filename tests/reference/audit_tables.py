@@ -27,7 +27,7 @@ def audit_tables_page() -> str:
                 (
                     code(name),
                     sentence(audit.summary),
-                    codes(column.name for column in audit.columns),
+                    codes(column.name for column in audit.tables),
                 )
                 for name, audit in AUDITS.items()
             ],

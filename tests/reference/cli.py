@@ -95,7 +95,9 @@ def _arguments(parser: argparse.ArgumentParser, level: str = "###") -> Iterator[
         title = group.title or ""
         rows = groups.setdefault("" if title in _UNTITLED else title, [])
         for action in group._group_actions:
-            if not isinstance(action, argparse._SubParsersAction | argparse._HelpAction):
+            if action.help != argparse.SUPPRESS and not isinstance(
+                action, argparse._SubParsersAction | argparse._HelpAction
+            ):
                 text = parser._get_formatter()._expand_help(action)
                 rows.append((code(_name(action)), _escaped(sentence(text))))
     for title, rows in groups.items():

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
+from kafkalite.config.default_overrides import (
+    KAFKALITE_DEFAULTS,
+    MAX_INTERNAL_REPLICATION,
+)
 from kafkalite.config.definitions import KeyTable, UpdateMode, value_to_text
 from kafkalite.config.keys import (
     TOPIC_SYNONYMS,
@@ -26,16 +29,19 @@ if TYPE_CHECKING:
 _INTRODUCTION = """\
 Every configuration of a Kafka 4.3 broker, topic and group is accepted, and its value is checked.
 Set broker configurations with `--config KEY=VALUE`, with `--properties FILE` or with
-`Broker(config={…})`. The scope is Kafka's update mode: an admin client cannot change a
-configuration with scope *at start*; it can change one with scope *per broker* for each broker or
-for all, and one with scope *cluster wide* for all brokers only. The defaults of kafkalite are
-chosen for tests on one node; `--defaults kafka` selects those of Kafka. `null` means that the
-configuration is not set."""
+`Broker(config={…})`, those of one node with `--node-config ID:KEY=VALUE`. The scope is Kafka's
+update mode. An admin client can change a configuration with scope *per-broker* for one broker or
+for all, and one with scope *cluster-wide* for all brokers only. It cannot change one with scope *at
+start*. The defaults of kafkalite are chosen for tests; `--defaults kafka` selects those of Kafka.
+`null` means that the configuration is not set."""
+_DEFAULTS_NOTE = """\
+These are the defaults for one node. With more nodes, internal topics have up to three replicas, see
+[Defaults](../explanation/defaults.md)."""
 
 _SCOPES = {
     UpdateMode.READ_ONLY: "at start",
-    UpdateMode.PER_BROKER: "per broker",
-    UpdateMode.CLUSTER_WIDE: "cluster wide",
+    UpdateMode.PER_BROKER: "per-broker",
+    UpdateMode.CLUSTER_WIDE: "cluster-wide",
 }
 _HEADINGS = ("Configuration", "Type", "Default", "Values", "Effect")
 _RULES = {
@@ -64,6 +70,7 @@ def configurations_page() -> str:
         "Configurations",
         _INTRODUCTION,
         "## Defaults that differ from Kafka",
+        _DEFAULTS_NOTE,
         table(
             ("Configuration", "kafkalite", "Kafka 4.3"),
             [
@@ -71,6 +78,8 @@ def configurations_page() -> str:
                 for key, value in KAFKALITE_DEFAULTS.items()
             ],
         ),
+        "A cluster of several nodes has as many replicas of internal topics as nodes, but at most "
+        f"{MAX_INTERNAL_REPLICATION}.",
         "## Configurations of kafkalite",
         "Kafka does not have these.",
         table(

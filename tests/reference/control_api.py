@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any, NamedTuple, cast
 
 from kafkalite.control import http
@@ -38,29 +39,45 @@ ROUTES: dict[tuple[str, str], ControlRoute] = {
         '[]}`. With disk failures `status` is `"degraded"`, and `disk` lists up to 100 of `{"problem", '
         '"path", "reason"}`.',
     ),
-    ("GET", "/v1/clock"): ControlRoute("Return the time of the broker.", response="[ClockJson](#clockshape)"),
+    ("GET", "/v1/clock"): ControlRoute("Return the time of the broker.", response="[ClockJson](#clockjson)"),
     ("POST", "/v1/clock"): ControlRoute(
         "Change the clock, and return it. Before the response is sent, all timers that are due by the "
         "new time have run.",
         "[one clock command](#clock-commands)",
-        "[ClockJson](#clockshape)",
+        "[ClockJson](#clockjson)",
     ),
     ("GET", "/v1/explain"): ControlRoute(
         "Return the history of a group, of a transactional id, or of all.",
         f"parameters `group` or `transactional_id`, and `limit` (1 to {MAX_EXPLAIN_ENTRIES}; default "
         f"{DEFAULT_EXPLAIN_ENTRIES})",
-        "[ExplanationJson](#explanationshape)",
+        "[ExplanationJson](#explanationjson)",
     ),
-    ("GET", "/v1/faults"): ControlRoute("List all faults.", response="[FaultsJson](#faultsshape)"),
+    ("GET", "/v1/faults"): ControlRoute("List all faults.", response="[FaultsJson](#faultsjson)"),
     ("POST", "/v1/faults"): ControlRoute(
-        "Add a fault. The HTTP status is 201.", "[a fault rule](#fault-rules)", "[FaultJson](#faultshape)"
+        "Add a fault. The HTTP status is 201.", "[a fault rule](#fault-rules)", "[FaultJson](#faultjson)"
     ),
     ("DELETE", "/v1/faults"): ControlRoute(
-        "Remove all faults; return them with their final counts.", response="[FaultsJson](#faultsshape)"
+        "Remove all faults; return them with their final counts.", response="[FaultsJson](#faultsjson)"
     ),
     ("DELETE", "/v1/faults/ID"): ControlRoute(
         "Remove a fault; return it with its final counts. The HTTP status is 404 for an unknown id.",
-        response="[FaultJson](#faultshape)",
+        response="[FaultJson](#faultjson)",
+    ),
+    ("GET", "/v1/nodes"): ControlRoute("List all nodes with their states.", response="[NodesJson](#nodesjson)"),
+    ("GET", "/v1/nodes/ID"): ControlRoute(
+        "Return a node. The HTTP status is 404 for an unknown id.", response="[NodeJson](#nodejson)"
+    ),
+    ("POST", "/v1/nodes/ID"): ControlRoute(
+        "Change a node, and return it. The HTTP status is 404 for an unknown id.",
+        "[one change of a node](#changes-of-nodes)",
+        "[NodeJson](#nodejson)",
+    ),
+    ("POST", "/v1/leaders"): ControlRoute(
+        "Make a node the leader of a partition, and return the partition. Nothing changes if the node is "
+        "the leader already.",
+        '`{"topic", "partition", "leader"}`, and `"unclean": true` if the replica may lack records, which '
+        "are then lost",
+        "[LeaderJson](#leaderjson)",
     ),
 }  # fmt: skip
 
@@ -72,6 +89,22 @@ _CLOCK_COMMANDS: dict[str, tuple[str, str]] = {
     "mode": ('{"mode": "manual"}', 'stop the clock until it is advanced; `"real"` lets it run again'),
     "rate": ('{"rate": 60}', "let the clock run 60 times as fast as real time"),
 }  # fmt: skip
+
+NODE_FIELDS: dict[str, dict[str, str]] = {
+    "state": {
+        "stopped": "stop the node as if its process was killed",
+        "isolated": "cut the node off from the other nodes; clients still reach it",
+        "running": "start a stopped node, or connect an isolated one",
+    },
+    "metadata": {
+        "frozen": "let the node keep its present metadata",
+        "live": "let the node receive all changes of the metadata again",
+    },
+    "replication": {
+        "paused": "let the replicas of the node stay where they are, so that they lag",
+        "running": "let the replicas of the node follow their leaders again",
+    },
+}
 
 RULE_FIELDS: dict[str, dict[str, str]] = {
     "match": {
@@ -103,8 +136,8 @@ for which of these it fires; without it, for each."""
 
 _ERRORS = """\
 An error is `{"error": "…"}` with one of these HTTP statuses: 400 invalid input, 403 a request from
-a web page or for another host name, 404 unknown path
-or fault, 405 unknown method, 408 the request took more than 5 seconds to arrive, 413 a body of
+a web page or for another host name, 404 unknown path,
+fault or node, 405 unknown method, 408 the request took more than 5 seconds to arrive, 413 a body of
 more than 64 KiB, 415 not JSON, 500 an error in the broker (see its log), 503 too many
 connections."""
 
@@ -125,6 +158,15 @@ def control_api_page() -> str:
             [
                 (code(_CLOCK_COMMANDS[name][0]), _CLOCK_COMMANDS[name][1])
                 for name in http._CLOCK_COMMANDS
+            ],
+        ),
+        "## Changes of nodes",
+        table(
+            ("Body", "Effect"),
+            [
+                (code(f'{{"{field}": "{value}"}}'), effect)
+                for field in http.NODE_COMMANDS
+                for value, effect in NODE_FIELDS[field].items()
             ],
         ),
         "## Fault rules",
@@ -149,7 +191,7 @@ def served_routes() -> list[tuple[str, str]]:
     anything = cast("Any", None)  # a broker is needed for requests only
     routes = cast("Any", http.ControlApp(anything, anything, None).app.routes)
     return [
-        (method, route.path.replace("{fault_id:path}", "ID"))
+        (method, re.sub(r"\{.+\}", "ID", route.path))
         for route in routes
         for method in sorted(route.methods - {"HEAD"}, key=("GET", "POST", "DELETE").index)
     ]

@@ -34,6 +34,21 @@ PACKAGES = {
     "traffic.replay.player.run": "traffic.replay",
     "traffic.replay.options": "traffic.replay",
     "traffic.spark.__init__": "traffic.spark",
+    **{
+        f"client.{module}": "client"
+        for module in (
+            "access",
+            "cluster_metadata",
+            "consumer",
+            "epochs",
+            "errors",
+            "fetches",
+            "metadata",
+            "producer",
+            "records",
+            "retries",
+        )
+    },
 }
 """By module: the package that exports its names."""
 
@@ -45,10 +60,30 @@ SECTIONS = (
             "testing.broker": "Broker",
             "testing.broker_clock": "BrokerClock",
             "testing.faults": "BrokerFaults InjectedFault",
+            "testing.nodes": "BrokerNodes BrokerNode",
+            "control.commands": "LeaderStatus",
             "testing.plugin": "kafkalite kafkalite_session",
             "coordinator.event_history": "Entry",
             "transactions.state": "Transaction TransactionState",
             "client.fencing": "FencingResult",
+        },
+    ),
+    Section(
+        "Producer and consumer",
+        "An asyncio client of kafkalite and of Kafka. [Use epochs in a client]"
+        "(../how-to/epoch-aware-client.md) has examples.",
+        {
+            "client.producer": "Producer ProducedBatch",
+            "client.consumer": "PartitionConsumer",
+            "client.records": "ProducerRecord ConsumerRecord",
+            "client.epochs": "TopicPartition OffsetAndEpochs Epochs",
+            "client.metadata": "Metadata",
+            "client.cluster_metadata": "ClusterMetadata PartitionMetadata",
+            "client.fetches": "FetchLimits",
+            "client.retries": "Backoff",
+            "client.access": "Access Login",
+            "client.errors": "ClientError BrokerError TimedOutError CorruptBatchError "
+            "NoOffsetError OffsetOutOfRangeError InvalidPartitionEpochError LogTruncationError",
         },
     ),
     Section(
@@ -88,6 +123,7 @@ SECTIONS = (
     ),
     Section(
         "Captures and logs in Spark",
+        "[Read captures as tables](../how-to/tables.md) lists the options of the sources. "
         "Needs the extra `spark` (`pip install '.[spark]'` in the clone). "
         "[Audit tables](audit-tables.md) describes the tables.",
         {
@@ -101,10 +137,29 @@ SECTIONS = (
 
 _WIDTH = 90
 
-RETURNED_ONLY = {"BrokerClock", "BrokerFaults", "InjectedFault"}
+RETURNED_ONLY = {
+    "BrokerClock",
+    "BrokerFaults",
+    "BrokerNode",
+    "BrokerNodes",
+    "InjectedFault",
+    "Metadata",
+}
 """Classes whose objects are attributes or results: their constructors are not public."""
 
 INTERNAL = {
+    "Access": {"hint"},
+    "Backoff": {"delay_ms"},
+    "ClusterMetadata": {"parse"},
+    "Metadata": {
+        "add_topic",
+        "addresses",
+        "ask_all",
+        "has_new_topics",
+        "must_refresh",
+        "refresh",
+        "set_partitions",
+    },
     "Recorder": {"begin_connection", "end_connection", "put"},
     "ReplayReport": {"add_finding", "add_problem"},
 }
@@ -213,11 +268,13 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef, name: str | None = 
     return_type = "" if name or node.returns is None else f" -> {_annotation(node.returns)}"
     parts = re.split(r", (?![^\[(]*[\])])", ast.unparse(arguments))
     parts = [re.sub(r"^(\*{0,2}\w+: [^=]+)=", r"\1 = ", part) for part in parts]
-    signature = f"{name or node.name}({', '.join(parts)}){return_type}"
+    prefix = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
+    called = f"{prefix}{name or node.name}"
+    signature = f"{called}({', '.join(parts)}){return_type}"
     if len(signature) <= _WIDTH:
         return signature
     inner = "".join(f"    {part},\n" for part in parts)
-    return f"{name or node.name}(\n{inner}){return_type}"
+    return f"{called}(\n{inner}){return_type}"
 
 
 def _annotation(node: ast.expr | None) -> str:

@@ -22,10 +22,10 @@ the captures that it writes. Other programs ignore them."""
 
 _RECORDS = """\
 Tags from 10000 on in records of internal topics are kafkalite's. Kafka numbers its tags from 0. A
-reader that does not know a tag skips it, so a real Kafka can read such a log; records that it
-writes have no such tag. A tag is written only if its value differs from the default, so other
-records are byte for byte those of Kafka. After a log that a real Kafka wrote, a member's
-`RevocationEpoch` is 0 and its join is not confirmed until its next heartbeat."""
+reader that does not know a tag skips it, so a real Kafka can read such a log. The records that a
+real Kafka writes have none of these tags. A tag is written only if its value differs from the
+default, so other records are byte for byte those of Kafka. If a real Kafka wrote the log, a
+member's `RevocationEpoch` is 0, and its join is not confirmed until its next heartbeat."""
 
 _MESSAGES = """\
 Tags from 10000 on in requests and responses are kafkalite's, too. A broker neither sends nor reads

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.client import Access, Backoff, ClusterMetadata, Metadata
 from kafkalite.control import http
 from kafkalite.gateway.fault_rules import Action, Match, Trigger
 from kafkalite.traffic.replay.report import ReplayReport
@@ -73,13 +74,17 @@ def test_every_page_of_the_reference_is_generated() -> None:
 
 def test_internal_methods_exist_and_are_not_on_the_page() -> None:
     page = PAGES["python-api"]()
-    kinds = {"Recorder": Recorder, "ReplayReport": ReplayReport}
+    kinds = {
+        each.__name__: each
+        for each in (Access, Backoff, ClusterMetadata, Metadata, Recorder, ReplayReport)
+    }
     assert set(kinds) == set(INTERNAL)
     for name, methods in INTERNAL.items():
         assert f".{name}\n" in page
         for method in methods:
-            assert callable(getattr(kinds[name], method))
-            assert f"#### {name}.{method}" not in page
+            assert getattr(kinds[name], method) is not None
+            assert f"#### {name}.{method}\n" not in page
+            assert f"`{method}: " not in page
 
 
 def test_every_key_of_a_response_is_described() -> None:

@@ -37,12 +37,12 @@ def test_a_joining_member_is_the_reason_of_a_rebalance() -> None:
     assert (second.facts["generation"], second.facts["state"]) == (1, "Stable")
     assert second.facts["members"] == 2
     new_member = world.events("joined")[-1].facts["member_id"]
-    assert second.facts["because_of"] == [new_member]
+    assert second.facts["triggered_by_members"] == [new_member]
     assert new_member != leader
     assert str(new_member) in second.text
 
 
-def test_each_generation_has_its_members_and_the_dropped_ones() -> None:
+def test_each_generation_has_its_members_and_the_removed_ones() -> None:
     world = GroupWorld()
     (leader,) = world.stable(None)
     new_member = world.join()
@@ -52,10 +52,11 @@ def test_each_generation_has_its_members_and_the_dropped_ones() -> None:
     joined = answered(new_member)
     recorded = world.events("generation")[-1].facts
     assert recorded["generation"] == 2
-    assert recorded["members"] == [joined.member_id]
+    assert recorded["members"] == 1
+    assert recorded["member_ids"] == [joined.member_id]
     assert recorded["leader"] == joined.member_id
     assert recorded["protocol"] == "range"
-    assert recorded["dropped"] == [leader]
+    assert recorded["removed_members"] == [leader]
 
 
 def test_a_leader_that_joins_again_is_the_reason_of_a_rebalance() -> None:
@@ -77,7 +78,7 @@ def test_a_leaving_member_is_the_reason_of_a_rebalance() -> None:
     leader, _ = world.stable(None, "two")
     world.leave((leader, None), ("unknown", None))
     assert rules(world)[-1] == "member-left"
-    assert world.events("rebalance")[-1].facts["because_of"] == [leader]
+    assert world.events("rebalance")[-1].facts["triggered_by_members"] == [leader]
     (left,) = world.events("left")
     assert left.facts["member_id"] == leader
     assert world.events("refused")[-1].facts["member_id"] == "unknown"
@@ -120,7 +121,7 @@ def test_a_static_member_that_returns_before_its_sync_triggers_a_rebalance() -> 
     assert world.state() == "Stable"
     world.clock.advance(1)
     assert rules(world)[-1] == "sync-timeout"
-    assert world.events("rebalance")[-1].facts["because_of"] == [follower]
+    assert world.events("rebalance")[-1].facts["triggered_by_members"] == [follower]
     assert world.heartbeat(back.member_id, 1, instance="two") is ErrorCode.REBALANCE_IN_PROGRESS
 
 
@@ -192,10 +193,10 @@ def test_a_heartbeat_with_another_generation_has_a_reason() -> None:
         "rule": "generation",
         "action": "heartbeat",
         "member_id": leader,
-        "generation": 7,
+        "received_generation": 7,
         "group_generation": 1,
         "state": "Stable",
-        "since_ms": since_ms,
+        "state_since_ms": since_ms,
     }
     assert f"Stable since {time_of_day(since_ms)}" in refused.text
 
@@ -249,7 +250,7 @@ def test_a_commit_during_a_rebalance_has_the_start_of_the_rebalance() -> None:
         world.commit({("t", 0): 1}, member_id=member_id, generation=1)
     assert refusal.value.facts is not None
     assert refusal.value.facts["rule"] == "rebalance"
-    assert refusal.value.facts["since_ms"] == world.clock.now_ms()
+    assert refusal.value.facts["state_since_ms"] == world.clock.now_ms()
 
 
 def test_refused_joins_have_the_violated_rule() -> None:

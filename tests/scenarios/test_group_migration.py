@@ -894,7 +894,7 @@ def test_upgrades_and_downgrades_have_reasons() -> None:
         {"epoch": 1, "classic_members": 1, "classic_state": "Stable"}
     ]
     assert facts_of(world, "downgraded") == [
-        {"generation": 2, "gone": [consumer], "rebalances": True}
+        {"generation": 2, "removed_members": [consumer], "rebalances": True}
     ]
     assert [each.get("rule") for each in facts_of(world, "rebalance")][-1] == "downgrade"
     assert {each["protocol"] for each in facts_of(world, "joined") if "protocol" in each} == {
@@ -910,7 +910,7 @@ def test_a_member_is_asked_to_rejoin_once_per_step() -> None:
     for _ in range(3):
         world.heartbeat(classic, 1)
         world.sync(classic, 1)
-    assert facts_of(world, "called") == [
+    assert facts_of(world, "rejoin-requested") == [
         {"member_id": classic, "member_epoch": 1, "group_epoch": 2, "timeout_ms": REBALANCE_MS}
     ]
 

@@ -452,7 +452,7 @@ class TestRelaxingTheOffsetCommitValidation:
         assert {epoch for epoch, code in answers.items() if code is NONE} == {3, 4}
         assert set(answers.values()) == {NONE, STALE}
 
-    def test_the_committed_partitions_do_not_matter(self) -> None:
+    def test_only_revocation_epoch_accepts_partitions_assigned_later(self) -> None:
         """Differences between the rules: a partition assigned later, and one never assigned."""
         worlds = [(rule, world_under(rule, {"t": 4, "u": 1})) for rule in RULES]
         for _, world in worlds:

@@ -194,9 +194,7 @@ class TestMemberIdLifecycle:
         assert error(world.beat(ID)) is ErrorCode.NONE
 
     @BOTH
-    def test_two_processes_at_positive_epochs_are_decided_by_their_epochs(
-        self, validation: str
-    ) -> None:
+    def test_of_two_processes_with_one_id_the_lower_epoch_is_fenced(self, validation: str) -> None:
         world = world_of(validation)
         world.beat(ID)
         world.pass_interval()

@@ -583,7 +583,7 @@ def test_a_simple_group_with_a_pending_member_expires_as_before() -> None:
         (None, False, WEEK_MS, 0, True),
     ],
 )
-def test_the_table_of_states(
+def test_offsets_expire_as_in_the_table_of_group_states(
     protocol_type: str | None,
     leaves: bool,  # noqa: FBT001
     since_commit_ms: int,
@@ -822,7 +822,7 @@ def _batches(world: GroupWorld) -> list[tuple[int, int, float]]:
     return sizes
 
 
-def test_many_groups_expire_in_portions() -> None:
+def test_many_groups_expire_in_several_passes() -> None:
     world = world_of(offsets_retention_minutes="1")
     names = many_groups(world, 5_000)
     world = world.restarted()
@@ -836,7 +836,7 @@ def test_many_groups_expire_in_portions() -> None:
     assert len({at_ms for _, _, at_ms in sizes}) == len(sizes), "others come in between"
 
 
-def test_groups_without_expired_offsets_are_checked_in_portions_too() -> None:
+def test_groups_without_expired_offsets_are_checked_in_several_passes_too() -> None:
     world = world_of()
     many_groups(world, 10_000)
     world = world.restarted()

@@ -142,7 +142,7 @@ class TestMembership:
         # A producer from before KIP-447 does not send a member.
         assert world.commit({T0: 1}, producer=P) == [NONE]
 
-    def test_a_rebalance_does_not_refuse_it(self) -> None:
+    def test_a_transactional_commit_is_accepted_during_a_rebalance(self) -> None:
         world = GroupWorld()
         joining = world.join()
         world.clock.advance(0)
@@ -152,7 +152,7 @@ class TestMembership:
         assert world.commit({T0: 1}, producer=P, **claim) == [NONE]  # type: ignore[arg-type]
         assert world.commit({T0: 1}, producer=P) == [NONE]
 
-    def test_it_does_not_extend_the_session(self) -> None:
+    def test_a_transactional_commit_does_not_extend_the_session(self) -> None:
         world = GroupWorld()
         (leader,) = world.stable(None)
         world.clock.advance(SESSION_MS - 1)

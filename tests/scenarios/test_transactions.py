@@ -171,22 +171,22 @@ Complete-Abort   PrepareAbort   NONE    PF     PF      ID
 
 
 @pytest.mark.parametrize("cell", cells(COMMIT_BEFORE_2))
-def test_commit_before_version_2(cell: Cell) -> None:
+def test_commit_before_version_2_has_the_outcome_of_the_table(cell: Cell) -> None:
     ends(Stage(cell.state, 0), cell, is_commit=True)
 
 
 @pytest.mark.parametrize("cell", cells(ABORT_BEFORE_2))
-def test_abort_before_version_2(cell: Cell) -> None:
+def test_abort_before_version_2_has_the_outcome_of_the_table(cell: Cell) -> None:
     ends(Stage(cell.state, 0), cell, is_commit=False)
 
 
 @pytest.mark.parametrize("cell", cells(COMMIT_SINCE_2))
-def test_commit_since_version_2(cell: Cell) -> None:
+def test_commit_since_version_2_has_the_outcome_of_the_table(cell: Cell) -> None:
     ends(Stage(cell.state, 2), cell, is_commit=True)
 
 
 @pytest.mark.parametrize("cell", cells(ABORT_SINCE_2))
-def test_abort_since_version_2(cell: Cell) -> None:
+def test_abort_since_version_2_has_the_outcome_of_the_table(cell: Cell) -> None:
     ends(Stage(cell.state, 2), cell, is_commit=False)
 
 
@@ -203,7 +203,7 @@ Complete-Abort   Ongoing  PF      PF     PF      ID
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("cell", cells(ADD))
-def test_add_partitions(cell: Cell, version: int) -> None:
+def test_add_partitions_has_the_outcome_of_the_table(cell: Cell, version: int) -> None:
     stage = Stage(cell.state, version)
     producer = stage.asked_by(cell.column)
     assert producer is not None
@@ -256,7 +256,9 @@ Complete-Abort   TA       PF      PF     PF      ID
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("cell", cells(VERIFY_ITS_OWN))
-def test_verify_a_partition_that_was_added(cell: Cell, version: int) -> None:
+def test_verification_of_an_added_partition_has_the_outcome_of_the_table(
+    cell: Cell, version: int
+) -> None:
     stage = Stage(cell.state, version)
     producer = stage.asked_by(cell.column)
     assert producer is not None
@@ -268,7 +270,7 @@ def test_verify_a_partition_that_was_added(cell: Cell, version: int) -> None:
     assert stage.world.describe() == stage.before
 
 
-def test_verify_a_partition_that_was_not_added() -> None:
+def test_verification_of_another_partition_has_the_outcome_of_the_table() -> None:
     stage = Stage("Ongoing", 0)
     assert stage.world.verify(stage.present, A, B) == [
         ErrorCode.NONE,
@@ -330,12 +332,12 @@ def begins(stage: Stage, cell: Cell) -> None:
 
 
 @pytest.mark.parametrize("cell", cells(INIT))
-def test_init_producer_id_before_version_2(cell: Cell) -> None:
+def test_init_producer_id_before_version_2_has_the_outcome_of_the_table(cell: Cell) -> None:
     begins(Stage(cell.state, 0), cell)
 
 
 @pytest.mark.parametrize("cell", cells(INIT_SINCE_2))
-def test_init_producer_id_since_version_2(cell: Cell) -> None:
+def test_init_producer_id_since_version_2_has_the_outcome_of_the_table(cell: Cell) -> None:
     begins(Stage(cell.state, 2), cell)
 
 
@@ -404,7 +406,7 @@ def described(transaction: Transaction) -> tuple[str, int, int, int, int, list[t
     )
 
 
-def test_describe_and_list() -> None:
+def test_transactions_are_described_and_listed_in_each_state() -> None:
     world = TransactionWorld(writes_markers=False)
     start_ms = world.clock.now_ms()
     producer = world.init()

@@ -34,7 +34,7 @@ def main() -> int:
         with interpreted(spark):
             requests = laid_out(spark, exchanges, directory / "laid-out", options)
             for audit in AUDITS.values():
-                for table, frame in audit.tables(requests, options).items():
+                for table, frame in audit.compute(requests, options).items():
                     frame.write.parquet(str(out / "audits" / table))
             write_report(spark, location(str(out)))
         spark.stop()

@@ -22,12 +22,12 @@ from kafkalite.traffic.spark.state.epochs import steps
 from kafkalite.traffic.spark.state.generations import generations
 from kafkalite.traffic.spark.state.group_presence import empty_intervals
 from kafkalite.traffic.spark.state.heartbeats import heartbeats
-from kafkalite.traffic.spark.state.liveness import signs
+from kafkalite.traffic.spark.state.liveness import membership_requests
 from kafkalite.traffic.spark.state.protocol_changes import (
     classic_heartbeats,
     classic_intervals,
-    with_epochs,
-    within_intervals,
+    select_with_epochs,
+    select_within_intervals,
 )
 from tests.spark.truth.all_scenarios import Expected, run_scenarios
 from tests.spark.truth.classic_ghosts import SESSION_MS
@@ -48,7 +48,11 @@ SEEDS = [
     pytest.param((4, 7), id="seeds-4-7", marks=[pytest.mark.endurance, pytest.mark.timeout(900)]),
 ]
 OPTIONS = AuditOptions(retention_ms=RETENTION_MIN * 60_000)
-RULES = {"strict": "strict", "revocation": "revocation-epoch", "assignment": "assignment-epoch"}
+RULES = {
+    "strict_decision": "strict",
+    "revocation_epoch_decision": "revocation-epoch",
+    "assignment_epoch_decision": "assignment-epoch",
+}
 AT_ONCE = 3
 
 
@@ -63,7 +67,7 @@ class Findings:
         frames = {
             name: frame
             for audit in AUDITS.values()
-            for name, frame in audit.tables(self.requests, OPTIONS).items()
+            for name, frame in audit.compute(self.requests, OPTIONS).items()
         }
         self.schemas = {name: frame.schema for name, frame in frames.items()}
         # Planning a query uses one core and takes longer than the query.
@@ -88,13 +92,13 @@ def of_seed(rows: list[Row], played: Expected, column: str = "group_id") -> list
 
 def of_epochs(findings: Findings) -> dict[str, Row]:
     rows = findings.rows["fencing_totals"]
-    return {row.rule: row for row in rows if row.fenced_by == "epoch"}
+    return {row.rule: row for row in rows if row.commit_kind == "epoch"}
 
 
 def test_commits_are_classified_as_by_the_coordinator(findings: Findings) -> None:
     classified = {
         Key(row.connection, row.start_us, row.topic, row.partition): row
-        for row in findings.requests.state("judged_commits").collect()
+        for row in findings.requests.state("classified_commits").collect()
     }
     wrong: list[tuple[Key, Classification, Row | None]] = []
     undecided = 0
@@ -106,7 +110,7 @@ def test_commits_are_classified_as_by_the_coordinator(findings: Findings) -> Non
                 if verdict.truth != "current" or set(verdict.by_rule.values()) != {"accept"}:
                     wrong.append((key, verdict, row))
                 continue
-            undecided += row.truth == "undecidable"
+            undecided += row.classification == "undecidable"
             by_rule = {rule: row[column] for column, rule in RULES.items()}
             differs = [
                 rule
@@ -116,7 +120,7 @@ def test_commits_are_classified_as_by_the_coordinator(findings: Findings) -> Non
             if key in played.commit_fencing.undecidable:
                 # The coordinator decided at one time; the capture shows only an interval.
                 continue
-            if differs or not agrees(row.truth, verdict.truth):
+            if differs or not agrees(row.classification, verdict.truth):
                 wrong.append((key, verdict, row))
     assert wrong == []
     planted = sum(len(played.commit_fencing.undecidable) for played in findings.played)
@@ -127,20 +131,20 @@ def test_counted_commits_are_accepted_by_all_rules_when_classified(
     findings: Findings,
 ) -> None:
     request = ("group_id", "connection", "start_us", "position")
-    states = (findings.requests.state(name) for name in ("epochs", "holdings", "topics"))
-    epochs, intervals = (findings.requests.state(name) for name in ("epochs", "classic_turns"))
-    with_epoch = with_epochs(commits(findings.requests), epochs, intervals)
-    every = classify(with_epoch, *states).where("truth != 'unjudged'").collect()
-    checked = findings.requests.state("judged_commits").collect()
+    states = (findings.requests.state(name) for name in ("epochs", "owned_partitions", "topics"))
+    epochs, intervals = (findings.requests.state(name) for name in ("epochs", "classic_intervals"))
+    with_epoch = select_with_epochs(commits(findings.requests), epochs, intervals)
+    every = classify(with_epoch, *states).where("classification != 'unclassified'").collect()
+    checked = findings.requests.state("classified_commits").collect()
     assert {str(row) for row in checked} <= {str(row) for row in every}
     to_check = {tuple(row[name] for name in request) for row in checked}
     plain = [row for row in every if tuple(row[name] for name in request) not in to_check]
-    rules = (*RULES, "broker")
-    assert {(row.truth, *(row[rule] for rule in rules)) for row in plain} == {
+    rules = (*RULES, "broker_decision")
+    assert {(row.classification, *(row[rule] for rule in rules)) for row in plain} == {
         ("current", *["accept"] * len(rules))
     }
     counted = Counter({row.group_id: 0 for row in plain})
-    for row in findings.requests.state("plain_commits").collect():
+    for row in findings.requests.state("current_commit_counts").collect():
         counted[row.group_id] += row.commits
     counted_requests = {tuple(row[name] for name in request) for row in plain}
     assert counted == Counter(group_id for group_id, *_ in counted_requests)
@@ -150,26 +154,32 @@ def test_results_without_repeated_heartbeats_equal_those_with_all(findings: Find
     requests = findings.requests
     every, distinct = heartbeats(requests), requests.state("heartbeats")
     assert distinct.count() < every.count() / 2
-    all_signs, distinct_signs = signs(requests), requests.state("signs_of_life")
-    assert distinct_signs.count() < all_signs.count()
-    intervals = classic_intervals(all_signs, OPTIONS.session_timeout_ms)
-    assert sorted_rows(intervals) == sorted_rows(requests.state("classic_turns"))
+    all_requests, distinct_membership_requests = (
+        membership_requests(requests),
+        requests.state("membership_requests"),
+    )
+    assert distinct_membership_requests.count() < all_requests.count()
+    intervals = classic_intervals(all_requests, OPTIONS.session_timeout_ms)
+    assert sorted_rows(intervals) == sorted_rows(requests.state("classic_intervals"))
     names = requests.state("assignments"), requests.state("topics")
-    every = every.unionByName(classic_heartbeats(all_signs, intervals, *names))
+    every = every.unionByName(classic_heartbeats(all_requests, intervals, *names))
     assert sorted_rows(steps(every)) == sorted_rows(requests.state("epochs"))
     empty = [
-        empty_intervals(each, OPTIONS.session_timeout_ms) for each in (all_signs, distinct_signs)
+        empty_intervals(each, OPTIONS.session_timeout_ms)
+        for each in (all_requests, distinct_membership_requests)
     ]
     assert sorted_rows(empty[0]) == sorted_rows(empty[1])
-    held, extent = requests.state("holdings"), requests.state("extent")
+    held, time_range = requests.state("owned_partitions"), requests.state("time_range")
     ghost_tables = [
-        ghosts(each, held, extent, OPTIONS.session_timeout_ms)
-        for each in (all_signs, distinct_signs)
+        ghosts(each, held, time_range, OPTIONS.session_timeout_ms)
+        for each in (all_requests, distinct_membership_requests)
     ]
     assert sorted_rows(ghost_tables[0]) == sorted_rows(ghost_tables[1])
-    led = within_intervals(all_signs, intervals, negated=True)
+    led = select_within_intervals(all_requests, intervals, negated=True)
     assert sorted_rows(generations(led)) == sorted_rows(requests.state("generations"))
-    assert sorted_rows(rebalances(all_signs, 5)) == sorted_rows(rebalances(distinct_signs, 5))
+    assert sorted_rows(rebalances(all_requests, 5)) == sorted_rows(
+        rebalances(distinct_membership_requests, 5)
+    )
 
 
 def sorted_rows(frame: DataFrame) -> list[str]:
@@ -179,7 +189,7 @@ def sorted_rows(frame: DataFrame) -> list[str]:
 def test_commits_of_classic_groups_are_classified_by_generation(findings: Findings) -> None:
     classified = {
         Key(row.connection, row.start_us, row.topic, row.partition): row
-        for row in findings.requests.state("judged_by_generation").collect()
+        for row in findings.requests.state("classified_by_generation").collect()
     }
     planted = {
         key: (verdict, key in played.classic_groups.truth.undecidable)
@@ -189,16 +199,17 @@ def test_commits_of_classic_groups_are_classified_by_generation(findings: Findin
     assert set(classified) == set(planted)
     for key, (verdict, is_undecidable) in planted.items():
         row = classified[key]
-        assert (row.revocation, row.assignment) == ("n/a", "n/a")
-        assert row.broker == verdict.by_rule["strict"]
+        assert (row.revocation_epoch_decision, row.assignment_epoch_decision) == ("n/a", "n/a")
+        assert row.broker_decision == verdict.by_rule["strict"]
         expected = (verdict.by_rule["strict"], verdict.truth)
-        assert (row.strict, row.truth) == (("undecidable",) * 2 if is_undecidable else expected)
+        actual = (row.strict_decision, row.classification)
+        assert actual == (("undecidable",) * 2 if is_undecidable else expected)
     truths = {verdict.truth for verdict, _ in planted.values()}
-    assert truths >= {"zombie", "innocent", "given up", "never its own", "departed", "current"}
+    assert truths >= {"zombie", "still owned", "revoked", "never assigned", "departed", "current"}
 
 
 def test_totals_include_classic_groups(findings: Findings) -> None:
-    totals = {(row.fenced_by, row.rule): row for row in findings.rows["fencing_totals"]}
+    totals = {(row.commit_kind, row.rule): row for row in findings.rows["fencing_totals"]}
     scenarios = [played.classic_groups for played in findings.played]
     refused = {key[:2] for scenario in scenarios for key in scenario.truth.commits} - {
         key[:2] for scenario in scenarios for key in scenario.truth.undecidable
@@ -210,7 +221,7 @@ def test_totals_include_classic_groups(findings: Findings) -> None:
         len(scenario.truth.undecidable) for scenario in scenarios
     )
     assert broker.commits_failed == len({key[:2] for s in scenarios for key in s.truth.commits})
-    assert strict.otherwise_than_broker == 0
+    assert strict.differs_from_broker == 0
     zombies = sum(
         commit.truth == "zombie" for s in scenarios for commit in s.truth.commits.values()
     )
@@ -226,20 +237,20 @@ def test_totals_include_classic_groups(findings: Findings) -> None:
 
 def agrees(result: str, truth: str) -> bool:
     """Whether a result is right or undecidable; a lost response may hide a new owner."""
-    return result in {truth, "undecidable"} or (truth == "zombie" and result == "given up")
+    return result in {truth, "undecidable"} or (truth == "zombie" and result == "revoked")
 
 
 def test_rule_that_agrees_with_the_broker_is_the_broker_s_rule(findings: Findings) -> None:
     totals = of_epochs(findings)
-    assert totals["assignment-epoch"].otherwise_than_broker == 0
-    assert totals["strict"].otherwise_than_broker > 0
-    assert totals["revocation-epoch"].otherwise_than_broker > 0
+    assert totals["assignment-epoch"].differs_from_broker == 0
+    assert totals["strict"].differs_from_broker > 0
+    assert totals["revocation-epoch"].differs_from_broker > 0
     strict, relaxed = totals["strict"], totals["assignment-epoch"]
     assert strict.commits_failed > totals["revocation-epoch"].commits_failed
     assert totals["revocation-epoch"].commits_failed > relaxed.commits_failed
     assert {row.zombies_accepted for row in totals.values()} == {0}
     assert relaxed.zombies_refused == strict.zombies_refused > 0
-    assert relaxed.innocents_refused == 0 < strict.innocents_refused
+    assert relaxed.still_owned_refused == 0 < strict.still_owned_refused
 
 
 def test_aborted_transactions_are_counted_by_rule(findings: Findings) -> None:
@@ -254,7 +265,7 @@ def test_aborted_transactions_are_counted_by_rule(findings: Findings) -> None:
 
 def test_every_commit_of_a_zombie_is_among_the_cases(findings: Findings) -> None:
     cases = {
-        Key(row.connection, row.start_us, row.topic, row.partition): row.truth
+        Key(row.connection, row.start_us, row.topic, row.partition): row.classification
         for row in findings.rows["fencing_cases"]
     }
     zombies = [
@@ -264,7 +275,7 @@ def test_every_commit_of_a_zombie_is_among_the_cases(findings: Findings) -> None
         if verdict.truth == "zombie" and key not in played.commit_fencing.undecidable
     ]
     assert zombies
-    assert {cases[key] for key in zombies} <= {"zombie", "given up"}
+    assert {cases[key] for key in zombies} <= {"zombie", "revoked"}
     assert sum(cases[key] == "zombie" for key in zombies) > 0.8 * len(zombies)
 
 
@@ -278,14 +289,17 @@ def test_ghosts_are_found_with_the_time_they_blocked_partitions(findings: Findin
         for group_id, truth in expected_ghosts.items():
             ghost = ghosts[group_id]
             assert ghost.kind == truth.kind
-            assert ghost.would_own_id_save == truth.is_saved_by_own_id
+            assert ghost.is_avoidable_by_client_generated_id == truth.is_saved_by_own_id
             assert ghost.member_id in {*truth.member_ids, ""}
-            assert ghost.partition_seconds_held == pytest.approx(truth.held_s, abs=12)
-            assert ghost.partition_seconds_kept_free == pytest.approx(truth.free_s, abs=12)
+            assert ghost.partition_seconds_owned == pytest.approx(truth.held_s, abs=12)
+            assert ghost.partition_seconds_unassigned == pytest.approx(truth.free_s, abs=12)
 
 
 def test_ghosts_are_counted_by_kind(findings: Findings) -> None:
-    totals = {(row.kind, row.would_own_id_save): row for row in findings.rows["ghost_totals"]}
+    totals = {
+        (row.kind, row.is_avoidable_by_client_generated_id): row
+        for row in findings.rows["ghost_totals"]
+    }
     planted = Counter(
         (ghost.kind, ghost.is_saved_by_own_id)
         for played in findings.played
@@ -298,18 +312,18 @@ def test_ghosts_are_counted_by_kind(findings: Findings) -> None:
 
 def test_classic_ghost_ends_with_the_session_timeout_of_its_join(findings: Findings) -> None:
     ghosts = [row for row in findings.rows["ghosts"] if row.protocol == "classic"]
-    assert {row.kind for row in ghosts} == {"lost answer", "never came back", "vanished"}
+    assert {row.kind for row in ghosts} == {"lost response", "no heartbeat", "stopped"}
     for row in ghosts:
-        assert row.ended_by == "session timeout"
-        assert row.until - row.last_sign == timedelta(milliseconds=SESSION_MS)
+        assert row.end_reason == "session timeout"
+        assert row.ended_at - row.last_seen == timedelta(milliseconds=SESSION_MS)
 
 
 def test_offsets_expire_as_in_the_broker(findings: Findings) -> None:
     for played in findings.played:
         rows = of_seed(findings.rows["offset_expiry"], played)
         visited = [row for row in rows if row.topic == "visited" and row.partition == 0]
-        assert {(row.group_id, row.fate) for row in visited} == played.offset_expiry.fates
-        lost = {row.group_id: row.was_missing for row in visited if row.fate == "lost"}
+        assert {(row.group_id, row.outcome) for row in visited} == played.offset_expiry.outcomes
+        lost = {row.group_id: row.was_missing for row in visited if row.outcome == "lost"}
         missing = {name for name, was in played.offset_expiry.missing.items() if was}
         assert set(lost) == missing
         assert all(lost.values())
@@ -317,23 +331,23 @@ def test_offsets_expire_as_in_the_broker(findings: Findings) -> None:
 
 def test_offsets_expired_before_kip_211_are_found(findings: Findings) -> None:
     for played in findings.played:
-        rows = of_seed(findings.rows["offsets_spared"], played)
+        rows = of_seed(findings.rows["retained_offsets"], played)
         visited = [row for row in rows if row.topic == "visited" and row.partition == 0]
-        spared = {row.group_id: row.asked_at is not None for row in visited}
+        spared = {row.group_id: row.fetched_at is not None for row in visited}
         assert spared == played.offset_expiry.spared
         for row in visited:
             assert row.expired_at - row.committed_at == timedelta(minutes=RETENTION_MIN)
-            assert row.committed_again_at > row.expired_at
+            assert row.next_commit_at > row.expired_at
     # Offsets of a classic group expire after it became empty, not after their commit.
-    classic = [row for row in findings.rows["offsets_spared"] if "/classic-" in row.group_id]
+    classic = [row for row in findings.rows["retained_offsets"] if "/classic-" in row.group_id]
     assert classic
     assert all(row.expires_at > row.expired_at for row in classic)
 
 
 def test_longer_retention_expires_no_offset_within_the_capture(findings: Findings) -> None:
     options = AuditOptions(retention_ms=7 * 24 * 3600 * 1000)
-    rows = AUDITS["offsets"].tables(findings.requests, options)["offset_expiry"]
-    assert {row.fate for row in rows.select("fate").distinct().collect()} == {"at risk"}
+    rows = AUDITS["offsets"].compute(findings.requests, options)["offset_expiry"]
+    assert {row.outcome for row in rows.select("outcome").distinct().collect()} == {"at risk"}
 
 
 def test_lag_is_log_end_minus_committed_offset(findings: Findings) -> None:
@@ -374,9 +388,9 @@ def test_out_of_range_fetches_are_found_with_causes_and_cost(findings: Findings)
         connections[row.client]: (
             row.cause,
             row.fetch_offset,
-            row.reset_by,
+            row.reset_policy,
             row.reset_to,
-            row.records_again,
+            row.records_reread,
             row.records_skipped,
         )
         for row in findings.rows["offset_resets"]
@@ -388,7 +402,7 @@ def test_out_of_range_fetches_are_found_with_causes_and_cost(findings: Findings)
     }
     assert resets == planted
     refused = {
-        (row.client_id, row.error): (row.times, row.lowest_epoch)
+        (row.client_id, row.error): (row.occurrences, row.lowest_epoch)
         for row in findings.rows["leader_epoch_errors"]
     }
     assert refused == {
@@ -421,7 +435,7 @@ def test_zombie_writes_and_takeovers_are_found(findings: Findings) -> None:
     unused = {
         (row.transactional_id, row.producer_epoch)
         for row in fences
-        if row.kind == "takeover" and not row.is_used
+        if row.kind == "takeover" and not row.has_writes
     }
     fenced_by_admin = {
         fence for played in findings.played for fence in played.transactional_producers.admin_fences
@@ -433,7 +447,7 @@ def test_transactions_have_the_expected_ends(findings: Findings) -> None:
     rows = sorted(findings.rows["transactions"], key=lambda row: row.began_at)
     ends: dict[str, list[str]] = {}
     for row in rows:
-        ends.setdefault(row.transactional_id, []).append(row.end)
+        ends.setdefault(row.transactional_id, []).append(row.outcome)
     planted = {
         name: expected
         for played in findings.played
@@ -453,26 +467,29 @@ def test_producers_of_connect_tasks_are_numbered(findings: Findings) -> None:
     groups = {played.prefix: played.transactional_producers for played in findings.played}
     for prefix, truth in groups.items():
         tasks = {
-            (row.connector, row.task, row.generation): (row.end, row.writes_after)
+            (row.connector, row.task, row.generation): (row.end_reason, row.writes_after_end)
             for row in rows
             if row.connect_group.startswith(f"{prefix}-")
         }
         assert tasks == truth.tasks
-    assert sum(row.writes_after for row in rows) == len(groups)
-    assert not any(row.writes_after_taken for row in rows)
+    assert sum(row.writes_after_end for row in rows) == len(groups)
+    assert not any(row.accepted_writes_after_end for row in rows)
 
 
 def test_fencing_of_connect_tasks_is_checked(findings: Findings) -> None:
     for played in findings.played:
         rows = {
             (row.connector, row.generation): (
-                row.tasks, row.tasks_before, row.tasks_fenced, row.tasks_unfenced, row.tasks_early
+                row.tasks, row.previous_tasks, row.tasks_fenced, row.tasks_unfenced,
+                row.tasks_started_early,
             )
             for row in findings.rows["connect_generations"]
             if row.connect_group.startswith(f"{played.prefix}-")
         }  # fmt: skip
         assert rows == played.transactional_producers.rounds
-    assert all(row.configured_at < row.counted_at for row in findings.rows["connect_generations"])
+    assert all(
+        row.configured_at < row.task_count_at for row in findings.rows["connect_generations"]
+    )
 
 
 def test_health_counts_every_request_once(findings: Findings) -> None:
@@ -486,9 +503,9 @@ def test_health_counts_every_request_once(findings: Findings) -> None:
     assert ("Fetch", "OFFSET_OUT_OF_RANGE") in errors
     assert sum(row.requests for row in findings.rows["load"]) == envelopes.count()
     for row in findings.rows["error_counts"]:
-        assert 0 <= row.expected <= row.times
+        assert 0 <= row.expected <= row.occurrences
         if (row.api, row.name) == ("JoinGroup", "MEMBER_ID_REQUIRED"):
-            assert row.expected == row.times
+            assert row.expected == row.occurrences
         if row.api == "OffsetCommit":
             assert row.expected == 0
     assert any(row.rebalances for row in findings.rows["rebalances"])
@@ -516,5 +533,5 @@ def test_audits_of_an_empty_capture_find_nothing(spark: SparkSession, tmp_path: 
     with interpreted(spark):
         empty = laid_out(spark, [], tmp_path, OPTIONS)
         for name in ("members", "producers"):
-            for frame in AUDITS[name].tables(empty, OPTIONS).values():
+            for frame in AUDITS[name].compute(empty, OPTIONS).values():
                 assert frame.isEmpty()

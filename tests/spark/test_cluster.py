@@ -172,8 +172,8 @@ def test_cluster_gives_the_same_results_as_one_process(
 ) -> None:
     captures = tmp_path / "in"
     split_capture(captures, files=4)
-    audit_captures(captures, tmp_path / "local", "--jobs", jobs, "--master", "local[2]")
-    audit_captures(captures, tmp_path / "cluster", "--jobs", jobs, *cluster_options(master))
+    audit_captures(captures, tmp_path / "local", "--audits", jobs, "--master", "local[2]")
+    audit_captures(captures, tmp_path / "cluster", "--audits", jobs, *cluster_options(master))
     local, cluster = tables(tmp_path / "local"), tables(tmp_path / "cluster")
     assert cluster == local
     assert any(rows for name, rows in local.items() if name.startswith("requests/"))
@@ -183,7 +183,7 @@ def test_all_audits_work_with_connections_that_span_files(tmp_path: Path) -> Non
     split_capture(tmp_path / "in", files=4)
     audit_captures(tmp_path / "in", tmp_path / "out", "--master", "local[2]")
     rows_by_table = tables(tmp_path / "out")
-    assert rows_by_table["state/taken_offsets"]
+    assert rows_by_table["state/accepted_offsets"]
     assert rows_by_table["audits/fencing_totals"]
 
 
@@ -195,7 +195,7 @@ def test_worker_killed_while_reading_loses_no_data(
     capture = write(tmp_path / "in", 24_000_000, connections=9, file_bytes=1_000_000)
     out = tmp_path / "cluster"
     with worker(folder, master) as killed:
-        run = start_audit(tmp_path / "in", out, "--jobs", "requests", *cluster_options(master))
+        run = start_audit(tmp_path / "in", out, "--audits", "requests", *cluster_options(master))
         wait_until(
             lambda: run.poll() is not None or any(out.glob(f"{STAGING}/requests/*/*/*.parquet")),
             "something to be staged",
@@ -207,7 +207,7 @@ def test_worker_killed_while_reading_loses_no_data(
         output = output_of(run)
     assert f"files: {len(capture.files)}, " in output
     assert f"requests: {capture.frames // 2:,}" in output
-    output_of(start_audit(tmp_path / "in", tmp_path / "local", "--jobs", "requests"))
+    output_of(start_audit(tmp_path / "in", tmp_path / "local", "--audits", "requests"))
     assert tables(out) == tables(tmp_path / "local")
     assert not (out / STAGING).exists()
 
@@ -227,11 +227,13 @@ def test_executors_need_only_our_dependencies_installed(master: str, tmp_path: P
     with tarfile.open(archive, "w:gz") as packed:
         packed.add(environment, ".")
     split_capture(tmp_path / "in")
-    audit_captures(tmp_path / "in", tmp_path / "local", "--jobs", "fencing", "--master", "local[2]")
+    audit_captures(
+        tmp_path / "in", tmp_path / "local", "--audits", "fencing", "--master", "local[2]"
+    )
     audit_captures(
         tmp_path / "in",
         tmp_path / "cluster",
-        *("--jobs", "fencing", *cluster_options(master)),
+        *("--audits", "fencing", *cluster_options(master)),
         *("--conf", f"spark.archives={archive}#there"),
         *("--conf", "spark.pyspark.python=./there/bin/python"),
     )

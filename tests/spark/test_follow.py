@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from kafkalite.traffic.spark.audits import AuditOptions
-from kafkalite.traffic.spark.follow.audits import Follower
-from kafkalite.traffic.spark.follow.stream import Decoding, FollowedCapture
+from kafkalite.traffic.spark.follow.audits import IncrementalAudits
+from kafkalite.traffic.spark.follow.stream import BatchDecoder, FollowedCapture
 from kafkalite.traffic.spark.locations import location
 from kafkalite.traffic.spark.pipeline import Job, audit
 from kafkalite.traffic.spark.sources.folder_stream import FileRange
@@ -74,45 +74,49 @@ def audit_at_once(spark: SparkSession, folder: Path, out: Path) -> Results:
     def read(name: str) -> DataFrame:
         return spark.read.parquet(str(out / name))
 
-    classified = read("state/judged_commits").unionByName(read("state/judged_by_generation"))
+    classified = read("state/classified_commits").unionByName(
+        read("state/classified_by_generation")
+    )
     names = ("fencing_cases", "fencing_totals", "ghosts")
     return Results(rows_of(classified), *(rows_of(read(f"audits/{name}")) for name in names))
 
 
-class RestartedFollower:
+class RestartedAudits:
     """A follower that is recreated before each batch, as after a restart."""
 
-    def __init__(self, spark: SparkSession, out: Path, patience_us: int) -> None:
+    def __init__(self, spark: SparkSession, out: Path, max_delay_us: int) -> None:
         self._spark = spark
         self._out = location(str(out))
-        self._patience_us = patience_us
+        self._max_delay_us = max_delay_us
 
     def take(self, ranges: list[FileRange], number: int) -> None:
         """Take one batch."""
-        self._decoding().take(self._spark, ranges, number)
+        self._batch_decoder().decode(self._spark, ranges, number)
 
     def finish(self) -> Results:
         """End the capture."""
-        self._decoding().finish()
+        self._batch_decoder().finish()
         return self.found()
 
     def found(self) -> Results:
-        follower = Follower(self._spark, self._out, OPTIONS)
+        follower = IncrementalAudits(self._spark, self._out, OPTIONS)
         found = (follower.classified(), follower.cases(), follower.totals(), follower.ghosts())
         return Results(*map(rows_of, found))
 
-    def _decoding(self) -> Decoding:
-        follower = Follower(self._spark, self._out, OPTIONS, patience_us=self._patience_us)
+    def _batch_decoder(self) -> BatchDecoder:
+        follower = IncrementalAudits(
+            self._spark, self._out, OPTIONS, max_delay_us=self._max_delay_us
+        )
 
-        def absorb(
+        def audit_batch(
             requests: Requests,
             number: int,
             pending_us: Mapping[int, int],
             is_last: bool,  # noqa: FBT001
         ) -> None:
-            follower.absorb(requests, number, pending_us, is_last=is_last)
+            follower.audit_batch(requests, number, pending_us, is_last=is_last)
 
-        return Decoding(self._spark, FollowedCapture(inputs=(), out=self._out), absorb)
+        return BatchDecoder(self._spark, FollowedCapture(inputs=(), out=self._out), audit_batch)
 
 
 def batches(paths: list[Path], dice: Random, count: int) -> Iterator[list[FileRange]]:
@@ -150,7 +154,7 @@ def test_batches_give_the_results_of_the_whole(
     paths = record(stage.exchanges, tmp_path / "captures")
     expected = audit_at_once(spark, tmp_path / "captures", tmp_path / "whole")
 
-    followed = RestartedFollower(spark, tmp_path / "followed", patience_us=9_000_000)
+    followed = RestartedAudits(spark, tmp_path / "followed", max_delay_us=9_000_000)
     for number, ranges in enumerate(batches(paths, Random(seed), count)):
         for _ in range(1 + (number == 2)):  # the third batch is repeated
             followed.take(ranges, number)

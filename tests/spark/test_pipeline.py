@@ -70,7 +70,7 @@ def envelopes_in(spark: SparkSession, out: Path) -> Counter[tuple[str, str, int,
             codec.api_name(row.api_key),
             f"{row.client} > {row.broker}",
             row.correlation_id,
-            row.answered is not None,
+            row.response_ts is not None,
         )
         for row in rows.collect()
     )
@@ -99,7 +99,7 @@ def test_tables_contain_what_the_scalar_reader_finds(
     counted = envelopes_in(spark, tmp_path / "out")
     assert counted == scalar_exchanges(captures)
     assert outcome.requests == counted.total()
-    assert (outcome.read, outcome.quarantined) == (len([*captures.iterdir()]), ())
+    assert (outcome.files_read, outcome.quarantined) == (len([*captures.iterdir()]), ())
 
 
 def test_connections_and_frames_that_span_files_are_joined(
@@ -109,7 +109,7 @@ def test_connections_and_frames_that_span_files_are_joined(
     out = tmp_path / "out"
     # The last file is read in the first run, before the others.
     run_audit(spark, out, paths[-1], split_bytes=1)
-    assert run_audit(spark, out, tmp_path / "in", split_bytes=1).read == len(paths) - 1
+    assert run_audit(spark, out, tmp_path / "in", split_bytes=1).files_read == len(paths) - 1
     assert envelopes_in(spark, out) == scalar_exchanges(*paths)
     numbers = Requests.read(spark, location(str(out))).envelopes().select("connection", "client")
     assert numbers.distinct().count() == numbers.select("client").distinct().count()
@@ -119,14 +119,14 @@ def test_result_does_not_depend_on_how_files_are_split(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
     run_audit(spark, tmp_path / "a", captures, split_bytes=1)
-    run_audit(spark, tmp_path / "b", captures, split_bytes=1 << 30, by_spark=True)
+    run_audit(spark, tmp_path / "b", captures, split_bytes=1 << 30, read_with_spark=True)
     assert envelopes_in(spark, tmp_path / "a") == envelopes_in(spark, tmp_path / "b")
 
 
 def test_huge_file_read_in_parts_gives_the_same_result(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_splitting, "LEAST_BYTES", 100_000)
+    monkeypatch.setattr(file_splitting, "MIN_PART_BYTES", 100_000)
     # Without our pcapng comments, as from tcpdump, parts do not know how connections began.
     capture = write(tmp_path / "in", 500_000, connections=5, notes=False)
     path, *more = capture.files
@@ -134,17 +134,21 @@ def test_huge_file_read_in_parts_gives_the_same_result(
     for other in more:
         other.unlink()
     outcome = run_audit(spark, tmp_path / "parts", tmp_path / "in", split_bytes=1)
-    assert (outcome.files, outcome.read, outcome.quarantined) == (1, 1, ())
+    assert (outcome.files, outcome.files_read, outcome.quarantined) == (1, 1, ())
     written = [*(tmp_path / "parts" / "requests").rglob("*.parquet")]
     assert len({output_path.name.split("-")[1] for output_path in written}) > 2
     run_audit(spark, tmp_path / "whole", tmp_path / "in", split_bytes=1 << 30)
     assert columns(spark, tmp_path / "parts") == columns(spark, tmp_path / "whole")
     assert envelopes_in(spark, tmp_path / "parts") == scalar_exchanges(path)
     before = state(tmp_path / "parts")
-    assert run_audit(spark, tmp_path / "parts", tmp_path / "in", split_bytes=1 << 30).read == 0
+    assert (
+        run_audit(spark, tmp_path / "parts", tmp_path / "in", split_bytes=1 << 30).files_read == 0
+    )
     assert state(tmp_path / "parts") == before
     path.write_bytes(path.read_bytes()[:-1000])
-    assert run_audit(spark, tmp_path / "parts", tmp_path / "in", split_bytes=1 << 30).read == 1
+    assert (
+        run_audit(spark, tmp_path / "parts", tmp_path / "in", split_bytes=1 << 30).files_read == 1
+    )
     assert envelopes_in(spark, tmp_path / "parts") == scalar_exchanges(path)
 
 
@@ -155,13 +159,13 @@ def test_second_run_reads_only_new_files(
     growing.mkdir()
     first, *others = sorted(captures.iterdir())
     shutil.copy2(first, growing)
-    assert run_audit(spark, out, growing).read == 1
+    assert run_audit(spark, out, growing).files_read == 1
     before = state(out)
-    assert run_audit(spark, out, growing).read == 0
+    assert run_audit(spark, out, growing).files_read == 0
     assert state(out) == before
     for path in others:
         shutil.copy2(path, growing)
-    assert run_audit(spark, out, growing).read == len(others)
+    assert run_audit(spark, out, growing).files_read == len(others)
     assert envelopes_in(spark, out) == scalar_exchanges(captures)
 
 
@@ -173,14 +177,14 @@ def test_output_of_changed_and_deleted_files_is_removed(
     paths = sorted(folder.iterdir())
     run_audit(spark, out, folder, split_bytes=1)
     paths[-1].unlink()
-    assert run_audit(spark, out, folder, split_bytes=1).read == 0
+    assert run_audit(spark, out, folder, split_bytes=1).files_read == 0
     assert envelopes_in(spark, out) == scalar_exchanges(*paths[:-1])
     paths[-2].write_bytes(paths[-2].read_bytes()[:-1000])
-    assert run_audit(spark, out, folder, split_bytes=1).read == 1
+    assert run_audit(spark, out, folder, split_bytes=1).files_read == 1
     assert envelopes_in(spark, out) == scalar_exchanges(*paths[:-1])
 
 
-def test_output_of_deleted_files_stays_with_keep_vanished(
+def test_output_of_removed_files_stays_with_keep_removed_inputs(
     spark: SparkSession, captures: Path, tmp_path: Path
 ) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
@@ -189,7 +193,7 @@ def test_output_of_deleted_files_stays_with_keep_vanished(
     before = envelopes_in(spark, out)
     for path in folder.iterdir():
         path.unlink()
-    assert run_audit(spark, out, folder, keep_vanished=True).read == 0
+    assert run_audit(spark, out, folder, keep_removed_inputs=True).files_read == 0
     assert envelopes_in(spark, out) == before
 
 
@@ -214,7 +218,7 @@ def test_change_of_options_reads_all_files_again(
 ) -> None:
     run_audit(spark, tmp_path, captures)
     some = run_audit(spark, tmp_path, captures, options=Options(api_keys=frozenset({8})))
-    assert some.read == len([*captures.iterdir()])
+    assert some.files_read == len([*captures.iterdir()])
     assert {name for name, *_ in envelopes_in(spark, tmp_path)} == {"OffsetCommit"}
 
 

@@ -33,7 +33,7 @@ def test_report_shows_rows_of_the_tables(spark: SparkSession, tmp_path: Path) ->
     )
     out = tmp_path / "out"
     for name in ("members", "health"):
-        for table, frame in AUDITS[name].tables(requests, options).items():
+        for table, frame in AUDITS[name].compute(requests, options).items():
             frame.write.parquet(str(out / "audits" / table))
     write_report(spark, location(str(out)))
     page = (out / FILE).read_text()

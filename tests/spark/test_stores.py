@@ -20,7 +20,16 @@ from kafkalite.traffic.spark.pipeline import Job, audit
 from tests.captures.split_captures import split_capture
 from tests.spark.stores.serving import Store, hdfs, s3
 from tests.spark.test_cluster import tables
-from tests.unit.traffic.spark.changes import CHANGE, NEW, OLD, STEPS, Crash, crash_at, laid, state
+from tests.unit.traffic.spark.changes import (
+    CHANGE,
+    NEW,
+    OLD,
+    STEPS,
+    Crash,
+    crash_at,
+    read_output,
+    write_old_output,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,19 +113,19 @@ def test_store_is_read_and_written_like_a_folder(store: Store, tmp_path: Path) -
 def test_interrupted_change_is_completed_in_a_store(
     store: Store, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    out = laid(location(f"{store.url}/changed-{step}"))
+    out = write_old_output(location(f"{store.url}/changed-{step}"))
     with monkeypatch.context() as patched:
         crash_at(patched, step)
         with pytest.raises(Crash):
             commit(out, CHANGE)
     recover(out)
-    assert state(out) == (OLD if step == 0 else NEW)
+    assert read_output(out) == (OLD if step == 0 else NEW)
 
 
 def test_move_interrupted_between_copy_and_delete_is_repeated(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = laid(location(f"{store.url}/copied"))
+    out = write_old_output(location(f"{store.url}/copied"))
     with monkeypatch.context() as patched:
         crash_at(patched, STEPS - 4)
         with pytest.raises(Crash):
@@ -126,7 +135,7 @@ def test_move_interrupted_between_copy_and_delete_is_repeated(
     with (out / target).create() as stream:
         stream.write(((out / source).read_text() or "").encode())
     recover(out)
-    assert state(out) == NEW
+    assert read_output(out) == NEW
 
 
 def test_error_for_a_missing_location_is_one_line(store: Store) -> None:

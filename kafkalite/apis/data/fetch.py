@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.data.incarnations import IncarnationCheck
+from kafkalite.config.broker import RACK_AWARE_SELECTOR
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.partitions.fetch_sessions import RequestedPartition
 from kafkalite.partitions.long_poll import LongPoll
-from kafkalite.partitions.replicas import NO_EPOCH
+from kafkalite.partitions.replica_selection import NO_REPLICA, preferred_read_replica
+from kafkalite.partitions.replicas import NO_EPOCH, ReplicaView
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps, without_pauses
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.fetch_sessions import PartitionKey
     from kafkalite.partitions.partition import Partition
-    from kafkalite.partitions.replicas import ReplicaView
 
 _NO_OFFSET = -1
 _READ_COMMITTED = 1
@@ -105,6 +106,7 @@ class _Fetch:
         "_may_pause",
         "_node",
         "_node_id",
+        "_rack",
         "_readable",
         "_replica_id",
         "_session",
@@ -126,6 +128,7 @@ class _Fetch:
         is_consumer = self._replica_id == _CONSUMER
         self._is_read_committed = is_consumer and request.isolation_level == _READ_COMMITTED
         self._leader_only = self._replica_id >= 0 or (is_consumer and not era.reads_from_followers)
+        self._rack = self._rack_for_selection(request)
         self._incarnations = IncarnationCheck.of(call, "Fetch")
         self._max_bytes = min(request.max_bytes, node.config.int("fetch.max.bytes"))
         self.min_bytes = min(request.min_bytes, self._max_bytes)
@@ -140,6 +143,13 @@ class _Fetch:
         self._leaders: set[int] = set()
         self.read_bytes = 0
         self.may_wait = False
+
+    def _rack_for_selection(self, request: FetchRequest) -> str:
+        """Return the client's rack if replicas are selected by it, otherwise an empty string."""
+        if not request.rack_id or not self._era.reads_from_followers or self._replica_id >= 0:
+            return ""
+        selector = self._node.config.node_str_or_none(self._node_id, "replica.selector.class")
+        return request.rack_id if selector == RACK_AWARE_SELECTOR else ""
 
     def read(self) -> list[PartitionAnswer]:
         """Read every partition, within the size limits; unknown partitions are last.
@@ -175,7 +185,7 @@ class _Fetch:
                 if partition.is_before_active_segment(requested.fetch_offset):
                     # The read stopped at the end of a segment; the next segment has more data.
                     self.may_wait = False
-            elif answer.diverging_epoch is not None:
+            elif answer.diverging_epoch is not None or answer.preferred_read_replica >= 0:
                 self.may_wait = False
             answers.append((requested, answer))
         self.read_bytes = read_bytes
@@ -241,6 +251,10 @@ class _Fetch:
             aborted_transactions=None,
             records=b"",
         )
+        if self._rack and partition.leader == self._node_id:
+            answer.preferred_read_replica = self._preferred_replica(requested, partition)
+            if answer.preferred_read_replica >= 0:
+                return answer
         if requested.last_fetched_epoch >= 0:
             end = partition.divergence(requested.last_fetched_epoch, requested.fetch_offset)
             if end is not None:
@@ -264,6 +278,24 @@ class _Fetch:
                 )
             ]
         return answer
+
+    def _preferred_replica(
+        self, requested: RequestedPartition, partition: Partition | ReplicaView
+    ) -> int:
+        """Return the follower that the client should read from, -1 for this leader."""
+        hosted = partition.partition if isinstance(partition, ReplicaView) else partition
+        image = self._node.image
+        known = image.partition(hosted.topic_name, hosted.index)
+        if known is None or known.leader != self._node_id:
+            return NO_REPLICA
+        return preferred_read_replica(
+            hosted,
+            known,
+            image.brokers,
+            rack=self._rack,
+            fetch_offset=requested.fetch_offset,
+            now_ms=self._node.clock.now_ms(),
+        )
 
     def _check_fetchable(
         self, requested: RequestedPartition, partition: Partition | ReplicaView
@@ -327,9 +359,9 @@ class _Fetch:
             poll.add(
                 partition,
                 offset=requested.fetch_offset,
-                readable=len(answer.records or b""),
+                readable_bytes=len(answer.records or b""),
                 max_bytes=requested.max_bytes,
-                committed=self._is_read_committed,
+                is_read_committed=self._is_read_committed,
             )
         wait_ms = 0 if self._may_pause and self._has_grown(answers) else max_wait_ms
         poll.start(clock, clock.now_ms() + wait_ms)

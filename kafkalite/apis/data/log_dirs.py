@@ -1,4 +1,7 @@
-"""DescribeLogDirs: the size of partitions on disk, and the free space (KIP-113, KIP-827)."""
+"""DescribeLogDirs and AlterReplicaLogDirs: partitions in the log directory (KIP-113, KIP-827).
+
+A node has one log directory, so a replica can only be moved to where it is.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,26 @@ from typing import TYPE_CHECKING
 from kafkalite.gateway.api import Api
 from kafkalite.ports.files import disk_space
 from kafkalite.ports.turns import in_steps
+from kafkalite.protocol._generated.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+)
 from kafkalite.protocol._generated.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
+    from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.partition import Partition
+
+_MAX_TOPIC_AND_INDEX_LENGTH = 214
+"""Length of a topic's name and an index with which the name of a moved directory, 41 characters
+longer in Kafka, still has at most 255 characters."""
 
 
 def handle_describe_log_dirs(
@@ -80,6 +93,76 @@ def refuse_describe_log_dirs(
     return DescribeLogDirsResponse(error_code=code)
 
 
+def handle_alter_replica_log_dirs(
+    call: Call, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    """Return for each partition whether its replica on this node is in the requested directory.
+
+    If a partition is requested several times, the last directory counts, as in Kafka.
+    """
+    paths: dict[str, dict[int, str]] = {}
+    for requested in in_steps(request.dirs):
+        for topic in in_steps(requested.topics):
+            paths.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, requested.path))
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
+                topic_name=name,
+                partitions=[
+                    AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
+                        partition_index=index,
+                        error_code=_move_replica(call.node, name, index, path),
+                    )
+                    for index, path in in_steps(path_by_index.items())
+                ],
+            )
+            for name, path_by_index in in_steps(paths.items())
+        ]
+    )
+
+
+def _move_replica(node: Node, topic: str, index: int, path: str) -> ErrorCode:
+    """Return the result of moving a replica to a directory, as ReplicaManager in Kafka."""
+    if len(topic) + len(str(index)) > _MAX_TOPIC_AND_INDEX_LENGTH:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if path != node.partitions.directory:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    image = node.image.partition(topic, index)
+    hosted = node.partitions.topic(topic)
+    if image is None or hosted is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if node.id not in image.replicas:
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    try:
+        hosted.partition(index)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def refuse_alter_replica_log_dirs(
+    request: AlterReplicaLogDirsRequest,
+    code: ErrorCode,
+    message: str | None,  # noqa: ARG001 - there is no field for it
+) -> AlterReplicaLogDirsResponse:
+    """Return the response with one error for every partition."""
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
+                        partition_index=index, error_code=code
+                    )
+                    for index in in_steps(topic.partitions)
+                ],
+            )
+            for requested in in_steps(request.dirs)
+            for topic in in_steps(requested.topics)
+        ]
+    )
+
+
 APIS = (
     Api(
         key=DescribeLogDirsRequest.API_KEY,
@@ -87,5 +170,12 @@ APIS = (
         handler=handle_describe_log_dirs,
         inline_bytes=0,
         refuse=refuse_describe_log_dirs,
+    ),
+    Api(
+        key=AlterReplicaLogDirsRequest.API_KEY,
+        versions=Versions(1, 2),
+        handler=handle_alter_replica_log_dirs,
+        inline_bytes=0,
+        refuse=refuse_alter_replica_log_dirs,
     ),
 )

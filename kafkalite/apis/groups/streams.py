@@ -181,7 +181,7 @@ def _internal_topics_event(
     if failed:
         text = f"internal topics could not be created: {format_topic_names(failed)}"
     facts = {"topics": names, "partitions": [topic.partitions for topic in topics]}
-    return Event(group_id, "topics", text, {**facts, "failed": failed})
+    return Event(group_id, "topics", text, {**facts, "failed_topics": failed})
 
 
 def _create_topics(node: Node, topics: Sequence[InternalTopic]) -> list[str]:

@@ -43,7 +43,7 @@ def check_member_id(member_id: str) -> None:
     units = len(member_id.encode("utf-16-le", "surrogatepass")) // 2
     if not 0 < units <= MAX_MEMBER_ID_LENGTH:
         # Without a message, as in Kafka; `explain` shows the facts.
-        facts = {"rule": "member-id-length", "length": units, "longest": MAX_MEMBER_ID_LENGTH}
+        facts = {"rule": "member-id-length", "length": units, "max_length": MAX_MEMBER_ID_LENGTH}
         raise KafkaError(ErrorCode.INVALID_REQUEST, facts=facts)
 
 

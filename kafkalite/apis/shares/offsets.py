@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
-    from kafkalite.groups.share.intents import SharePartitionStart
+    from kafkalite.groups.share.intents import SharePartitionInitialization
     from kafkalite.groups.share.offsets import StateDeletion
     from kafkalite.ports.waiting import Waiting
 
@@ -222,17 +222,19 @@ def handle_alter_share_group_offsets(
     _check_group_id(group_id)
     offsets = _requested_offsets(node, request)
     shard = node.groups.locate(group_id, node.id)
-    starts = cast(
-        "tuple[SharePartitionStart, ...]",
+    initializations = cast(
+        "tuple[SharePartitionInitialization, ...]",
         shard.write(lambda machine, _: machine.share.alter_offsets(group_id, offsets)),
     )
 
     def response(errors: Mapping[ShareKey, KafkaError]) -> AlterShareGroupOffsetsResponse:
         for error in islice(errors.values(), 1):
             report_refusal(call, "AlterShareGroupOffsets", group_id, error)
-        if starts and not errors:
+        if initializations and not errors:
             shard.write(
-                lambda machine, _: machine.share.record_initialized_partitions(group_id, starts)
+                lambda machine, _: machine.share.record_initialized_partitions(
+                    group_id, initializations
+                )
             )
         return AlterShareGroupOffsetsResponse(
             responses=[
@@ -240,10 +242,10 @@ def handle_alter_share_group_offsets(
             ]
         )
 
-    if not starts:
+    if not initializations:
         return response({})
     node.shares.ensure_topic()
-    return chain(node.share_persister.initialize(group_id, starts), response)
+    return chain(node.share_persister.initialize(group_id, initializations), response)
 
 
 def _check_group_id(group_id: str) -> None:

@@ -109,15 +109,15 @@ def _partition(
 ) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition:
     has_leader = partition.leader in alive_node_ids
     return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        # As in Kafka, a partition without a leader is no error here.
+        error_code=ErrorCode.NONE,
         partition_index=partition.index,
         leader_id=partition.leader if has_leader else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        # Java's admin client does not check these two for null.
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        eligible_leader_replicas=list(partition.elr),
+        last_known_elr=list(partition.last_known_elr),
         offline_replicas=[
             node_id for node_id in partition.replicas if node_id not in alive_node_ids
         ],

@@ -102,7 +102,8 @@ replica.high.watermark.checkpoint.interval.ms long 5000 - high
 replica.lag.time.max.ms long 30000 - high
     Lag after which a follower is no longer in sync.
 replica.selector.class string null - medium
-    Class that chooses which replica a consumer reads from.
+    Class that selects the replica that a consumer reads from; with RackAwareReplicaSelector, one
+    in the rack of the consumer.
 replica.socket.receive.buffer.bytes int 65536 - high
     Receive buffer of the sockets of followers.
 replica.socket.timeout.ms int 30000 - high

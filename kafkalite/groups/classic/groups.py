@@ -148,7 +148,9 @@ class ClassicGroups:
         soft.move_to(ClassicState.STABLE, decision.now_ms)
         text = f"generation {soft.generation_id} of group {group.group_id} has its assignment"
         facts = {"generation": soft.generation_id, "leader": soft.leader_id}
-        decision.add_event(group.group_id, "assigned", text, **facts, assigned=len(assigned))
+        decision.add_event(
+            group.group_id, "assigned", text, **facts, assigned_members=len(assigned)
+        )
         for member in soft.members.values():
             member.assignment = assigned.get(member.member_id, b"")
             if member.awaiting_sync is not None:

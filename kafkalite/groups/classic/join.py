@@ -77,7 +77,7 @@ class JoinDecision:
         if not soft.has_room_for(request.member_id, max_size):
             soft.remove(request.member_id)
             reason = f"the group has {len(soft.members)} members, the maximum is {max_size}"
-            facts = {"rule": "group.max.size", "members": len(soft.members), "limit": max_size}
+            facts = {"rule": "group.max.size", "members": len(soft.members), "max_size": max_size}
             return self._refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, reason, facts, member_id="")
         if not soft.supports_any_of(request.protocol_type, [name for name, _ in self._protocols]):
             return self._refuse_protocols()

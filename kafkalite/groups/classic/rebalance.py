@@ -129,7 +129,7 @@ def _add_rebalance_event(
         rule=reason.rule,
         generation=soft.generation_id,
         state=soft.state.value,
-        because_of=list(reason.members[:_MAX_NAMED]),
+        triggered_by_members=list(reason.members[:_MAX_NAMED]),
         members=len(soft.members),
     )
 
@@ -235,11 +235,11 @@ def _add_generation_event(
         "generation",
         text + absent_text,
         generation=soft.generation_id,
-        members=list(soft.members)[:_MAX_NAMED],
-        count=len(soft.members),
+        members=len(soft.members),
+        member_ids=list(soft.members)[:_MAX_NAMED],
         leader=soft.leader_id,
         protocol=soft.protocol_name,
-        dropped=list(absent[:_MAX_NAMED]),
+        removed_members=list(absent[:_MAX_NAMED]),
     )
 
 

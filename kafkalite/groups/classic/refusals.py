@@ -62,10 +62,10 @@ def illegal_generation_error(
     )
     facts = {
         "rule": "generation",
-        "generation": received,
+        "received_generation": received,
         "group_generation": current,
         "state": soft.state.value,
-        "since_ms": soft.state_timestamp_ms,
+        "state_since_ms": soft.state_timestamp_ms,
     }
     return classic_group_error(ErrorCode.ILLEGAL_GENERATION, action, member_id, reason, facts)
 
@@ -77,7 +77,7 @@ def rebalance_in_progress_error(soft: Membership, action: str, member_id: Member
         "rule": "rebalance",
         "group_generation": soft.generation_id,
         "state": soft.state.value,
-        "since_ms": soft.state_timestamp_ms,
+        "state_since_ms": soft.state_timestamp_ms,
     }
     return classic_group_error(ErrorCode.REBALANCE_IN_PROGRESS, action, member_id, reason, facts)
 
@@ -104,7 +104,7 @@ def check_protocol(member_id: MemberId, received: str | None, current: str | Non
     """Raise an error for a SyncGroup with another protocol than the group's, if it has one."""
     if received is not None and current is not None and received != current:
         reason = f"its protocol is {received}, the group's is {current}"
-        facts = {"rule": "protocol", "protocol": received, "group_protocol": current}
+        facts = {"rule": "protocol", "received_protocol": received, "group_protocol": current}
         raise classic_group_error(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "sync", member_id, reason, facts
         )

@@ -21,18 +21,18 @@ MAX_CHANGED_TOPICS = 100
 class ConsumerContext(GroupContext[ConsumerSettingsCache]):
     """The directory, the settings and the recently changed topics."""
 
-    __slots__ = ("_changed", "newest_topic_version")
+    __slots__ = ("_changed", "min_regex_version")
 
     def __init__(self, directory: GroupDirectory) -> None:
         super().__init__(directory, ConsumerSettingsCache(directory.config))
-        self.newest_topic_version = -1
-        """The metadata version at which a topic was last created."""
+        self.min_regex_version = -1
+        """Regular expressions resolved at an earlier metadata version are resolved again."""
         self._changed: dict[str, int] = {}
         """Recently changed topic → `topics_version` of the change."""
 
     def invalidate_regexes(self) -> None:
         """Make groups resolve their regular expressions again."""
-        self.newest_topic_version = self.directory.image.version
+        self.min_regex_version = self.directory.image.version
 
     def on_image(self, changes: MetadataDelta) -> None:
         """Record which settings and topics changed; the next heartbeats react to it."""
@@ -48,7 +48,7 @@ class ConsumerContext(GroupContext[ConsumerSettingsCache]):
     def recently_changed_topics(
         self, group: ConsumerGroup, subscribed: AbstractSet[str]
     ) -> list[str]:
-        """Return the subscribed topics that changed since the last comparison of the hash."""
+        """Return the subscribed topics that changed since the metadata hash was last current."""
         compared_version = group.soft.topics_version
         return [
             name

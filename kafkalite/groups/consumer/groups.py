@@ -290,7 +290,7 @@ class ConsumerGroups:
         decision = DecisionBuilder(now_ms)
         for member_id in group.members:
             decision.timers.extend(self.sessions.cancel_timers(group.group_id, member_id))
-        self.downgrade.convert(decision, group, remaining, replacements={}, rebalances=True)
+        self.downgrade.convert(decision, group, remaining, replacements={}, must_rebalance=True)
         return decision.result(None)
 
     def describe(self, group_id: GroupId) -> ConsumerGroupDescribeResponse.DescribedGroup:

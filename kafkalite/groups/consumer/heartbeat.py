@@ -161,7 +161,7 @@ class ConsumerHeartbeat(
         if (
             is_new
             or len(subscribers) != len(group.resolved_regexes)
-            or max(regex.version for regex in resolved) < context.newest_topic_version
+            or max(regex.version for regex in resolved) < context.min_regex_version
             or self.now_ms > last_ms + context.settings.of(group).regex_refresh_interval_ms
         ):
             key = ("consumer-regex", group.group_id)
@@ -282,7 +282,7 @@ class ConsumerHeartbeat(
         return response
 
 
-def is_steady(  # noqa: PLR0917 - a fixed shape, called for each steady heartbeat
+def is_steady(  # noqa: PLR0917 - called by SteadyHeartbeats for each group type
     context: ConsumerContext,
     group: ConsumerGroup,
     member: MemberMetadata,

@@ -55,7 +55,7 @@ class Downgrade:
         members: Mapping[MemberId, MemberMetadata],
         *,
         replacements: Mapping[MemberId, MemberId],
-        rebalances: bool,
+        must_rebalance: bool,
     ) -> None:
         """Write the records of a classic group with these members.
 
@@ -85,10 +85,10 @@ class Downgrade:
             "downgraded",
             f"the consumer group became a classic group with generation {group.epoch}: {text}",
             generation=group.epoch,
-            gone=removed[:_MAX_NAMED],
-            rebalances=rebalances,
+            removed_members=removed[:_MAX_NAMED],
+            rebalances=must_rebalance,
         )
-        if rebalances:
+        if must_rebalance:
             config = self._directory.config
             rebalance.prepare(
                 decision,

@@ -129,7 +129,7 @@ class ClassicJoins:
     def _is_downgraded_by(
         self, group: ConsumerGroup, replaced_id: MemberId, heartbeat: ConsumerHeartbeat
     ) -> bool:
-        """Whether the replaced member was the last one of the consumer protocol."""
+        """Whether the group becomes classic, because the member is replaced by a classic one."""
         if group.members[replaced_id].classic is not None:
             return False
         members = {m: member for m, member in group.members.items() if m != replaced_id}
@@ -138,8 +138,8 @@ class ClassicJoins:
     def _downgrade(
         self, group: ConsumerGroup, replaced_id: MemberId, heartbeat: ConsumerHeartbeat
     ) -> CoordinatorResult[JoinGroupResponse]:
-        rebalances = group.target_epoch < heartbeat.epoch
-        if not rebalances:
+        must_rebalance = group.target_epoch < heartbeat.epoch
+        if not must_rebalance:
             heartbeat.reconcile()
         decision = DecisionBuilder(heartbeat.now_ms)
         decision.records.extend(heartbeat.records)
@@ -153,7 +153,7 @@ class ClassicJoins:
             group,
             {**members, heartbeat.member_id: heartbeat.member},
             replacements={replaced_id: heartbeat.member_id},
-            rebalances=rebalances,
+            must_rebalance=must_rebalance,
         )
         return decision.result(_response(heartbeat))
 

@@ -130,7 +130,7 @@ class ClassicMembers:
             "group_epoch": group.epoch,
             "timeout_ms": timeout_ms,
         }
-        event = Event(group.group_id, "called", text, facts)
+        event = Event(group.group_id, "rejoin-requested", text, facts)
         return CoordinatorResult(answer, timers=timers, events=(event,))
 
     # Timers

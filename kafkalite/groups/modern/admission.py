@@ -97,7 +97,7 @@ def find_member(group: ModernGroup[M, Any, Any], member_id: MemberId) -> M:
         explanation = (
             f"{text.removesuffix('.')}: {departure.reason} at {time_of_day(departure.at_ms)}."
         )
-        facts |= {"went": departure.reason, "went_at_ms": departure.at_ms}
+        facts |= {"removal_reason": departure.reason, "removed_at_ms": departure.at_ms}
     raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, text, facts, explanation)
 
 

@@ -34,7 +34,7 @@ def group_epoch_raised_event(group_id: GroupId, epoch: int, reasons: Sequence[st
         group_id,
         "rebalance",
         f"group epoch {epoch - 1} → {epoch}: {', '.join(reasons[:MAX_NAMED])}",
-        {"group_epoch": epoch, "why": list(reasons[:MAX_NAMED])},
+        {"group_epoch": epoch, "reasons": list(reasons[:MAX_NAMED])},
     )
 
 
@@ -64,7 +64,7 @@ def target_computed_event(
         {
             "group_epoch": epoch,
             "assignor": assignor,
-            "changed_for": sorted(changed_members)[:MAX_NAMED],
+            "changed_members": sorted(changed_members)[:MAX_NAMED],
         },
     )
 

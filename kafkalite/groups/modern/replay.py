@@ -36,14 +36,14 @@ class TargetEpoch(Protocol):
     assignment_timestamp: int
 
 
-class EpochGroup(Group, Protocol):
+class GroupWithTarget(Group, Protocol):
     """A group with a target assignment."""
 
     def replay_target_epoch(self, epoch: int, timestamp_ms: int) -> None:
         """Set the target epoch, and the time when it was computed."""
 
 
-G = TypeVar("G", bound=EpochGroup)
+G = TypeVar("G", bound=GroupWithTarget)
 K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
@@ -60,8 +60,8 @@ class Decoders(NamedTuple):
 class GroupReplay(Generic[G]):
     """Applies records of one group type.
 
-    A compacted log may have tombstones of groups without other records, and the records of a member
-    in any order. So each record is applied by itself, and the first record creates the group.
+    In a compacted log, a tombstone may be the only record of a group, and the records of a member
+    may be in any order. So each record is applied by itself, and the first one creates the group.
     """
 
     __slots__ = ("_directory", "_group_class", "_make_group")
@@ -78,11 +78,12 @@ class GroupReplay(Generic[G]):
         types: RecordTypes,
         decoders: Decoders,
         replay_epoch: Callable[[G, Any], None],
-        others: Mapping[type, Callable[[G, Any, Any], None]],
+        type_specific: Mapping[type, Callable[[G, Any, Any], None]],
     ) -> Mapping[type, Callable[[Any, Any], None]]:
         """Return, for each class of record keys, the function that applies a key and its value.
 
-        `replay_epoch` applies a group epoch; `others` apply the records of this group type only.
+        `replay_epoch` applies a group epoch. `type_specific` applies the records that only this
+        group type has.
         """
         group_class: Any = self._group_class
         replay_member = self.replay_member
@@ -96,7 +97,10 @@ class GroupReplay(Generic[G]):
                 replay_member, decoders.target, group_class.replay_target
             ),
             types.current_key: partial(replay_member, decoders.current, group_class.replay_current),
-            **{key: partial(self.replay_other, apply) for key, apply in others.items()},
+            **{
+                key: partial(self.replay_type_specific, apply)
+                for key, apply in type_specific.items()
+            },
         }
 
     def replay_group(
@@ -129,16 +133,16 @@ class GroupReplay(Generic[G]):
         if group is None:
             return
         if value is None:
-            # Compaction may have removed the group's own tombstone because of a later group with
-            # the same id, whose records begin here.
+            # Here an earlier group with this id was deleted. Compaction may have removed the
+            # tombstone of the group itself, because a later group has a record with the same key.
             group.replay_target_epoch(FIRST_EPOCH, NEVER_ASSIGNED_MS)
         else:
             group.replay_target_epoch(value.assignment_epoch, value.assignment_timestamp)
 
-    def replay_other(
+    def replay_type_specific(
         self, apply: Callable[[G, K, V | None], None], key: K, value: V | None
     ) -> None:
-        """Apply a record of this group type only."""
+        """Apply a record that only this group type has."""
         group_id: GroupId = key.group_id  # type: ignore[attr-defined]
         group = self._find_or_create(group_id, create=value is not None)
         if group is not None:

@@ -32,7 +32,7 @@ from kafkalite.groups.share.heartbeat import (
     is_steady,
     subscribed_topics,
 )
-from kafkalite.groups.share.intents import InitializeShareState, SharePartitionStart
+from kafkalite.groups.share.intents import InitializeShareState, SharePartitionInitialization
 from kafkalite.groups.share.replay import replayers
 from kafkalite.protocol._generated.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
         ShareGroupHeartbeatRequest,
     )
 
-# Limits of one decision, because all its records are in one batch.
-_MAX_ELEMENTS_PER_DECISION = 10_000
-"""Maximum number of topics and partitions."""
-_ELEMENTS_PER_RECORD = 20
-"""The number of elements that a record counts as, in addition to its topics and partitions."""
-_MAX_GROUP_ID_CHARACTERS = 200_000
-"""Maximum number of characters in group ids."""
+# All records of a decision are in one batch, so they are limited.
+_MAX_SIZE_PER_DECISION = 10_000
+"""Maximum size of the records of one decision, in the unit of `SharePartitions.size`."""
+_RECORD_BASE_SIZE = 20
+"""Size of a record without topics and partitions."""
+_MAX_GROUP_ID_CHARACTERS_PER_DECISION = 200_000
+"""Maximum number of characters of all group ids in the records of one decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +178,13 @@ class ShareGroups:
         initialized = group.share_partitions().initialized
         return intent._replace(
             partitions=tuple(
-                start
-                for start in intent.partitions
-                if start.topic_id in self._directory.image.topics_by_id
+                initialization
+                for initialization in intent.partitions
+                if initialization.topic_id in self._directory.image.topics_by_id
                 and (
-                    start.topic_id not in initialized
-                    or start.partition not in initialized[start.topic_id].partitions
+                    initialization.topic_id not in initialized
+                    or initialization.partition
+                    not in initialized[initialization.topic_id].partitions
                 )
             )
         )
@@ -196,15 +197,16 @@ class ShareGroups:
         return self.record_initialized_partitions(intent.group_id, intent.partitions)
 
     def record_initialized_partitions(
-        self, group_id: GroupId, starts: Sequence[SharePartitionStart]
+        self, group_id: GroupId, initializations: Sequence[SharePartitionInitialization]
     ) -> CoordinatorResult[None]:
         """Record that share partitions are initialized, if the group still exists."""
         group = self._directory.groups.get(group_id)
         if not isinstance(group, ShareGroup):
             return offsets.NO_CHANGE
-        result = offsets.record_initialized(group, starts, self._directory.image)
-        if not any(group.share_partitions().initializing.keys() - {s.topic_id for s in starts}):
-            self._context.clear_requests(group_id)
+        result = offsets.record_initialized(group, initializations, self._directory.image)
+        initialized_topic_ids = {initialization.topic_id for initialization in initializations}
+        if group.share_partitions().initializing.keys() <= initialized_topic_ids:
+            self._context.clear_initialization_requests(group_id)
         return result
 
     def initialized_partitions(self, group_id: GroupId) -> Mapping[bytes, list[int]]:
@@ -213,11 +215,11 @@ class ShareGroups:
         if not isinstance(group, ShareGroup):
             return {}
         topics = group.share_partitions().initialized
-        return {topic_id: sorted(named.partitions) for topic_id, named in topics.items()}
+        return {topic_id: sorted(topic.partitions) for topic_id, topic in topics.items()}
 
     def alter_offsets(
         self, group_id: GroupId, requested_offsets: Mapping[bytes, Mapping[int, int]]
-    ) -> CoordinatorResult[tuple[SharePartitionStart, ...]]:
+    ) -> CoordinatorResult[tuple[SharePartitionInitialization, ...]]:
         """Start to alter a group's offsets: topic id → partition → offset."""
         group = find_or_create_group(self._directory, group_id, is_joining=True)
         return offsets.alter(group, requested_offsets, self._directory.image)
@@ -242,7 +244,7 @@ class ShareGroups:
     ) -> CoordinatorResult[Mapping[bytes, list[int]]]:
         """Start to delete a group; return the partitions whose share state is deleted first."""
         group = find_group(self._directory.groups, group_id, ShareGroup)
-        self._context.clear_requests(group_id)
+        self._context.clear_initialization_requests(group_id)
         return offsets.begin_deleting_all(group, self._directory.image)
 
     # Timers.
@@ -253,25 +255,25 @@ class ShareGroups:
         """Remove deleted topics from the share partitions of all groups, in steps."""
         written: list[Record] = []
         timers: list[SetTimer] = []
-        element_count = character_count = 0
+        records_size = character_count = 0
         for group in self._member_timers.groups():
             partitions = group.share_partitions()
             if partitions.topic_ids().isdisjoint(event.topic_ids):
                 continue
             if (
-                element_count >= _MAX_ELEMENTS_PER_DECISION
-                or character_count >= _MAX_GROUP_ID_CHARACTERS
+                records_size >= _MAX_SIZE_PER_DECISION
+                or character_count >= _MAX_GROUP_ID_CHARACTERS_PER_DECISION
             ):
                 timers.append(SetTimer(event, now_ms, event))
                 break
             remaining_state = partitions.without_topics(event.topic_ids)
             written.append(records.partitions_record(group.group_id, remaining_state))
-            element_count += _ELEMENTS_PER_RECORD + remaining_state.size()
+            records_size += _RECORD_BASE_SIZE + remaining_state.size()
             character_count += len(group.group_id)
         return CoordinatorResult(response=None, records=written, timers=timers)
 
     def deletion_timer(self, changes: MetadataDelta, now_ms: int) -> SetTimer:
-        """Return the timer that continues the removal of deleted topics."""
+        """Return the timer that removes deleted topics if the records of `on_image` are refused."""
         event = _deleted_topics_event(changes)
         return SetTimer(event, now_ms, event)
 
@@ -283,7 +285,7 @@ class ShareGroups:
         for group in self._member_timers.groups():
             incomplete = group.share_partitions().incomplete()
             if incomplete:
-                self._context.record_request(group.group_id, incomplete, now_ms)
+                self._context.record_initialization_request(group.group_id, incomplete, now_ms)
                 intents.append(_initialization_intent(group, incomplete))
         timers = self._member_timers.start_all(self._settings, now_ms)
         return CoordinatorResult(response=None, timers=timers, intents=intents)
@@ -306,7 +308,7 @@ def _initialization_intent(
     return InitializeShareState(
         group.group_id,
         tuple(
-            SharePartitionStart(topic_id, partition, group.epoch)
+            SharePartitionInitialization(topic_id, partition, group.epoch)
             for topic_id, partitions in sorted(incomplete.items())
             for partition in partitions
         ),

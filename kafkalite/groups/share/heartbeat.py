@@ -14,7 +14,7 @@ from kafkalite.groups.modern.topics import partitions_by_topic, topic_ids
 from kafkalite.groups.share import share_group_records as records
 from kafkalite.groups.share.events import format_topic_names, member_joined_event
 from kafkalite.groups.share.group import ShareGroup
-from kafkalite.groups.share.intents import InitializeShareState, SharePartitionStart
+from kafkalite.groups.share.intents import InitializeShareState, SharePartitionInitialization
 from kafkalite.groups.share.java_order import in_java_order, string_hash
 from kafkalite.groups.share.member import ShareAssignment, ShareMember
 from kafkalite.groups.share.settings import ShareSettings, ShareSettingsCache
@@ -37,30 +37,35 @@ if TYPE_CHECKING:
 class ShareContext(GroupContext[ShareSettingsCache]):
     """The directory, the settings and the pending initializations of share state."""
 
-    __slots__ = ("_requested_at_ms",)
+    __slots__ = ("_initialization_requested_at_ms",)
 
     def __init__(self, directory: GroupDirectory) -> None:
         super().__init__(directory, ShareSettingsCache(directory.config))
-        # Not part of the groups: a first heartbeat requests share state before its group exists.
-        self._requested_at_ms: dict[GroupId, dict[bytes, int]] = {}
+        # The groups cannot store this: the first heartbeat of a group requests share state before
+        # the group exists.
+        self._initialization_requested_at_ms: dict[GroupId, dict[bytes, int]] = {}
 
     @property
     def image(self) -> MetadataImage:
         """The current metadata."""
         return self.directory.image
 
-    def record_request(self, group_id: GroupId, topic_ids: Iterable[bytes], now_ms: int) -> None:
+    def record_initialization_request(
+        self, group_id: GroupId, topic_ids: Iterable[bytes], now_ms: int
+    ) -> None:
         """Record that the initialization of these topics' share state was requested."""
-        self._requested_at_ms.setdefault(group_id, {}).update(dict.fromkeys(topic_ids, now_ms))
+        self._initialization_requested_at_ms.setdefault(group_id, {}).update(
+            dict.fromkeys(topic_ids, now_ms)
+        )
 
-    def topics_requested_since(self, group_id: GroupId, after_ms: int) -> frozenset[bytes]:
+    def topics_initializing_since(self, group_id: GroupId, after_ms: int) -> frozenset[bytes]:
         """Return the topics whose initialization was requested after this time."""
-        requested = self._requested_at_ms.get(group_id, {})
+        requested = self._initialization_requested_at_ms.get(group_id, {})
         return frozenset(topic_id for topic_id, at_ms in requested.items() if at_ms > after_ms)
 
-    def clear_requests(self, group_id: GroupId) -> None:
+    def clear_initialization_requests(self, group_id: GroupId) -> None:
         """Record that no initialization of a group is pending."""
-        self._requested_at_ms.pop(group_id, None)
+        self._initialization_requested_at_ms.pop(group_id, None)
 
 
 class ShareHeartbeat(
@@ -134,13 +139,13 @@ class ShareHeartbeat(
                 self._reasons,
             )
         else:
-            # Only if no record is written, because the append of a record may fail.
+            # The hash is marked only if no record is written, because an append may fail.
             context.mark_metadata_hash_current(group.soft)
 
     # Step 3: the target assignment.
 
     def _assign(self) -> AssignorRun:
-        # Most members have the same subscription, so each one is looked up only once.
+        # Most members have the same subscription. Its topics are looked up once, not per member.
         topics = self._context.image.topics
         topic_ids_by_subscription = {
             names: [
@@ -186,15 +191,15 @@ class ShareHeartbeat(
             topic: partitions for topic, partitions in self.target.items() if topic in subscribed
         }
         if before.member_epoch == self.target_epoch:
-            next_step = replace(before, assigned=assigned)
+            after = replace(before, assigned=assigned)
         else:
-            next_step = ShareAssignment(
+            after = ShareAssignment(
                 member_epoch=self.target_epoch,
                 previous_member_epoch=before.member_epoch,
                 assigned=assigned,
             )
-        if next_step != before:
-            self._set_current(next_step)
+        if after != before:
+            self._set_current(after)
 
     # Step 5: initialization of share state.
 
@@ -209,21 +214,21 @@ class ShareHeartbeat(
         missing = partitions.uninitialized(
             topic_ids(subscribed_topics(self._members.values()), context.image),
             context.image,
-            context.topics_requested_since(group.group_id, self.now_ms - retry_ms),
+            context.topics_initializing_since(group.group_id, self.now_ms - retry_ms),
         )
         if not missing:
             return
         self.records.append(
             records.partitions_record(group.group_id, partitions.with_initializing(missing))
         )
-        context.record_request(group.group_id, missing, self.now_ms)
+        context.record_initialization_request(group.group_id, missing, self.now_ms)
         self.intents.append(
             InitializeShareState(
                 group.group_id,
                 tuple(
-                    SharePartitionStart(topic_id, partition, self.epoch)
-                    for topic_id, named in sorted(missing.items())
-                    for partition in sorted(named.partitions)
+                    SharePartitionInitialization(topic_id, partition, self.epoch)
+                    for topic_id, topic in sorted(missing.items())
+                    for partition in sorted(topic.partitions)
                 ),
             )
         )
@@ -264,7 +269,7 @@ class ShareHeartbeat(
         return response
 
 
-def is_steady(  # noqa: PLR0917 - a fixed shape, called for each steady heartbeat
+def is_steady(  # noqa: PLR0917 - called by SteadyHeartbeats for each group type
     context: ShareContext,
     group: ShareGroup,
     member: ShareMember,
@@ -310,7 +315,7 @@ def subscribed_topics(members: Iterable[ShareMember]) -> frozenset[str]:
 
 
 def _newly_initialized_topics(group: ShareGroup) -> list[str]:
-    """Return the subscribed topics with initialized partitions that no target contains."""
+    """Return the subscribed topics that have initialized partitions which are in no target."""
     share_partitions = group.partitions
     if share_partitions is None or not share_partitions.initialized or not group.members:
         return []
@@ -320,7 +325,7 @@ def _newly_initialized_topics(group: ShareGroup) -> list[str]:
             assigned_partitions.setdefault(topic_id, set()).update(partitions)
     names = subscribed_topics(group.members.values())
     return sorted(
-        named.name
-        for topic_id, named in share_partitions.initialized.items()
-        if named.name in names and assigned_partitions.get(topic_id, set()) != named.partitions
+        topic.name
+        for topic_id, topic in share_partitions.initialized.items()
+        if topic.name in names and assigned_partitions.get(topic_id, set()) != topic.partitions
     )

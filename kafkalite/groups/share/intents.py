@@ -15,8 +15,8 @@ UNKNOWN_START_OFFSET = -1
 """The leader of the share partition determines the offset by `share.auto.offset.reset`."""
 
 
-class SharePartitionStart(NamedTuple):
-    """A share partition to initialize, and its start offset."""
+class SharePartitionInitialization(NamedTuple):
+    """The initialization of the state of one share partition."""
 
     topic_id: bytes
     partition: int
@@ -29,4 +29,4 @@ class InitializeShareState(NamedTuple):
     """Initialize the share state of these partitions, so that they can be assigned."""
 
     group_id: GroupId
-    partitions: tuple[SharePartitionStart, ...]
+    partitions: tuple[SharePartitionInitialization, ...]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.coordinator.contract import CoordinatorResult
 from kafkalite.groups.share import share_group_records as records
 from kafkalite.groups.share.events import share_state_initialized_event
-from kafkalite.groups.share.intents import SharePartitionStart
+from kafkalite.groups.share.intents import SharePartitionInitialization
 from kafkalite.groups.share.share_partitions import NamedPartitions
 from kafkalite.protocol.error_codes import ErrorCode
 
@@ -37,7 +37,7 @@ def alter(
     group: ShareGroup,
     requested: Mapping[bytes, Mapping[int, int]],
     image: MetadataImage,
-) -> CoordinatorResult[tuple[SharePartitionStart, ...]]:
+) -> CoordinatorResult[tuple[SharePartitionInitialization, ...]]:
     """Start to alter offsets of existing topics: topic id → partition → offset.
 
     Raises KafkaError(NON_EMPTY_GROUP) if the group has members. A missing group is created.
@@ -47,27 +47,29 @@ def alter(
         topic_id: NamedPartitions(image.topics_by_id[topic_id].name, frozenset(offsets))
         for topic_id, offsets in requested.items()
     }
-    starts = tuple(
-        SharePartitionStart(topic_id, partition, group.epoch, offset)
+    initializations = tuple(
+        SharePartitionInitialization(topic_id, partition, group.epoch, offset)
         for topic_id, offsets in requested.items()
         for partition, offset in offsets.items()
     )
     if not started_partitions:
-        return CoordinatorResult(response=starts)
+        return CoordinatorResult(response=initializations)
     partitions = group.share_partitions().with_initializing(started_partitions)
     return CoordinatorResult(
-        response=starts, records=[records.partitions_record(group.group_id, partitions)]
+        response=initializations, records=[records.partitions_record(group.group_id, partitions)]
     )
 
 
 def record_initialized(
-    group: ShareGroup, starts: Iterable[SharePartitionStart], image: MetadataImage
+    group: ShareGroup, initializations: Iterable[SharePartitionInitialization], image: MetadataImage
 ) -> CoordinatorResult[None]:
     """Record that these partitions are initialized, except those of deleted topics."""
     initialized_partitions: dict[bytes, set[int]] = {}
-    for start in starts:
-        if start.topic_id in image.topics_by_id:
-            initialized_partitions.setdefault(start.topic_id, set()).add(start.partition)
+    for initialization in initializations:
+        if initialization.topic_id in image.topics_by_id:
+            initialized_partitions.setdefault(initialization.topic_id, set()).add(
+                initialization.partition
+            )
     if not initialized_partitions:
         return NO_CHANGE
     named = {

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 def find_or_create_group(
     directory: GroupDirectory, group_id: GroupId, *, is_joining: bool
 ) -> tuple[StreamsGroup, tuple[Record, ...]]:
-    """Return the group of a heartbeat, or a new group if the first member joins, and records.
+    """Return the group of a heartbeat, which is new if its first member joins.
 
-    An empty classic group with this id is replaced: the records are its tombstones.
+    A new group replaces an empty classic group with the same id. The result then includes the
+    tombstones of the classic group.
     """
     group = directory.groups.get(group_id)
     if is_joining:

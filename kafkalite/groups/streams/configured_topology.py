@@ -138,7 +138,7 @@ def _check_task_count(subtopologies: Iterable[ConfiguredSubtopology]) -> None:
         raise KafkaError(
             ErrorCode.STREAMS_INVALID_TOPOLOGY,
             f"The topology has {tasks} tasks, the maximum is {MAX_TASKS}.",
-            {"tasks": tasks, "most": MAX_TASKS},
+            {"tasks": tasks, "max_tasks": MAX_TASKS},
         )
 
 

@@ -155,7 +155,10 @@ class StreamsHeartbeat(
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 "The topology differs from the group's; changes of topologies are not supported.",
-                {"topology_epoch": group_topology.epoch, "brought_epoch": member_topology.epoch},
+                {
+                    "topology_epoch": group_topology.epoch,
+                    "received_topology_epoch": member_topology.epoch,
+                },
             )
         self._topology = group_topology
         if self.member.topology_epoch < group_topology.epoch:

@@ -110,13 +110,13 @@ def check_size(message: TopologyMessage) -> None:
     A record that is too large for the log causes the same error, here and in Kafka. This check
     avoids the cost of configuring such a topology first.
     """
-    parts = sum(map(_element_count, message.subtopologies))
-    if parts > MAX_TOPOLOGY_ELEMENTS:
+    elements = sum(map(_element_count, message.subtopologies))
+    if elements > MAX_TOPOLOGY_ELEMENTS:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             facts={
                 "rule": f"at most {MAX_TOPOLOGY_ELEMENTS} names, numbers and lists",
-                "parts": parts,
+                "elements": elements,
             },
         )
 

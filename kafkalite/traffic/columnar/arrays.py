@@ -1,7 +1,7 @@
 """Types and functions for arrays of bytes and numbers.
 
-Numbers at any positions are read in one call: a strided view with a number at every byte is indexed
-by the positions. The caller checks that every position is within the bytes.
+Numbers at any positions are read in one call: the positions index a strided view that has a number
+at every byte. The caller checks that every position is within the bytes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-NONE: Final[Ints] = np.empty(0, np.int64)
+EMPTY_INTS: Final[Ints] = np.empty(0, np.int64)
 """An empty array of numbers."""
 
 
-def view(data: bytes | bytearray | memoryview) -> Bytes:
-    """Return bytes as an array, without a copy."""
-    return sealed(np.frombuffer(data, np.uint8))
+def byte_array(data: bytes | bytearray | memoryview) -> Bytes:
+    """Return bytes as a read-only array, without a copy."""
+    return read_only(np.frombuffer(data, np.uint8))
 
 
-def sealed(data: Bytes) -> Bytes:
+def read_only(data: Bytes) -> Bytes:
     """Return a read-only view, because kernels are compiled for read-only bytes only."""
     data = data.view()
     data.flags.writeable = False
@@ -38,34 +38,34 @@ def _reader(kind: str) -> Callable[[Bytes, Ints], Ints]:
     dtype = np.dtype(kind)
     size = dtype.itemsize
 
-    def read(data: Bytes, at: Ints) -> Ints:
-        if not len(at):
-            return NONE
+    def read(data: Bytes, positions: Ints) -> Ints:
+        if not len(positions):
+            return EMPTY_INTS
         numbers: NDArray[Any] = np.ndarray((len(data) - size + 1,), dtype, data, strides=(1,))
-        return numbers[at].astype(np.int64)
+        return numbers[positions].astype(np.int64)
 
     return read
 
 
-u32be: Final = _reader(">u4")
-u32le: Final = _reader("<u4")
+read_uint32_be: Final = _reader(">u4")
+read_uint32_le: Final = _reader("<u4")
 
 
-def unaligned(data: Bytes, code: str) -> NDArray[Any]:
-    """View data as numbers of a type, one beginning at every byte."""
+def unaligned_view(data: Bytes, code: str) -> NDArray[Any]:
+    """Return a view of data as numbers of a type, with one number at every byte."""
     dtype = np.dtype(code)
     count = max(0, len(data) - dtype.itemsize + 1)
     return np.ndarray((count,), dtype, data, strides=(1,))
 
 
-def where(mask: Mask) -> Ints:
-    """Return the positions at which a mask is set."""
+def true_indexes(mask: Mask) -> Ints:
+    """Return the indexes at which a mask is True."""
     return np.flatnonzero(mask)
 
 
-def none() -> Ints:
-    """Return an empty column."""
-    return NONE
+def empty_ints() -> Ints:
+    """Return an empty array of numbers, as a default value of a column."""
+    return EMPTY_INTS
 
 
 class ReusableArray:
@@ -77,21 +77,21 @@ class ReusableArray:
     __slots__ = ("_memory",)
 
     def __init__(self) -> None:
-        self._memory = NONE
+        self._memory = EMPTY_INTS
 
-    def take(self, rows: int, columns: int) -> Ints:
+    def allocate(self, rows: int, columns: int) -> Ints:
         """Return an uninitialised array; it shares memory with the previous one."""
         if len(self._memory) < rows * columns:
             self._memory = np.empty(rows * columns, np.int64)
         return self._memory[: rows * columns].reshape(rows, columns)
 
 
-_RADIX: Final = 1 << 16
+_RADIX_SORT_LIMIT: Final = 1 << 16
 
 
-def grouped(keys: Ints) -> Ints:
-    """Return a stable order that groups equal keys."""
-    if len(keys) and int(keys.max()) < _RADIX:
+def stable_order(keys: Ints) -> Ints:
+    """Return the indexes that sort the keys; rows with equal keys stay in order."""
+    if len(keys) and int(keys.max()) < _RADIX_SORT_LIMIT:
         return np.argsort(keys.astype(np.uint16), kind="stable")  # 16 bits: numpy uses a radix sort
     return np.argsort(keys, kind="stable")
 
@@ -104,19 +104,19 @@ class Columns:
     def __len__(self) -> int:
         return len(getattr(self, self.__slots__[0]))
 
-    def picked(self, rows: Ints | Mask) -> Self:
+    def select(self, rows: Ints | Mask) -> Self:
         """Return a selection of the rows."""
         return type(self)(**{name: getattr(self, name)[rows] for name in self.__slots__})
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the rows of several parts, concatenated."""
-        some = [each for each in parts if len(each)]
-        if len(some) <= 1:
-            return some[0] if some else cls()
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of several parts in one object."""
+        non_empty = [each for each in parts if len(each)]
+        if len(non_empty) <= 1:
+            return non_empty[0] if non_empty else cls()
         return cls(
             **{
-                name: np.concatenate([getattr(part, name) for part in some])
+                name: np.concatenate([getattr(part, name) for part in non_empty])
                 for name in cls.__slots__
             }
         )

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkalite.traffic.columnar.decode_plan import (
-    Absent,
-    Flags,
-    Lists,
-    Number,
+    AbsentColumn,
+    BooleanColumn,
+    BytesColumn,
+    ListColumn,
+    NumberColumn,
     OptionalColumn,
-    Slices,
-    Structs,
-    Uuids,
+    StructColumn,
+    UuidColumn,
 )
 from kafkalite.traffic.columnar.decode_program import NO_BUFFER
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.decode_plan import Column
 
 _UUID_BYTES = 16
-_ASCII = 0x80
-"""The first byte value that is not ASCII."""
+_MIN_NON_ASCII = 0x80
+"""The lowest byte value that is not ASCII."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +43,34 @@ class Assembly:
         """Build one column, for all instances of its level."""
         size = int(self.memory.sizes[level])
         match column:
-            case Number():
-                values = pa.py_buffer(self.memory.part(column.buffer, size))
+            case NumberColumn():
+                values = pa.py_buffer(self.memory.first_elements(column.buffer, size))
                 return pa.Array.from_buffers(column.type, size, [None, values])
-            case Flags():
-                return pa.array(self.memory.part(column.buffer, size).view(np.bool_))
-            case Uuids():
-                return uuid_array(self.memory.part(column.buffer, size))
-            case Slices():
-                return self._slices(column, size)
-            case Lists():
+            case BooleanColumn():
+                return pa.array(self.memory.first_elements(column.buffer, size).view(np.bool_))
+            case UuidColumn():
+                return uuid_array(self.memory.first_elements(column.buffer, size))
+            case BytesColumn():
+                return self._byte_values(column, size)
+            case ListColumn():
                 values = self.column(column.element, column.level)
                 return self._variable_size(column, size, [], [values])
-            case Structs():
+            case StructColumn():
                 children = [self.column(each, level) for each in column.children]
                 return struct_array(column.type, children, size)
             case OptionalColumn():
                 return self._optional(column, size)
-            case Absent():
+            case AbsentColumn():
                 return pa.nulls(size, column.type)
 
-    def _slices(self, column: Slices, size: int) -> pa.Array:
-        ends = self.memory.part(column.ends, size + 1).view(np.int32)
-        values = self.memory.part(column.values, int(ends[-1]))
+    def _byte_values(self, column: BytesColumn, size: int) -> pa.Array:
+        ends = self.memory.first_elements(column.ends, size + 1).view(np.int32)
+        values = self.memory.first_elements(column.values, int(ends[-1]))
         return self._variable_size(column, size, [pa.py_buffer(values)], None)
 
     def _variable_size(
         self,
-        column: Slices | Lists,
+        column: BytesColumn | ListColumn,
         size: int,
         values: list[pa.Buffer],
         children: list[pa.Array] | None,
@@ -78,17 +78,17 @@ class Assembly:
         """Build strings or lists, of which some may be null."""
         validity, nulls = None, 0
         if column.validity != NO_BUFFER:
-            is_valid = self.memory.part(column.validity, size).view(np.bool_)
+            is_valid = self.memory.first_elements(column.validity, size).view(np.bool_)
             nulls = size - int(np.count_nonzero(is_valid))
             if nulls:
                 validity = pa.py_buffer(np.packbits(is_valid, bitorder="little"))
-        ends = pa.py_buffer(self.memory.part(column.ends, size + 1))
+        ends = pa.py_buffer(self.memory.first_elements(column.ends, size + 1))
         buffers = [validity, ends, *values]
         return pa.Array.from_buffers(column.type, size, buffers, nulls, children=children)
 
     def _optional(self, column: OptionalColumn, size: int) -> pa.Array:
-        # If a tag was sent twice, the last one counts, as in the scalar codec.
-        instance = self.memory.part(column.instance, size).view(np.int32)
+        # If a tag is repeated, its last field is used, as in the scalar codec.
+        instance = self.memory.first_elements(column.instance, size).view(np.int32)
         is_present = instance >= 0
         default = pa.array([column.default], column.type)
         if not is_present.any():
@@ -102,15 +102,17 @@ class Assembly:
         return pa.concat_arrays([values, default]).take(pa.array(indexes))
 
 
-def not_text(column: pa.BinaryArray) -> Ints:
+def rows_not_utf8(column: pa.BinaryArray) -> Ints:
     """Return the rows that are not UTF-8; only values with a non-ASCII byte are checked."""
     data, offsets = binary_parts(column)
-    suspects = np.searchsorted(offsets, np.flatnonzero(data >= _ASCII), "right") - 1
-    wrong = [each for each in np.unique(suspects).tolist() if not _is_text(column[each].as_py())]
-    return np.array(wrong, dtype=np.int64)
+    candidate_rows = np.searchsorted(offsets, np.flatnonzero(data >= _MIN_NON_ASCII), "right") - 1
+    invalid_rows = [
+        each for each in np.unique(candidate_rows).tolist() if not _is_utf8(column[each].as_py())
+    ]
+    return np.array(invalid_rows, dtype=np.int64)
 
 
-def _is_text(value: bytes) -> bool:
+def _is_utf8(value: bytes) -> bool:
     try:
         value.decode()
     except UnicodeDecodeError:
@@ -123,12 +125,12 @@ def binary_parts(column: pa.Array) -> tuple[Bytes, Ints]:
 
     There is one offset more than rows. Offsets count from the first byte returned.
     """
-    code = np.dtype(np.int64 if pa.types.is_large_binary(column.type) else np.int32)
+    offset_type = np.dtype(np.int64 if pa.types.is_large_binary(column.type) else np.int32)
     _, offsets_buffer, values_buffer = column.buffers()
     if not len(column) or offsets_buffer is None:
         return np.zeros(0, dtype=np.uint8), np.zeros(len(column) + 1, dtype=np.int64)
     offsets = np.frombuffer(
-        offsets_buffer, code, len(column) + 1, column.offset * code.itemsize
+        offsets_buffer, offset_type, len(column) + 1, column.offset * offset_type.itemsize
     ).astype(np.int64)
     first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
     if values_buffer is None or not size:
@@ -167,7 +169,7 @@ def uuid_array(values: NDArray[np.void]) -> pa.BinaryArray:
 
 
 def list_array(
-    kind: pa.DataType, offsets: Ints, values: pa.Array, is_null: NDArray[np.bool_]
+    data_type: pa.DataType, offsets: Ints, values: pa.Array, is_null: NDArray[np.bool_]
 ) -> pa.ListArray:
     """Build lists from consecutive values."""
     validity = None
@@ -175,9 +177,9 @@ def list_array(
     if nulls:
         validity = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
     buffers = [validity, pa.py_buffer(offsets.astype(np.int32))]
-    return pa.Array.from_buffers(kind, len(is_null), buffers, nulls, children=[values])
+    return pa.Array.from_buffers(data_type, len(is_null), buffers, nulls, children=[values])
 
 
-def struct_array(kind: pa.StructType, children: list[pa.Array], size: int) -> pa.StructArray:
+def struct_array(data_type: pa.StructType, children: list[pa.Array], size: int) -> pa.StructArray:
     """Build structs without nulls."""
-    return pa.Array.from_buffers(kind, size, [None], 0, children=children)
+    return pa.Array.from_buffers(data_type, size, [None], 0, children=children)

@@ -13,18 +13,22 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.arrays import Bytes, Ints, Mask
 
 
-def bytes_of(data: Bytes, starts: Ints, sizes: Ints, is_null: Mask | None = None) -> pa.BinaryArray:
-    """Return ranges as a column of bytes; null if the mask is set."""
+def bytes_column(
+    data: Bytes, starts: Ints, sizes: Ints, is_null: Mask | None = None
+) -> pa.BinaryArray:
+    """Return ranges of data as a column of bytes; a value is null if its mask is True."""
     return _column(pa.binary(), data, starts, sizes, is_null)
 
 
-def text_of(data: Bytes, starts: Ints, sizes: Ints, is_null: Mask | None = None) -> pa.StringArray:
-    """Return ranges as a column of text; they must be valid UTF-8."""
+def text_column(
+    data: Bytes, starts: Ints, sizes: Ints, is_null: Mask | None = None
+) -> pa.StringArray:
+    """Return ranges of data as a column of text; they must be valid UTF-8."""
     return _column(pa.string(), data, starts, sizes, is_null)
 
 
-def joined(data: Bytes, starts: Ints, sizes: Ints) -> Bytes:
-    """Return ranges concatenated."""
+def concatenate_ranges(data: Bytes, starts: Ints, sizes: Ints) -> Bytes:
+    """Return ranges of data, concatenated."""
     out = np.empty(int(sizes.sum()), np.uint8)
     if not copy_ranges(data, starts, sizes, out):
         raise IndexError("a range exceeds its data")
@@ -39,7 +43,7 @@ def _column(kind: pa.DataType, data: Bytes, starts: Ints, sizes: Ints, is_null: 
         validity = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
     offsets = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
-    values = joined(data, starts, sizes)
+    values = concatenate_ranges(data, starts, sizes)
     buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(values)]
     return pa.Array.from_buffers(kind, len(sizes), buffers)
 
@@ -47,12 +51,12 @@ def _column(kind: pa.DataType, data: Bytes, starts: Ints, sizes: Ints, is_null: 
 @kernel
 def copy_ranges(data: Bytes, starts: Ints, sizes: Ints, out: Bytes) -> bool:
     """Copy ranges; return False if one exceeds the data or the output."""
-    at = 0
+    out_position = 0
     for row in range(len(starts)):
         start, size = starts[row], sizes[row]
-        if start < 0 or size < 0 or start + size > len(data) or at + size > len(out):
+        if start < 0 or size < 0 or start + size > len(data) or out_position + size > len(out):
             return False
         for index in range(size):
-            out[np.uint64(at + index)] = data[np.uint64(start + index)]
-        at += size
+            out[np.uint64(out_position + index)] = data[np.uint64(start + index)]
+        out_position += size
     return True

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafkalite.traffic.columnar.arrays import ReusableArray, view
+from kafkalite.traffic.columnar.arrays import ReusableArray, byte_array
 from kafkalite.traffic.columnar.connection_state import (
-    CHUNK,
-    FIRST,
-    FRAME_SEGMENT,
+    FIRST_ROW,
+    FRAME_ROW,
     IS_IRREGULAR,
+    LAST_CHUNK,
     LENGTH,
     MARKS,
-    PARTIAL,
+    PARTIAL_INDEX,
     RECEIVED,
     RECOGNIZED,
     PartialFrame,
 )
-from kafkalite.traffic.columnar.frame_index import Buffer, FrameIndex
+from kafkalite.traffic.columnar.frame_index import FrameBuffer, FrameIndex
 from kafkalite.traffic.columnar.frames import advance_connections, find_frames, link_segments
 from kafkalite.traffic.scalar.framing import LENGTH_BYTES, MAX_FRAME_BYTES, Verdict
 from kafkalite.traffic.scalar.kafka_detection import check_first_request
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.packet_index import Packets
     from kafkalite.traffic.columnar.packets import Segments
 
-_HEAD_BYTES, _HEAD_SEGMENTS = 2048, 4
+_MAX_FIRST_BYTES, _MAX_FIRST_SEGMENTS = 2048, 4
 
 
 @dataclass(slots=True)
@@ -51,43 +51,47 @@ class Chunk:
     direction_ids: Ints
     """By segment: twice the number of its connection, plus one for responses."""
     states: ConnectionStates
-    """All connections of the file so far."""
+    """All connections of the file that were found until now."""
 
     def origin(self, segment: int) -> tuple[int, int]:
         """Return the file offset and the time of a segment's packet."""
         packet = int(self.segments.packet[segment])
-        return self.offset + int(self.packets.at[packet]), int(self.packets.at_ns[packet])
+        return self.offset + int(self.packets.block_start[packet]), int(self.packets.at_ns[packet])
 
 
 class ChunkMemory:
     """Memory that is reused for each chunk."""
 
-    __slots__ = ("chunks", "extra", "found", "segments")
+    __slots__ = ("assembled", "chunk_count", "frame_columns", "segments")
 
     def __init__(self) -> None:
-        self.segments, self.found, self.extra = ReusableArray(), ReusableArray(), ReusableArray()
-        self.chunks = 0
-        """Number of chunks so far."""
+        self.segments, self.frame_columns, self.assembled = (
+            ReusableArray(),
+            ReusableArray(),
+            ReusableArray(),
+        )
+        self.chunk_count = 0
+        """Number of chunks that were processed."""
 
 
 class ChunkFrames:
     """Finds the frames of regular connections, and marks the irregular ones."""
 
     def __init__(self, chunk: Chunk, memory: ChunkMemory) -> None:
-        memory.chunks += 1
-        self._chunk, self._memory, self._number = chunk, memory, memory.chunks
+        memory.chunk_count += 1
+        self._chunk, self._memory, self._number = chunk, memory, memory.chunk_count
         segments, states, count = chunk.segments, chunk.states, len(chunk.direction_ids)
-        self._next_rows, active, self._at_ns = memory.segments.take(3, count)
+        self._next_rows, active, self._at_ns = memory.segments.allocate(3, count)
         np.take(chunk.packets.at_ns, segments.packet, out=self._at_ns)
         size = link_segments(
-            chunk.direction_ids, segments.seq, segments.flags, segments.size, segments.missing,
-            self._at_ns, self._number,
+            chunk.direction_ids, segments.seq, segments.flags, segments.size,
+            segments.missing_bytes, self._at_ns, self._number,
             states.direction_rows, states.connection_rows, self._next_rows, active,
         )  # fmt: skip
         self._active = active[:size]
         self._check_first_requests()
-        self._carried: list[int] = []
-        """Directions with a partial frame from earlier chunks, by their column PARTIAL."""
+        self._continued_directions: list[int] = []
+        """Directions with a partial frame of earlier chunks; PARTIAL_INDEX is an index of it."""
 
     @property
     def irregular(self) -> set[int]:
@@ -95,20 +99,21 @@ class ChunkFrames:
         numbers = self._active >> 1
         return set(numbers[self._chunk.states.connection_rows[numbers, IS_IRREGULAR] != 0].tolist())
 
-    def find(self, buffer: Buffer) -> FrameIndex:
+    def find(self, buffer: FrameBuffer) -> FrameIndex:
         """Return the frames of all regular connections, and advance the connections."""
         chunk = self._chunk
         segments, states = chunk.segments, chunk.states
         partial, bounds = self._partial_frames()
-        room = int(segments.size.sum()) + len(partial)
-        found = self._memory.found.take(6, room // LENGTH_BYTES + 1)
-        extra = self._memory.extra.take(room // 8 + 1, 1).view(np.uint8).ravel()
+        max_bytes = int(segments.size.sum()) + len(partial)
+        frame_columns = self._memory.frame_columns.allocate(6, max_bytes // LENGTH_BYTES + 1)
+        assembled = self._memory.assembled.allocate(max_bytes // 8 + 1, 1).view(np.uint8).ravel()
         count, used = find_frames(
             chunk.data, chunk.direction_ids, segments.start, segments.size, self._next_rows,
-            states.direction_rows, states.connection_rows, partial, bounds, found, extra,
+            states.direction_rows, states.connection_rows, partial, bounds, frame_columns,
+            assembled,
         )  # fmt: skip
-        buffer.add(extra[:used])
-        frames = self._frame_index(found[:, :count])
+        buffer.add(assembled[:used])
+        frames = self._frame_index(frame_columns[:, :count])
         self._advance(partial, bounds)
         return frames
 
@@ -123,11 +128,11 @@ class ChunkFrames:
                 data = partial[direction_id].data
                 states.direction_rows[direction_id, RECEIVED] = len(data)
                 states.direction_rows[direction_id, LENGTH] = int.from_bytes(data[:LENGTH_BYTES])
-                states.direction_rows[direction_id, PARTIAL] = len(self._carried)
-                self._carried.append(direction_id)
+                states.direction_rows[direction_id, PARTIAL_INDEX] = len(self._continued_directions)
+                self._continued_directions.append(direction_id)
                 parts.append(data)
         bounds = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-        return view(b"".join(parts)), bounds
+        return byte_array(b"".join(parts)), bounds
 
     def _frame_index(self, columns: Ints) -> FrameIndex:
         chunk, states = self._chunk, self._chunk.states
@@ -135,7 +140,7 @@ class ChunkFrames:
         if is_irregular.any():
             columns = np.ascontiguousarray(columns[:, ~is_irregular])
         connection_index, direction, start, size, first, last = columns
-        offset = chunk.offset + chunk.packets.at[chunk.segments.packet[first]]
+        offset = chunk.offset + chunk.packets.block_start[chunk.segments.packet[first]]
         for row in np.flatnonzero(first < 0).tolist():
             direction_id = 2 * int(connection_index[row]) + int(direction[row])
             offset[row] = states.partial_frames[direction_id].offset
@@ -159,30 +164,33 @@ class ChunkFrames:
             chunk.data, segments.start, segments.size, self._next_rows, active,
             states.direction_rows, states.connection_rows, partial, bounds, remaining, stops[1:],
         )  # fmt: skip
-        for direction_id in self._carried:
-            side = states.direction_rows[direction_id]
-            if not states.connection_rows[direction_id >> 1, IS_IRREGULAR] and side[PARTIAL] < 0:
+        for direction_id in self._continued_directions:
+            direction_row = states.direction_rows[direction_id]
+            if (
+                not states.connection_rows[direction_id >> 1, IS_IRREGULAR]
+                and direction_row[PARTIAL_INDEX] < 0
+            ):
                 del states.partial_frames[direction_id]
         for index in np.flatnonzero(np.diff(stops)).tolist():
             direction_id = int(active[index])
-            side, data = (
+            direction_row, data = (
                 states.direction_rows[direction_id],
                 remaining[stops[index] : stops[index + 1]].tobytes(),
             )
-            if side[PARTIAL] >= 0:
+            if direction_row[PARTIAL_INDEX] >= 0:
                 states.partial_frames[direction_id] = states.partial_frames[direction_id]._replace(
                     data=data
                 )
             else:
                 states.partial_frames[direction_id] = PartialFrame(
-                    data, *chunk.origin(int(side[FRAME_SEGMENT]))
+                    data, *chunk.origin(int(direction_row[FRAME_ROW]))
                 )
 
     def _check_first_requests(self) -> None:
         """Check that the first bytes of new connections are a request.
 
-        Other connections are irregular. So are connections whose first response is before their
-        first request in the file, which happens in captures of several queues.
+        Otherwise the connection is irregular. It is also irregular if its first response is before
+        its first request in the file, which happens in captures of several queues.
         """
         connection_rows, numbers = self._chunk.states.connection_rows, self._active >> 1
         unknown = (connection_rows[numbers, IS_IRREGULAR] == 0) & (
@@ -190,35 +198,35 @@ class ChunkFrames:
         )
         for number in np.unique(numbers[unknown]).tolist():
             requests, responses = (
-                list(self._head(2 * number)),
-                next(self._head(2 * number + 1), None),
+                list(self._first_segments(2 * number)),
+                next(self._first_segments(2 * number + 1), None),
             )
             if requests or responses:
-                known = _first_request_row(requests)
-                if known is None or (responses is not None and responses[0] < known):
+                request_row = _first_request_row(requests)
+                if request_row is None or (responses is not None and responses[0] < request_row):
                     connection_rows[number, IS_IRREGULAR] = 1
                 else:
                     connection_rows[number, MARKS] |= RECOGNIZED
 
-    def _head(self, direction_id: int) -> Iterator[tuple[int, bytes]]:
+    def _first_segments(self, direction_id: int) -> Iterator[tuple[int, bytes]]:
         """Yield the first segments of a direction, with their rows."""
         chunk, segments = self._chunk, self._chunk.segments
-        side = chunk.states.direction_rows[direction_id]
-        row = int(side[FIRST]) if side[CHUNK] == self._number else -1
-        for _ in range(_HEAD_SEGMENTS):
+        direction_row = chunk.states.direction_rows[direction_id]
+        row = int(direction_row[FIRST_ROW]) if direction_row[LAST_CHUNK] == self._number else -1
+        for _ in range(_MAX_FIRST_SEGMENTS):
             if row < 0:
                 break
-            start, size = int(segments.start[row]), min(int(segments.size[row]), _HEAD_BYTES)
+            start, size = int(segments.start[row]), min(int(segments.size[row]), _MAX_FIRST_BYTES)
             if size:
                 yield row, chunk.data[start : start + size].tobytes()
             row = int(self._next_rows[row])
 
 
 def _first_request_row(requests: Sequence[tuple[int, bytes]]) -> int | None:
-    """Return the row of the segment that completes the first request's header, or None."""
-    head = b""
+    """Return the row of the segment that completes the header of the first request, or None."""
+    first_bytes = b""
     for row, data in requests:
-        head += data
-        if check_first_request(head, MAX_FRAME_BYTES) is Verdict.YES:
+        first_bytes += data
+        if check_first_request(first_bytes, MAX_FRAME_BYTES) is Verdict.YES:
             return row
     return None

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from kafkalite.traffic.columnar.arrays import sealed, view
+from kafkalite.traffic.columnar.arrays import byte_array, read_only
 from kafkalite.traffic.model import ProblemKind
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Source = bytes | bytearray | memoryview | IO[bytes]
 
 _Stream = io.RawIOBase | io.BufferedIOBase
 
-_GZIP: Final = b"\x1f\x8b"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
 _MIN_CHUNK_BYTES: Final = 1 << 16
 
 
@@ -34,90 +34,99 @@ class Chunk(NamedTuple):
     offset: int
     is_last: bool
     memory: Bytes | None = None
-    """Writable memory that begins with the data and is longer than it."""
+    """Writable memory that begins with `data` and is longer than it."""
 
 
 class Chunks:
-    """The chunks of one file; after each chunk, the caller passes the number of used bytes."""
+    """The chunks of one file. After each chunk, the caller calls `set_used_bytes`."""
 
     def __init__(
         self, source: Source, size: int, report: Report, part: tuple[int, int | None] | None = None
     ) -> None:
-        """Read a file; `part` is the (start, stop) of a part of an uncompressed file."""
-        self._size = max(size, _MIN_CHUNK_BYTES)
+        """Read a file in chunks of `size` bytes.
+
+        `part` is the (start, stop) of a part of an uncompressed file.
+        """
+        self._chunk_bytes = max(size, _MIN_CHUNK_BYTES)
         self._report = report
         self._offset, stop = (0, None) if part is None else part
         self._remaining = None if stop is None else stop - self._offset
-        self._used = 0
-        self._whole: memoryview | None = None
+        self._used_bytes = 0
+        self._bytes: memoryview | None = None
         self._file: _Stream | None = None
         if isinstance(source, bytes | bytearray | memoryview):
-            whole = memoryview(source).cast("B")[:stop]
-            if part is None and bytes(whole[:2]) == _GZIP:
-                self._file = _decompressed(io.BytesIO(whole))
+            file_bytes = memoryview(source).cast("B")[:stop]
+            if part is None and bytes(file_bytes[:2]) == _GZIP_MAGIC:
+                self._file = _decompress(io.BytesIO(file_bytes))
             else:
-                self._whole = whole
+                self._bytes = file_bytes
         elif part is not None:
             source.seek(self._offset)
             self._file = cast("_Stream", source)
         else:
             stream = cast("_Stream", source)
-            memory = bytearray(len(_GZIP))
+            memory = bytearray(len(_GZIP_MAGIC))
             size_read = self._read_into(stream, memoryview(memory))
             head = bytes(memory[:size_read])
             file = _PrefixedFile(head, stream)
-            self._file = _decompressed(file) if head == _GZIP else file
+            self._file = _decompress(file) if head == _GZIP_MAGIC else file
 
     @property
     def is_compressed(self) -> bool:
         """Whether the file is gzipped."""
         return isinstance(self._file, gzip.GzipFile)
 
-    def used(self, count: int) -> None:
-        """Set the number of bytes of the last chunk that were used."""
-        self._used = count
+    def set_used_bytes(self, count: int) -> None:
+        """Set the number of used bytes of the last chunk; the next chunk begins after them."""
+        self._used_bytes = count
 
     def __iter__(self) -> Iterator[Chunk]:
-        return self._of_bytes(self._whole) if self._whole is not None else self._of_file()
+        return (
+            self._chunks_of_bytes(self._bytes)
+            if self._bytes is not None
+            else self._chunks_of_file()
+        )
 
-    def _of_bytes(self, whole: memoryview) -> Iterator[Chunk]:
-        size, stop = self._size, self._offset
-        while stop < len(whole) or not len(whole):
-            stop = min(self._offset + size, len(whole))
-            is_last = stop == len(whole)
-            self._used = 0
-            yield Chunk(view(whole[self._offset : stop]), self._offset, is_last)
+    def _chunks_of_bytes(self, file_bytes: memoryview) -> Iterator[Chunk]:
+        size, stop = self._chunk_bytes, self._offset
+        while stop < len(file_bytes) or not len(file_bytes):
+            stop = min(self._offset + size, len(file_bytes))
+            is_last = stop == len(file_bytes)
+            self._used_bytes = 0
+            yield Chunk(byte_array(file_bytes[self._offset : stop]), self._offset, is_last)
             if is_last:
                 return
             # If nothing was used, a block is larger than the chunk.
-            size = self._size if self._used else 2 * size
-            self._offset += self._used
+            size = self._chunk_bytes if self._used_bytes else 2 * size
+            self._offset += self._used_bytes
 
-    def _of_file(self) -> Iterator[Chunk]:
+    def _chunks_of_file(self) -> Iterator[Chunk]:
         assert self._file is not None
-        unused, size = 0, self._size
-        # One buffer for all chunks: nothing refers to it after the chunk was processed.
+        unused_bytes, size = 0, self._chunk_bytes
+        # One buffer for all chunks: nothing refers to a chunk after it was processed.
         memory = np.empty(size + size // 4, np.uint8)
         while True:
-            if unused + size > len(memory):
-                memory = np.concatenate([memory[:unused], np.empty(2 * size, np.uint8)])
-            requested = size if self._remaining is None else min(size, self._remaining)
-            size_read = self._read_into(self._file, memory[unused : unused + requested].data)
+            if unused_bytes + size > len(memory):
+                memory = np.concatenate([memory[:unused_bytes], np.empty(2 * size, np.uint8)])
+            requested_bytes = size if self._remaining is None else min(size, self._remaining)
+            size_read = self._read_into(
+                self._file, memory[unused_bytes : unused_bytes + requested_bytes].data
+            )
             if self._remaining is not None:
                 self._remaining -= size_read
             is_last = size_read < size
-            data = memory[: unused + size_read]
-            self._used = 0
-            yield Chunk(sealed(data), self._offset, is_last, memory)
+            data = memory[: unused_bytes + size_read]
+            self._used_bytes = 0
+            yield Chunk(read_only(data), self._offset, is_last, memory)
             if is_last:
                 return
-            size = self._size if self._used else max(self._size, len(data))
-            unused = len(data) - self._used
-            memory[:unused] = data[self._used :]
-            self._offset += self._used
+            size = self._chunk_bytes if self._used_bytes else max(self._chunk_bytes, len(data))
+            unused_bytes = len(data) - self._used_bytes
+            memory[:unused_bytes] = data[self._used_bytes :]
+            self._offset += self._used_bytes
 
     def _read_into(self, file: _Stream, memory: memoryview) -> int:
-        """Fill the memory as far as the file has bytes; return the number of bytes."""
+        """Fill the memory, or a part of it at the end of the file; return the number of bytes."""
         size_read = 0
         try:
             while size_read < len(memory):
@@ -132,7 +141,7 @@ class Chunks:
         return size_read
 
 
-def _decompressed(file: _Stream) -> gzip.GzipFile:
+def _decompress(file: _Stream) -> gzip.GzipFile:
     return gzip.GzipFile(fileobj=cast("IO[bytes]", file))
 
 

@@ -1,4 +1,4 @@
-"""`ColumnMemory`: the buffers that a decode fills, for all columns in one piece of memory."""
+"""`ColumnMemory`: the buffers of all columns of a decode, in one block of memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kafkalite.traffic.columnar.decode_program import END_WIDTH
+from kafkalite.traffic.columnar.decode_program import END_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.arrays import Bytes, Ints
     from kafkalite.traffic.columnar.decode_program import Program
 
-_SPARE, _MIN_CAPACITY = 1.25, 1 << 10
-"""Initial capacity, relative to the size that the previous messages needed."""
-_WORD, _LINE = 8, 64
+_CAPACITY_FACTOR, _MIN_CAPACITY = 1.25, 1 << 10
+"""Initial capacity: the size that the previous messages needed, times a factor, plus a minimum."""
+_WORD_BYTES, _CACHE_LINE_BYTES = 8, 64
 
 
 class Buffers(NamedTuple):
@@ -28,15 +28,15 @@ class Buffers(NamedTuple):
     """Number of elements per counter."""
     capacities: Ints
     """Capacity per counter."""
-    n1: Bytes
-    """The whole memory as numbers of 1, 2, 4 and 8 bytes."""
-    n2: NDArray[np.int16]
-    n4: NDArray[np.int32]
-    n8: Ints
+    u8: Bytes
+    """All memory as numbers of 1, 2, 4 and 8 bytes."""
+    i16: NDArray[np.int16]
+    i32: NDArray[np.int32]
+    i64: Ints
 
 
 class ColumnMemory:
-    """The buffers that a program fills, in one piece of memory."""
+    """The buffers that a program fills, in one block of memory."""
 
     __slots__ = ("_bases", "_program", "_words", "capacities", "sizes")
 
@@ -48,7 +48,7 @@ class ColumnMemory:
         self._program = program
         self.sizes = np.zeros(program.counters, np.int64)
         """Number of elements per counter."""
-        self.capacities = (program.elements_per_byte * (_SPARE * size)).astype(
+        self.capacities = (program.elements_per_byte * (_CAPACITY_FACTOR * size)).astype(
             np.int64
         ) + _MIN_CAPACITY
         """Capacity per counter."""
@@ -57,26 +57,27 @@ class ColumnMemory:
 
     def _allocate(self) -> None:
         buffers = self._program.buffers
-        # One element more: end positions begin with a 0, the start of the first element.
+        # Buffers of end positions have one more element: they begin with 0, the first start.
         cache_lines = [
-            -(-(int(self.capacities[counter]) + 1) * width // _LINE) for counter, width in buffers
+            -(-(int(self.capacities[counter]) + 1) * width // _CACHE_LINE_BYTES)
+            for counter, width in buffers
         ]
-        firsts = np.cumsum([0, *cache_lines]) * _LINE
-        self._words = np.empty(int(firsts[-1]) // _WORD, np.int64)
+        start_bytes = np.cumsum([0, *cache_lines]) * _CACHE_LINE_BYTES
+        self._words = np.empty(int(start_bytes[-1]) // _WORD_BYTES, np.int64)
         widths = np.array([width for _, width in buffers], np.int64)
-        self._bases = firsts[:-1] // widths
-        self._words.view("i4")[self._bases[widths == END_WIDTH]] = 0
+        self._bases = start_bytes[:-1] // widths
+        self._words.view("i4")[self._bases[widths == END_BYTES]] = 0
 
-    def grow(self, counter: int, need: int) -> None:
-        """Increase a counter's capacity to at least `need`."""
+    def grow(self, counter: int, needed: int) -> None:
+        """Increase a counter's capacity to at least `needed`."""
         counts = [int(self.sizes[counter]) + 1 for counter, _ in self._program.buffers]
-        before = [self.part(buffer, count) for buffer, count in enumerate(counts)]
-        self.capacities[counter] = max(2 * int(self.capacities[counter]), need)
+        old_values = [self.first_elements(buffer, count) for buffer, count in enumerate(counts)]
+        self.capacities[counter] = max(2 * int(self.capacities[counter]), needed)
         self._allocate()
-        for buffer, values in enumerate(before):
-            self.part(buffer, len(values))[:] = values
+        for buffer, values in enumerate(old_values):
+            self.first_elements(buffer, len(values))[:] = values
 
-    def part(self, buffer: int, count: int) -> NDArray[np.void]:
+    def first_elements(self, buffer: int, count: int) -> NDArray[np.void]:
         """Return the first elements of a buffer."""
         width = self._program.buffers[buffer].width
         first = int(self._bases[buffer])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 import numpy as np
 
-from kafkalite.traffic.columnar.endpoints import Endpoints
+from kafkalite.traffic.columnar.endpoints import EndpointColumns
 from kafkalite.traffic.scalar.packets import reverse, sender
 
 if TYPE_CHECKING:
@@ -25,26 +25,33 @@ UNKNOWN: Final = -1
 """Represents an unknown sequence number."""
 
 (
-    NEXT, INITIAL, LATEST_NS,
-    CHUNK, BEGIN, END, FLAGS, FIRST, LAST, RECEIVED, LENGTH, FRAME_SEGMENT, FRAME_POSITION, PARTIAL,
+    NEXT_SEQ, INITIAL_SEQ, LATEST_NS,
+    LAST_CHUNK, BEGIN_SEQ, END_SEQ, FLAGS, FIRST_ROW, LAST_ROW,
+    RECEIVED, LENGTH, FRAME_ROW, FRAME_POSITION, PARTIAL_INDEX,
 ) = range(14)  # fmt: skip
-"""Columns per direction: the next and the initial sequence number and the latest time; the others
-are used by `frames` within a chunk."""
+"""Columns per direction. Valid between chunks: the next sequence number, the sequence number of the
+SYN, and the latest time. The others are valid within a chunk: the last chunk with segments; the
+sequence numbers at the beginning and at the end of its segments; their TCP flags; the first and the
+last of their rows; the received bytes and the length of the incomplete frame, and the row and
+position at which it begins; and the index of the partial frame of earlier chunks."""
 
-MARKS, CONNECTION_CHUNK, IS_IRREGULAR, IS_RESET, LAST_NS = range(5)
-"""Columns per connection: marks, values that `frames` uses within a chunk, and the latest time."""
+MARKS, CONNECTION_LAST_CHUNK, IS_IRREGULAR, IS_RESET, LAST_NS = range(5)
+"""Columns per connection: marks; the last chunk with segments; whether the connection is irregular
+and whether it was reset in this chunk; the approximate time of the last packet."""
 
 RECOGNIZED, HAS_FRAMES, CLOSED, IRREGULAR, FINISHED = 1, 2, 4, 8, 16
 """Bits of MARKS: the connection's first bytes are a request; it has frames; it has ended; it is
 processed segment by segment; the client has sent FIN. Twice FINISHED: the broker has sent FIN."""
+BOTH_FINISHED: Final = FINISHED | 2 * FINISHED
+"""Bits of MARKS: client and broker have sent FIN."""
 
-_FIRST_ROOM: Final = 64
+_INITIAL_CAPACITY: Final = 64
 
 
 def connection_id(client: str, broker: str, opened_ns: int | None, file: str = "") -> int:
-    """Return the id of a connection, which is equal in all files that have its opening time.
+    """Return the id of a connection, which is the same in all files that have its opening time.
 
-    For other connections the id depends on the file, until `stitching` combines the files.
+    Without an opening time, the id depends on the file, until `stitching` combines the files.
     """
     opening = f"in {file}" if opened_ns is None else f"{opened_ns}"
     key = f"{client} {broker} {opening}".encode()
@@ -72,22 +79,22 @@ class StateTables:
     def __init__(self, changed: set[int]) -> None:
         self.changed = changed
         """Receives the numbers of connections whose columns must be rebuilt."""
-        self.direction_rows = np.full((2 * _FIRST_ROOM, PARTIAL + 1), UNKNOWN, np.int64)
+        self.direction_rows = np.full((2 * _INITIAL_CAPACITY, PARTIAL_INDEX + 1), UNKNOWN, np.int64)
         """One row per direction: index is twice the connection's number, plus one for responses."""
-        self.connection_rows = np.zeros((_FIRST_ROOM, LAST_NS + 1), np.int64)
+        self.connection_rows = np.zeros((_INITIAL_CAPACITY, LAST_NS + 1), np.int64)
         """One row per connection."""
         self.partial_frames: dict[int, PartialFrame] = {}
         """Partial frames by direction."""
 
 
 class ConnectionStates(Sequence["ConnectionState"]):
-    """All connections of one file so far."""
+    """The connections of one file that were found until now."""
 
     __slots__ = ("_states", "endpoints", "tables")
 
     def __init__(self) -> None:
         self._states: list[ConnectionState] = []
-        self.endpoints = Endpoints(self)
+        self.endpoints = EndpointColumns(self)
         """The endpoints of the connections, as columns."""
         self.tables = StateTables(self.endpoints.stale)
 
@@ -117,7 +124,7 @@ class ConnectionStates(Sequence["ConnectionState"]):
         return self._states[index]
 
     def add(
-        self, flows: tuple[bytes, bytes], opened_ns: int | None, connection: int, first_ns: int
+        self, flows: tuple[bytes, bytes], opened_ns: int | None, connection_id: int, first_ns: int
     ) -> ConnectionState:
         """Add a connection."""
         number, tables = len(self._states), self.tables
@@ -128,7 +135,7 @@ class ConnectionStates(Sequence["ConnectionState"]):
             tables.direction_rows = np.concatenate(
                 [tables.direction_rows, np.full_like(tables.direction_rows, UNKNOWN)]
             )
-        state = ConnectionState(tables, number, flows, opened_ns, connection, first_ns)
+        state = ConnectionState(tables, number, flows, opened_ns, connection_id, first_ns)
         self._states.append(state)
         return state
 
@@ -137,8 +144,16 @@ class ConnectionState:
     """One connection, as far as the file has been read."""
 
     __slots__ = (
-        "_connection", "_irregular", "_names", "_node_id", "_tables", "begins_here", "first_ns",
-        "flows", "number", "opened_ns",
+        "_connection_id",
+        "_endpoint_names",
+        "_irregular",
+        "_node_id",
+        "_tables",
+        "first_ns",
+        "flows",
+        "has_opening",
+        "number",
+        "opened_ns",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917
@@ -147,36 +162,36 @@ class ConnectionState:
         number: int,
         flows: tuple[bytes, bytes],
         opened_ns: int | None,
-        connection: int,
+        connection_id: int,
         first_ns: int,
     ) -> None:
         self._tables = tables
         self.number = number
         self.flows = flows
-        """Both directions as in the scalar reader; the client's comes first."""
+        """Both flows, as in the scalar reader; the first one is from the client to the broker."""
         self.opened_ns = opened_ns
-        self._connection = connection
+        self._connection_id = connection_id
         self._node_id: int | None = None
         self.first_ns = first_ns
-        self.begins_here = False
-        """Whether the file contains its opening."""
+        self.has_opening = False
+        """Whether the file contains the opening of the connection."""
         self._irregular: IrregularConnection | None = None
-        self._names: tuple[str, str] | None = None
+        self._endpoint_names: tuple[str, str] | None = None
         tables.changed.add(number)
 
     def set_client(self, client: bytes) -> None:
         """Set the client to the sender of a flow."""
-        self.flows, self._names = (client, reverse(client)), None
+        self.flows, self._endpoint_names = (client, reverse(client)), None
         self._tables.changed.add(self.number)
 
     @property
-    def connection(self) -> int:
+    def connection_id(self) -> int:
         """The connection's id in tables."""
-        return self._connection
+        return self._connection_id
 
-    @connection.setter
-    def connection(self, connection: int) -> None:
-        self._connection = connection
+    @connection_id.setter
+    def connection_id(self, connection_id: int) -> None:
+        self._connection_id = connection_id
         self._tables.changed.add(self.number)
 
     @property
@@ -201,21 +216,21 @@ class ConnectionState:
         return sender(self.flows[1])
 
     @property
-    def names(self) -> tuple[str, str]:
+    def endpoint_names(self) -> tuple[str, str]:
         """Both endpoints as text."""
-        if self._names is None:
-            self._names = end_text(self.flows[0]), end_text(self.flows[1])
-        return self._names
+        if self._endpoint_names is None:
+            self._endpoint_names = sender_text(self.flows[0]), sender_text(self.flows[1])
+        return self._endpoint_names
 
     @property
     def next_seqs(self) -> Ints:
         """The next sequence number per direction, writable; UNKNOWN before the first."""
-        return self._tables.direction_rows[2 * self.number : 2 * self.number + 2, NEXT]
+        return self._tables.direction_rows[2 * self.number : 2 * self.number + 2, NEXT_SEQ]
 
     @property
     def initial_seqs(self) -> Ints:
         """The sequence number of each direction's SYN, writable."""
-        return self._tables.direction_rows[2 * self.number : 2 * self.number + 2, INITIAL]
+        return self._tables.direction_rows[2 * self.number : 2 * self.number + 2, INITIAL_SEQ]
 
     @property
     def last_ns(self) -> int:
@@ -224,7 +239,7 @@ class ConnectionState:
 
     @property
     def irregular(self) -> IrregularConnection | None:
-        """The object that processes the connection by segment; None if it is regular."""
+        """The object that processes the connection segment by segment; None if it is regular."""
         return self._irregular
 
     @irregular.setter
@@ -254,6 +269,6 @@ class ConnectionState:
 
 
 @lru_cache(1 << 12)
-def end_text(flow: bytes) -> str:
+def sender_text(flow: bytes) -> str:
     """Return the sender of a flow as text."""
     return str(sender(flow))

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kafkalite.traffic.columnar.arrays import where
+from kafkalite.traffic.columnar.arrays import true_indexes
 from kafkalite.traffic.columnar.connection_state import (
     CLOSED,
     HAS_FRAMES,
     LAST_NS,
-    NEXT,
+    NEXT_SEQ,
     RECOGNIZED,
     UNKNOWN,
     ConnectionStates,
     connection_id,
-    end_text,
+    sender_text,
 )
 from kafkalite.traffic.columnar.flows import Flows
 from kafkalite.traffic.columnar.packets import ACK, SYN
@@ -59,18 +59,25 @@ class Connections:
         """By flow: twice the number of its connection, plus one for responses."""
 
     def direction_ids(self, chunk: ChunkPackets) -> Ints:
-        """Return per segment twice the number of its connection, plus one for responses."""
+        """Return for each segment twice the number of its connection, plus one for responses.
+
+        Unknown connections are added.
+        """
         segments, states = chunk.segments, self.states
-        flows, firsts = self._flows.numbered(chunk.data, segments)
+        flows, firsts = self._flows.find_or_add_all(chunk.data, segments)
         active_flows = flows[firsts]
-        self._make_room()
+        self._grow()
         direction_ids = self._direction_ids[active_flows]
-        opens = segments.flags[firsts] & SYN != 0
-        is_new = (direction_ids < 0) | opens | (states.direction_rows[direction_ids, NEXT] < 0)
-        for index in where(is_new).tolist():
+        is_opening = segments.flags[firsts] & SYN != 0
+        is_new = (
+            (direction_ids < 0) | is_opening | (states.direction_rows[direction_ids, NEXT_SEQ] < 0)
+        )
+        for index in true_indexes(is_new).tolist():
             self._assign(chunk, int(active_flows[index]), int(firsts[index]))
         # If ports are reused, the other direction belongs to the new connection, too.
-        for index in where((self._direction_ids[active_flows] != direction_ids) & ~is_new).tolist():
+        for index in true_indexes(
+            (self._direction_ids[active_flows] != direction_ids) & ~is_new
+        ).tolist():
             self._assign(chunk, int(active_flows[index]), int(firsts[index]))
         direction_ids = self._direction_ids[active_flows]
         # Approximate: the time of the connection's first packet in the chunk.
@@ -79,87 +86,92 @@ class Connections:
         ]
         return self._direction_ids[flows]
 
-    def known(self, data: Bytes, segments: Segments) -> Ints:
-        """Return the same as `direction_ids` without adding connections; -1 for unknown ones."""
-        flows, _ = self._flows.numbered(data, segments)
-        self._make_room()
+    def known_direction_ids(self, data: Bytes, segments: Segments) -> Ints:
+        """Return the same as `direction_ids`, but -1 for unknown connections."""
+        flows, _ = self._flows.find_or_add_all(data, segments)
+        self._grow()
         return self._direction_ids[flows]
 
-    def _make_room(self) -> None:
-        """Allocate an entry for every flow, and one more for each new connection."""
+    def _grow(self) -> None:
+        """Allocate entries for all flows, and for flows that new connections add."""
         missing = 2 * self._flows.count - len(self._direction_ids)
         if missing > 0:
             more = np.full(missing + len(self._direction_ids), UNKNOWN, np.int64)
             self._direction_ids = np.concatenate([self._direction_ids, more])
 
-    def _assign(self, chunk: ChunkPackets, flow: int, first: int) -> None:
-        """Find or add the connection of a flow, and continue it if it began in another file."""
-        opens = bool(chunk.segments.flags[first] & SYN)
-        seq = int(chunk.segments.seq[first])
-        note = PacketNote() if opens else _note(chunk, int(chunk.segments.packet[first]))
-        state, side = self._find(chunk, flow, first, note)
-        if state.next_seqs[side] < 0 and not opens and state.irregular is None:
-            _resume(state, side, note, seq)
+    def _assign(self, chunk: ChunkPackets, flow: int, row: int) -> None:
+        """Find or add the connection of a flow; continue one that began in another file."""
+        is_opening = bool(chunk.segments.flags[row] & SYN)
+        seq = int(chunk.segments.seq[row])
+        note = PacketNote() if is_opening else _packet_note(chunk, int(chunk.segments.packet[row]))
+        state, side = self._find_or_add(chunk, flow, row, note)
+        if state.next_seqs[side] < 0 and not is_opening and state.irregular is None:
+            _resume_from_note(state, side, note, seq)
 
-    def _find(
-        self, chunk: ChunkPackets, flow: int, first: int, note: PacketNote
+    def _find_or_add(
+        self, chunk: ChunkPackets, flow: int, row: int, note: PacketNote
     ) -> tuple[ConnectionState, int]:
-        flags, seq = int(chunk.segments.flags[first]), int(chunk.segments.seq[first])
-        packet = int(chunk.segments.packet[first])
+        flags, seq = int(chunk.segments.flags[row]), int(chunk.segments.seq[row])
+        packet = int(chunk.segments.packet[row])
         direction_id = int(self._direction_ids[flow])
-        opens = flags & SYN != 0
+        is_opening = flags & SYN != 0
         if direction_id >= 0:
             known = self.states[direction_id >> 1]
-            if not (opens and _is_over(known, direction_id & 1, seq)):
+            if not (is_opening and _opens_new_connection(known, direction_id & 1, seq)):
                 return known, direction_id & 1
-        name = self._flows.name(flow)
-        is_client = not (opens and flags & ACK)
-        if not opens:
-            is_client = note.opened is None or note.client != end_text(reverse(name))
+        name = self._flows.flow(flow)
+        is_client = not (is_opening and flags & ACK)
+        if not is_opening:
+            is_client = note.opened is None or note.client != sender_text(reverse(name))
         interface = chunk.interfaces[int(chunk.packets.interface[packet])]
         at_ns = int(chunk.packets.at_ns[packet])
         comment = interface.comments[0] if interface.comments else None
-        state = self._add(name if is_client else reverse(name), at_ns if opens else None, at_ns)
+        state = self._add(
+            name if is_client else reverse(name), at_ns if is_opening else None, at_ns
+        )
         state.node_id = parse_interface_note(comment).node
-        state.begins_here = opens
+        state.has_opening = is_opening
         return state, 0 if is_client else 1
 
     def _add(self, client: bytes, opened_ns: int | None, first_ns: int) -> ConnectionState:
         flows = (client, reverse(client))
-        state = self.states.add(flows, opened_ns, self._identity(flows, opened_ns), first_ns)
-        self._place(state)
+        state = self.states.add(flows, opened_ns, self._connection_id(flows, opened_ns), first_ns)
+        self._register_flows(state)
         return state
 
-    def _place(self, state: ConnectionState) -> None:
+    def _register_flows(self, state: ConnectionState) -> None:
         """Assign both flows of a connection to it."""
         for side in (0, 1):
-            number = self._flows.number(state.flows[side])
+            number = self._flows.find_or_add(state.flows[side])
             if number >= len(self._direction_ids):
-                self._make_room()
+                self._grow()
             self._direction_ids[number] = 2 * state.number + side
 
-    def _identity(self, flows: tuple[bytes, bytes], opened_ns: int | None) -> int:
-        return connection_id(end_text(flows[0]), end_text(flows[1]), opened_ns, self._file)
+    def _connection_id(self, flows: tuple[bytes, bytes], opened_ns: int | None) -> int:
+        return connection_id(sender_text(flows[0]), sender_text(flows[1]), opened_ns, self._file)
 
-    def appear(self, state: ConnectionState, connection: Connection) -> ConnectionState:
-        """Return the state of a new connection between the endpoints of `state`."""
+    def add_or_update(self, state: ConnectionState, connection: Connection) -> ConnectionState:
+        """Store a connection that the scalar code has recognised, and return its state.
+
+        It is a new connection if `state` has frames already.
+        """
         client = state.flows[0] if sender(state.flows[0]) == connection.client else state.flows[1]
         if state.is_marked(HAS_FRAMES):
-            before, state = state, self._add(client, connection.opened_ns, state.last_ns)
-            state.irregular = before.irregular
+            previous, state = state, self._add(client, connection.opened_ns, state.last_ns)
+            state.irregular = previous.irregular
         else:
             state.set_client(client)
             state.opened_ns = connection.opened_ns
-            state.connection = self._identity(state.flows, state.opened_ns)
+            state.connection_id = self._connection_id(state.flows, state.opened_ns)
             state.mark(CLOSED, False)
-            self._place(state)
+            self._register_flows(state)
         state.mark(HAS_FRAMES | RECOGNIZED)
-        state.begins_here = connection.opened_ns is not None
+        state.has_opening = connection.opened_ns is not None
         state.node_id = connection.node_id
         return state
 
 
-def _is_over(state: ConnectionState, side: int, seq: int) -> bool:
+def _opens_new_connection(state: ConnectionState, side: int, seq: int) -> bool:
     """Whether a SYN with sequence number `seq` certainly opens another connection.
 
     If the earlier connection has not ended, the scalar code decides which one the segments belong
@@ -168,29 +180,34 @@ def _is_over(state: ConnectionState, side: int, seq: int) -> bool:
     return state.irregular is None and state.is_marked(CLOSED) and state.initial_seqs[side] != seq
 
 
-def _note(chunk: ChunkPackets, packet: int) -> PacketNote:
+def _packet_note(chunk: ChunkPackets, packet: int) -> PacketNote:
     return parse_packet_note(comment_of(chunk.data, chunk.packets, packet))
 
 
-def _resume(state: ConnectionState, side: int, note: PacketNote, seq: int) -> None:
-    """Continue a connection that began in another file, from our recorder's note."""
+def _resume_from_note(state: ConnectionState, side: int, note: PacketNote, seq: int) -> None:
+    """Continue a connection that began in another file, from the note of kafkalite's recorder."""
     if note.opened is None or note.inside:
         return
     state.next_seqs[side] = seq
     state.opened_ns = note.opened
     state.mark(RECOGNIZED | HAS_FRAMES)
-    state.connection = connection_id(*state.names, note.opened)
+    state.connection_id = connection_id(*state.endpoint_names, note.opened)
 
 
 def connection_table(
-    file: str, states: Sequence[ConnectionState], others: Collection[int] = frozenset()
+    file: str, states: Sequence[ConnectionState], included_numbers: Collection[int] = frozenset()
 ) -> pa.RecordBatch:
-    """Return a file's table of connections: those with frames, and the numbers in `others`."""
-    known = [state for state in states if state.is_marked(HAS_FRAMES) or state.number in others]
+    """Return the table of a file's connections.
+
+    It has the connections with frames, and those whose number is in `included_numbers`.
+    """
+    known = [
+        state for state in states if state.is_marked(HAS_FRAMES) or state.number in included_numbers
+    ]
     rows = [
         (
-            file, state.connection, *state.names, state.node_id, state.opened_ns, state.first_ns,
-            state.last_ns, state.is_marked(CLOSED), state.begins_here,
+            file, state.connection_id, *state.endpoint_names, state.node_id, state.opened_ns,
+            state.first_ns, state.last_ns, state.is_marked(CLOSED), state.has_opening,
             *(None if seq < 0 else seq for seq in state.next_seqs.tolist()),
         )
         for state in known

@@ -19,7 +19,7 @@ from kafkalite.metadata.internal_topics import (
 )
 from kafkalite.protocol._generated.codecs.index import RECORD_TYPES
 from kafkalite.protocol.spec import load_spec
-from kafkalite.traffic.columnar.arrays import unaligned
+from kafkalite.traffic.columnar.arrays import unaligned_view
 from kafkalite.traffic.columnar.arrow_assembly import binary_parts
 from kafkalite.traffic.columnar.decode import Decoded, RowError, decode_plan
 from kafkalite.traffic.columnar.decode_plan import spec_plan
@@ -52,7 +52,7 @@ ENVELOPE: Final = (
     pa.field("producer_epoch", pa.int16(), nullable=False),
     pa.field("is_transactional", pa.bool_(), nullable=False),
 )
-"""Position of a record, and fields of its batch."""
+"""Columns of every record: its position, and fields of its batch."""
 
 _VERSION_BYTES: Final = 2
 _NO_VERSION: Final = -1
@@ -80,8 +80,8 @@ def tables() -> Mapping[str, RecordLog]:
     return {row[0]: log for log in LOGS.values() for row in RECORD_TYPES[log].values()}
 
 
-def _type_of(log: RecordLog, table: str) -> int:
-    return next(number for number, row in RECORD_TYPES[log].items() if row[0] == table)
+def _record_type(log: RecordLog, table: str) -> int:
+    return next(type_number for type_number, row in RECORD_TYPES[log].items() if row[0] == table)
 
 
 @cache
@@ -93,7 +93,7 @@ def _spec(name: str) -> MessageSpec:
 def table_schema(table: str) -> pa.Schema:
     """Return the schema of a record type's table; raises KeyError for an unknown table."""
     log = tables()[table]
-    _, key, value, _ = RECORD_TYPES[log][_type_of(log, table)]
+    _, key, value, _ = RECORD_TYPES[log][_record_type(log, table)]
     typed = (pa.field("key", _type(key), nullable=False), pa.field("value", _type(value)))
     return pa.schema([*ENVELOPE, *typed])
 
@@ -118,39 +118,41 @@ def split_records(
     The records have `key`, `value` and the columns of `ENVELOPE`; control records are skipped. Only
     requested tables are decoded; malformed records of other tables are not reported.
     """
-    if len(markers := np.flatnonzero(np.asarray(records.column("is_control")))):
-        plain = np.setdiff1d(np.arange(records.num_rows), markers)
-        records = records.take(pa.array(plain))
-        originals: Ints = plain
+    if len(control_rows := np.flatnonzero(np.asarray(records.column("is_control")))):
+        data_rows = np.setdiff1d(np.arange(records.num_rows), control_rows)
+        records = records.take(pa.array(data_rows))
+        originals: Ints = data_rows
     else:
         originals = np.arange(records.num_rows)
     types = _leading_numbers(records.column("key"))
     decoded: list[TypedRecords] = []
     rejected: list[RejectedRecords] = []
-    for number in np.unique(types).tolist():
-        rows = np.flatnonzero(types == number)
-        found = RECORD_TYPES[log].get(number)
-        if found is None:
+    for type_number in np.unique(types).tolist():
+        rows = np.flatnonzero(types == type_number)
+        record_type = RECORD_TYPES[log].get(type_number)
+        if record_type is None:
             if requested is None:
                 reason = (
-                    f"unknown {log} record type {number}" if number >= 0 else "key without a type"
+                    f"unknown {log} record type {type_number}"
+                    if type_number >= 0
+                    else "key without a type"
                 )
-                kind = ProblemKind.UNKNOWN_VERSION if number >= 0 else ProblemKind.MALFORMED
+                kind = ProblemKind.UNKNOWN_VERSION if type_number >= 0 else ProblemKind.MALFORMED
                 rejected.append(RejectedRecords(kind, reason, originals[rows].tolist()))
             continue
-        if requested is not None and found[0] not in requested:
+        if requested is not None and record_type[0] not in requested:
             continue
-        some = records.take(pa.array(rows))
-        table, errors = _typed(found, some)
-        decoded.append(TypedRecords(found[0], table))
-        rejected += _grouped(found[0], errors, originals[rows])
+        typed_records = records.take(pa.array(rows))
+        table, errors = _decode_records(record_type, typed_records)
+        decoded.append(TypedRecords(record_type[0], table))
+        rejected += _group_by_reason(record_type[0], errors, originals[rows])
     return decoded, rejected
 
 
-def _typed(
-    found: tuple[str, str, str, int], records: pa.RecordBatch
+def _decode_records(
+    record_type: tuple[str, str, str, int], records: pa.RecordBatch
 ) -> tuple[pa.RecordBatch, list[RowError]]:
-    name, key_name, value_name, key_version = found
+    name, key_name, value_name, key_version = record_type
     plan = _plan(key_name, key_version)
     assert plan is not None
     keys = decode_plan(plan, records.column("key"), _VERSION_BYTES)
@@ -158,11 +160,13 @@ def _typed(
     errors = sorted([*keys.errors, *values.errors])
     columns = [records.column(each.name) for each in ENVELOPE]
     schema = table_schema(name)
-    made = pa.RecordBatch.from_arrays([*columns, keys.values, values.values], schema=schema)
+    typed_rows = pa.RecordBatch.from_arrays([*columns, keys.values, values.values], schema=schema)
     if errors:
-        wrong = np.array([error.row for error in errors])
-        made = made.take(pa.array(np.setdiff1d(np.arange(made.num_rows), wrong)))
-    return made, errors
+        invalid_rows = np.array([error.row for error in errors])
+        typed_rows = typed_rows.take(
+            pa.array(np.setdiff1d(np.arange(typed_rows.num_rows), invalid_rows))
+        )
+    return typed_rows, errors
 
 
 def decode_versioned(name: str, column: pa.Array) -> Decoded:
@@ -200,15 +204,17 @@ def _leading_numbers(column: pa.Array) -> Ints:
     at = offsets[:-1]
     has_number = (offsets[1:] - at >= _VERSION_BYTES) & np.asarray(column.is_valid())
     numbers: Ints = np.full(len(column), _NO_VERSION)
-    found = unaligned(data, ">i2")[at[has_number]]
+    found = unaligned_view(data, ">i2")[at[has_number]]
     numbers[has_number] = np.maximum(found, _NO_VERSION)
     return numbers
 
 
-def _grouped(table: str, errors: Sequence[RowError], rows: Ints) -> Iterator[RejectedRecords]:
+def _group_by_reason(
+    table: str, errors: Sequence[RowError], rows: Ints
+) -> Iterator[RejectedRecords]:
     """Group errors by reason."""
-    found: dict[tuple[ProblemKind, str], list[int]] = {}
+    rows_by_reason: dict[tuple[ProblemKind, str], list[int]] = {}
     for error in errors:
-        found.setdefault((error.kind, error.reason), []).append(int(rows[error.row]))
-    for (kind, reason), same in found.items():
-        yield RejectedRecords(kind, f"{table} record: {reason}", same)
+        rows_by_reason.setdefault((error.kind, error.reason), []).append(int(rows[error.row]))
+    for (kind, reason), error_rows in rows_by_reason.items():
+        yield RejectedRecords(kind, f"{table} record: {reason}", error_rows)

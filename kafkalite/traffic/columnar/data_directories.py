@@ -17,7 +17,7 @@ from kafkalite.ports.files import join
 from kafkalite.storage.file_names import parse_file_name, parse_partition_directory
 from kafkalite.traffic.columnar import coordinator_records
 from kafkalite.traffic.columnar.record_batches import find_batches
-from kafkalite.traffic.columnar.records import RECORD_FIELDS, Opened, open_batches
+from kafkalite.traffic.columnar.records import RECORD_FIELDS, BatchRecords, read_batches
 from kafkalite.traffic.columnar.tables import PROBLEMS as PROBLEMS_SCHEMA
 from kafkalite.traffic.model import ProblemKind
 
@@ -67,9 +67,11 @@ class LogOptions:
     with_control: bool = False
     """Whether control records (transaction markers) are included."""
     batch_rows: int = 32_768
+    """Maximum number of rows of a batch."""
     chunk_bytes: int = 16 << 20
+    """Number of bytes that are processed at once."""
 
-    def wants(self, table: str) -> bool:
+    def includes(self, table: str) -> bool:
         """Whether a table was requested."""
         return self.tables is None or table in self.tables
 
@@ -92,16 +94,16 @@ def schema_of(table: str) -> pa.Schema:
 def parse_segment_path(path: str) -> Segment | None:
     """Return the segment of a path; None for other files, and for partitions being deleted."""
     rest, _, name = path.rpartition("/")
-    log_name = parse_partition_directory(rest.rpartition("/")[2])
-    named = parse_file_name(name)
-    if log_name is None or named is None or named[1] != _LOG:
+    topic_partition = parse_partition_directory(rest.rpartition("/")[2])
+    offset_and_suffix = parse_file_name(name)
+    if topic_partition is None or offset_and_suffix is None or offset_and_suffix[1] != _LOG:
         return None
-    return Segment(*log_name, named[0], path)
+    return Segment(*topic_partition, offset_and_suffix[0], path)
 
 
 def segments_of(paths: Iterable[str]) -> list[Segment]:
     """Return the segments among paths, sorted by topic, partition and offset."""
-    return sorted(found for path in paths if (found := parse_segment_path(path)) is not None)
+    return sorted(segment for path in paths if (segment := parse_segment_path(path)) is not None)
 
 
 def find_segments(files: Files, directory: str) -> list[Segment]:
@@ -110,8 +112,8 @@ def find_segments(files: Files, directory: str) -> list[Segment]:
     paths = [join(directory, name) for name in names if name.endswith(_LOG)]
     for name in names:
         if parse_partition_directory(name) is not None:
-            inside = join(directory, name)
-            paths += [join(inside, each) for each in files.list(inside)]
+            partition_directory = join(directory, name)
+            paths += [join(partition_directory, each) for each in files.list(partition_directory)]
     return segments_of(paths)
 
 
@@ -131,28 +133,28 @@ def read_segment(
     `name` is the path of the segment. It contains topic and partition, unless they are given.
     """
     options = options or LogOptions()
-    found = parse_segment_path(name)
+    segment = parse_segment_path(name)
     log_name = _LogName(
         name,
-        topic if topic is not None else (found.topic if found else ""),
-        partition if partition is not None else (found.partition if found else -1),
+        topic if topic is not None else (segment.topic if segment else ""),
+        partition if partition is not None else (segment.partition if segment else -1),
     )
-    for window, position, is_last in _windows(source, options.chunk_bytes):
-        headers, errors, used = _whole_batches(window, is_last=is_last)
+    for window, position, is_last in _read_windows(source, options.chunk_bytes):
+        headers, errors, used = _find_complete_batches(window, is_last=is_last)
         window.used = used
-        headers = _not_too_old(headers, options)
-        collected = _Problems(log_name, position)
-        collected.add(errors)
-        for opened in open_batches(window.data, headers, with_control=True):
-            collected.add(opened.errors)
-            yield from _tables(opened, log_name, position, options, collected)
-        if (problems := collected.rows()).num_rows and options.wants(PROBLEMS):
-            yield PROBLEMS, problems
+        headers = _skip_old_batches(headers, options)
+        problems = _Problems(log_name, position)
+        problems.add(errors)
+        for batch_records in read_batches(window.data, headers, with_control=True):
+            problems.add(batch_records.errors)
+            yield from _table_batches(batch_records, log_name, position, options, problems)
+        if (problem_rows := problems.rows()).num_rows and options.includes(PROBLEMS):
+            yield PROBLEMS, problem_rows
 
 
 @dataclass(frozen=True, slots=True)
 class _LogName:
-    """The log that is read."""
+    """The file that is read, and the partition to which it belongs."""
 
     file: str
     topic: str
@@ -161,47 +163,53 @@ class _LogName:
 
 @dataclass(slots=True)
 class _Window:
-    """Part of a file; the reader sets `used` to the number of bytes that it used."""
+    """Part of a file; its user sets `used` to the number of used bytes, -1 to stop reading."""
 
     data: Bytes
     used: int = 0
 
 
-def _windows(
+def _read_windows(
     source: bytes | memoryview | BinaryIO, chunk_bytes: int
 ) -> Iterator[tuple[_Window, int, bool]]:
-    """Read a file in pieces; the unused bytes of a piece begin the next one."""
+    """Read a file in windows; a window begins with the unused bytes of the previous one."""
     file = BytesIO(source) if isinstance(source, bytes | memoryview) else source
-    position, rest = 0, b""
+    position, unused = 0, b""
     while True:
-        # If a batch is longer than a piece, the next pieces grow.
-        read = file.read(max(chunk_bytes, len(rest)))
-        data = rest + read
+        # If a batch is longer than a window, the next windows grow.
+        new_bytes = file.read(max(chunk_bytes, len(unused)))
+        data = unused + new_bytes
         window = _Window(np.frombuffer(data, np.uint8))
-        yield window, position, not read
-        if not read or window.used < 0:
+        yield window, position, not new_bytes
+        if not new_bytes or window.used < 0:
             return
         position += window.used
-        rest = data[window.used :]
+        unused = data[window.used :]
 
 
-def _whole_batches(window: _Window, *, is_last: bool) -> tuple[BatchHeaders, list[BatchError], int]:
-    """Find the batches of a window, and their end; -1 if the rest of the file is unreadable."""
+def _find_complete_batches(
+    window: _Window, *, is_last: bool
+) -> tuple[BatchHeaders, list[BatchError], int]:
+    """Find the complete batches of a window.
+
+    Returns their headers, the errors, and the number of used bytes, which is -1 if the rest of the
+    file is unreadable.
+    """
     size = len(window.data)
     headers, errors = find_batches(window.data, np.zeros(1, np.int64), np.array([size]))
     end = errors[-1] if errors and errors[-1].is_end else None
     if end is None:
         return headers, errors, size
     if end.kind is ProblemKind.TRUNCATED_BLOCK and not is_last:
-        return headers, errors[:-1], end.at
+        return headers, errors[:-1], end.position
     return headers, errors, -1
 
 
-def _not_too_old(headers: BatchHeaders, options: LogOptions) -> BatchHeaders:
+def _skip_old_batches(headers: BatchHeaders, options: LogOptions) -> BatchHeaders:
     """Skip batches whose records are all before the requested time."""
     if options.from_ms is None:
         return headers
-    return headers.picked(headers.max_timestamp >= options.from_ms)
+    return headers.select(headers.max_timestamp >= options.from_ms)
 
 
 @dataclass(slots=True)
@@ -220,21 +228,23 @@ class _Problems:
     def add(self, errors: Iterable[BatchError]) -> None:
         for error in errors:
             rest = "; the rest of the file was not read" if error.is_end else ""
-            self.report(error.kind, error.reason + rest, [error.at])
+            self.report(error.kind, error.reason + rest, [error.position])
 
     def report(self, kind: ProblemKind, reason: str, positions: list[int]) -> None:
         self.found.setdefault((kind, reason), []).extend(positions)
 
     def rows(self) -> pa.RecordBatch:
-        """Return one row per reason."""
-        where = f"{self.log_name.topic}-{self.log_name.partition}: " if self.log_name.topic else ""
+        """Return one row per kind and reason."""
+        location = (
+            f"{self.log_name.topic}-{self.log_name.partition}: " if self.log_name.topic else ""
+        )
         rows = [
             {
                 "kind": kind.value,
                 "file": self.log_name.file,
                 "offset": self.position + min(positions),
                 "connection": None,
-                "detail": where + reason,
+                "detail": location + reason,
                 "count": len(positions),
             }
             for (kind, reason), positions in self.found.items()
@@ -242,59 +252,65 @@ class _Problems:
         return pa.RecordBatch.from_pylist(rows, PROBLEMS_SCHEMA)
 
 
-def _tables(
-    opened: Opened, log_name: _LogName, position: int, options: LogOptions, problems: _Problems
+def _table_batches(
+    batch_records: BatchRecords,
+    log_name: _LogName,
+    position: int,
+    options: LogOptions,
+    problems: _Problems,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    rows = _with_position(opened, log_name, position)
-    chosen = _rows_in_time(rows, options)
-    if chosen is not None:
-        rows = rows.take(pa.array(chosen))
-    if options.wants(RECORDS):
-        plain = rows
+    rows = _add_log_columns(batch_records, log_name, position)
+    selected_rows = _rows_in_time_range(rows, options)
+    if selected_rows is not None:
+        rows = rows.take(pa.array(selected_rows))
+    if options.includes(RECORDS):
+        data_records = rows
         if not options.with_control:
-            plain = rows.filter(pa.array(~np.asarray(rows.column("is_control"))))
-        for first in range(0, plain.num_rows, options.batch_rows):
-            yield RECORDS, plain.slice(first, options.batch_rows)
+            data_records = rows.filter(pa.array(~np.asarray(rows.column("is_control"))))
+        for first in range(0, data_records.num_rows, options.batch_rows):
+            yield RECORDS, data_records.slice(first, options.batch_rows)
     log = coordinator_records.LOGS.get(log_name.topic)
     if log is None:
         return
-    known = set(coordinator_records.tables())
-    requested = None if options.tables is None else options.tables & known
+    coordinator_tables = set(coordinator_records.tables())
+    requested = None if options.tables is None else options.tables & coordinator_tables
     if requested is not None and not requested:
         return
     decoded, rejected = coordinator_records.split_records(log, rows, requested)
-    for table, made in decoded:
-        for first in range(0, made.num_rows, options.batch_rows):
-            yield table, made.slice(first, options.batch_rows)
-    batches = np.asarray(rows.column("position"))
-    for kind, reason, which in rejected:
-        problems.report(kind, reason, (batches[which] - position).tolist())
+    for table, typed_rows in decoded:
+        for first in range(0, typed_rows.num_rows, options.batch_rows):
+            yield table, typed_rows.slice(first, options.batch_rows)
+    batch_positions = np.asarray(rows.column("position"))
+    for kind, reason, rejected_rows in rejected:
+        problems.report(kind, reason, (batch_positions[rejected_rows] - position).tolist())
 
 
-def _with_position(opened: Opened, log_name: _LogName, position: int) -> pa.RecordBatch:
-    """Add file, topic, partition and position to records."""
-    count = opened.records.num_rows
+def _add_log_columns(
+    batch_records: BatchRecords, log_name: _LogName, position: int
+) -> pa.RecordBatch:
+    """Add the columns file, topic, partition and position to records."""
+    count = batch_records.records.num_rows
     return pa.RecordBatch.from_arrays(
         [
             pa.repeat(pa.scalar(log_name.file), count),
             pa.repeat(pa.scalar(log_name.topic), count),
             pa.repeat(pa.scalar(log_name.partition, pa.int32()), count),
-            *opened.records.columns,
-            pa.array(opened.batch_positions + position),
+            *batch_records.records.columns,
+            pa.array(batch_records.batch_positions + position),
         ],
         schema=RECORDS_SCHEMA,
     )
 
 
-def _rows_in_time(rows: pa.RecordBatch, options: LogOptions) -> np.ndarray | None:
+def _rows_in_time_range(rows: pa.RecordBatch, options: LogOptions) -> np.ndarray | None:
     """Return the rows in the requested time range, None for all."""
     if options.from_ms is None and options.until_ms is None:
         return None
     times = rows.column("timestamp")
-    at = np.asarray(times.cast(pa.int64()).fill_null(0)) // 1000
-    is_chosen = np.asarray(times.is_valid())
+    timestamps_ms = np.asarray(times.cast(pa.int64()).fill_null(0)) // 1000
+    is_selected = np.asarray(times.is_valid())
     if options.from_ms is not None:
-        is_chosen &= at >= options.from_ms
+        is_selected &= timestamps_ms >= options.from_ms
     if options.until_ms is not None:
-        is_chosen &= at < options.until_ms
-    return np.flatnonzero(is_chosen)
+        is_selected &= timestamps_ms < options.until_ms
+    return np.flatnonzero(is_selected)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.decode_plan import Plan
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
-_PIECE_ROWS: Final = 1 << 17
-_PIECE_BYTES: Final = 16 << 20
+_MAX_SLICE_ROWS: Final = 1 << 17
+_MAX_SLICE_BYTES: Final = 16 << 20
 """Maximum number of rows, and of bytes, that are decoded at once, so that memory is bounded."""
 
 
@@ -42,7 +42,7 @@ class RowError(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """A column of messages, one per frame, and the errors."""
+    """A column of messages, one per frame, with the errors."""
 
     values: pa.StructArray
     """Null if the frame is null or malformed."""
@@ -83,22 +83,22 @@ def decode_table(
     An unknown version is an error of its row. A broker that does not support a client's ApiVersions
     version answers in version 0 (KIP-511); such responses are decoded as version 0.
     """
-    row_versions = _ints(versions, len(payload))
-    row_starts = _ints(starts, len(payload))
+    row_versions = _row_numbers(versions, len(payload))
+    row_starts = _row_numbers(starts, len(payload))
     if api_key == _API_VERSIONS and direction is Direction.RESPONSE:
         row_versions = _api_versions_response_versions(row_versions, payload, row_starts)
-    is_one = len(row_versions) > 0 and row_versions.min() == row_versions.max()
-    distinct = [int(row_versions[0])] if is_one else np.unique(row_versions).tolist()
+    has_one_version = len(row_versions) > 0 and row_versions.min() == row_versions.max()
+    distinct = [int(row_versions[0])] if has_one_version else np.unique(row_versions).tolist()
     paths = _paths(fields)
-    known = {version: _plan_or_none(api_key, version, direction, paths) for version in distinct}
-    if len(distinct) == 1 and (plan := known[distinct[0]]) is not None:
+    plans = {version: _plan_or_none(api_key, version, direction, paths) for version in distinct}
+    if len(distinct) == 1 and (plan := plans[distinct[0]]) is not None:
         return decode_plan(plan, payload, row_starts)
     parts: list[pa.Array] = []
     row_groups: list[Ints] = []
     errors: list[RowError] = []
     unknown_tags = 0
     column_type = _column_type(api_key, direction, paths)
-    for version, plan in known.items():
+    for version, plan in plans.items():
         rows = np.flatnonzero(row_versions == version)
         row_groups.append(rows)
         if plan is None:
@@ -121,21 +121,21 @@ def decode_table(
 
 def decode_plan(plan: Plan, payload: pa.Array, starts: ArrayLike | pa.Array = 0) -> Decoded:
     """Decode frames by the plan of any message."""
-    row_starts = _ints(starts, len(payload))
+    row_starts = _row_numbers(starts, len(payload))
     parts: list[pa.StructArray] = []
     errors: list[RowError] = []
     first = unknown_tags = 0
-    for piece in _pieces(payload):
-        part = _decode_piece(plan, piece, row_starts[first : first + len(piece)])
+    for message_slice in _slices(payload):
+        part = _decode_slice(plan, message_slice, row_starts[first : first + len(message_slice)])
         parts.append(part.values)
         errors += [each._replace(row=first + each.row) for each in part.errors]
-        first += len(piece)
+        first += len(message_slice)
         unknown_tags += part.unknown_tags
     values = parts[0] if len(parts) == 1 else pa.concat_arrays(parts or [pa.nulls(0, plan.type)])
     return Decoded(values, tuple(errors), unknown_tags)
 
 
-def _decode_piece(plan: Plan, payload: pa.Array, row_starts: Ints) -> Decoded:
+def _decode_slice(plan: Plan, payload: pa.Array, row_starts: Ints) -> Decoded:
     data, offsets = binary_parts(payload)
     # A negative start marks a row without a body.
     starts = np.where(row_starts < 0, -1, offsets[:-1] + row_starts)
@@ -147,33 +147,38 @@ def _decode_piece(plan: Plan, payload: pa.Array, row_starts: Ints) -> Decoded:
     rejected = np.flatnonzero(verdicts)
     if not len(rejected):
         return Decoded(values, (), unknown_tags)
-    is_good = verdicts == 0
-    row_groups = pa.array(np.cumsum(is_good) - 1, mask=~is_good)
-    wrong = rejected if is_null is None else rejected[~is_null[rejected]]
-    errors = tuple(RowError(row, REASONS[int(verdicts[row])]) for row in wrong.tolist())
-    return Decoded(values.take(row_groups), errors, unknown_tags)
+    is_valid = verdicts == 0
+    value_indexes = pa.array(np.cumsum(is_valid) - 1, mask=~is_valid)
+    malformed = rejected if is_null is None else rejected[~is_null[rejected]]
+    errors = tuple(RowError(row, REASONS[int(verdicts[row])]) for row in malformed.tolist())
+    return Decoded(values.take(value_indexes), errors, unknown_tags)
 
 
-def _pieces(payload: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
-    """Split a column into pieces, each limited in rows and, except for a single row, in bytes."""
+def _slices(payload: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
+    """Split a column into slices of limited rows and bytes; a single row may have more bytes."""
     chunks = payload.chunks if isinstance(payload, pa.ChunkedArray) else [payload]
     for chunk in chunks:
         _, offsets = binary_parts(chunk)
         first = 0
         while first < len(chunk):
-            reach = int(np.searchsorted(offsets, offsets[first] + _PIECE_BYTES, "right")) - 1
-            last = min(max(reach, first + 1), first + _PIECE_ROWS, len(chunk))
+            bytes_limit = (
+                int(np.searchsorted(offsets, offsets[first] + _MAX_SLICE_BYTES, "right")) - 1
+            )
+            last = min(max(bytes_limit, first + 1), first + _MAX_SLICE_ROWS, len(chunk))
             yield chunk.slice(first, last - first)
             first = last
 
 
 def _api_versions_response_versions(versions: Ints, payload: pa.Array, row_starts: Ints) -> Ints:
     data, offsets = binary_parts(payload)
-    at = offsets[:-1] + row_starts
-    is_read = (row_starts >= 0) & (at + 2 <= offsets[1:])
-    code = np.zeros(len(versions), dtype=np.int64)
-    code[is_read] = data[at[is_read]].astype(np.int64) << 8 | data[at[is_read] + 1]
-    return np.where(code == ErrorCode.UNSUPPORTED_VERSION, 0, versions)
+    body_starts = offsets[:-1] + row_starts
+    has_error_code = (row_starts >= 0) & (body_starts + 2 <= offsets[1:])
+    error_codes = np.zeros(len(versions), dtype=np.int64)
+    error_codes[has_error_code] = (
+        data[body_starts[has_error_code]].astype(np.int64) << 8
+        | data[body_starts[has_error_code] + 1]
+    )
+    return np.where(error_codes == ErrorCode.UNSUPPORTED_VERSION, 0, versions)
 
 
 def _plan_or_none(
@@ -196,7 +201,7 @@ def _paths(fields: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if fields is None else tuple(fields)
 
 
-def _ints(values: ArrayLike | pa.Array, count: int) -> Ints:
+def _row_numbers(values: ArrayLike | pa.Array, count: int) -> Ints:
     """Return one number per row; null becomes -1, which is neither a version nor a start."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         known = values.fill_null(-1) if values.null_count else values

@@ -18,7 +18,7 @@ from kafkalite.protocol.message import Message
 from kafkalite.protocol.primitives import KafkaArray, KafkaBytes, KafkaString, KafkaStruct
 from kafkalite.protocol.schema import message_tree
 from kafkalite.traffic.columnar import decode_program
-from kafkalite.traffic.columnar.decode_program import COMPACT, Program, Writer
+from kafkalite.traffic.columnar.decode_program import COMPACT, Program, ProgramWriter
 from kafkalite.traffic.columnar.schema import message_spec, message_type, prune
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from kafkalite.protocol.spec import MessageSpec
     from kafkalite.traffic.model import Direction
 
-_REMEMBERED_PLANS: Final = 1024
-_TEXT_LENGTH, _LENGTH = 2, 4
-_ANY_LENGTH: Final = 1 << 60
+_MAX_CACHED_PLANS: Final = 1024
+_STRING_LENGTH_BYTES, _LENGTH_BYTES = 2, 4
+_NO_MAX_LENGTH: Final = 1 << 60
 
-_NUMBERS: Final[Mapping[str, int]] = {
+_KIND_BY_FORMAT: Final[Mapping[str, int]] = {
     ">b": decode_program.INT8,
     ">h": decode_program.INT16,
     ">H": decode_program.UINT16,
@@ -44,33 +44,33 @@ _NUMBERS: Final[Mapping[str, int]] = {
     ">q": decode_program.INT64,
     ">d": decode_program.INT64,  # byte order is swapped as for an integer
 }
-"""construct's format → kind of field."""
+"""Format of construct → kind of field."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Number:
-    """Values of fixed size, in Arrow's format."""
+class NumberColumn:
+    """Numbers, in the format of Arrow."""
 
     type: pa.DataType
     buffer: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flags:
+class BooleanColumn:
     """Booleans, one byte each."""
 
     buffer: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Uuids:
+class UuidColumn:
     """Uuids, 16 bytes each."""
 
     buffer: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slices:
+class BytesColumn:
     """Strings or bytes: buffers of the end positions, of the bytes, and of the validity."""
 
     type: pa.DataType
@@ -81,8 +81,8 @@ class Slices:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lists:
-    """Arrays: buffers of the end positions and of the validity; the elements form a level."""
+class ListColumn:
+    """Arrays: buffers of the end positions and of the validity; elements have their own level."""
 
     type: pa.DataType
     ends: int
@@ -92,8 +92,8 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Structs:
-    """Structs that are never null, in the same level."""
+class StructColumn:
+    """Structs that are never null; their fields have the same level."""
 
     type: pa.StructType
     children: tuple[Column, ...]
@@ -101,7 +101,10 @@ class Structs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionalColumn:
-    """Nullable structs and tagged fields: the buffer of instance numbers in `level`, or -1."""
+    """Nullable structs and tagged fields.
+
+    The buffer `instance` has the number of each row's instance in `level`; -1 for none.
+    """
 
     type: pa.DataType
     instance: int
@@ -112,13 +115,22 @@ class OptionalColumn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Absent:
+class AbsentColumn:
     """A field that this version does not have."""
 
     type: pa.DataType
 
 
-Column = Number | Flags | Uuids | Slices | Lists | Structs | OptionalColumn | Absent
+Column = (
+    NumberColumn
+    | BooleanColumn
+    | UuidColumn
+    | BytesColumn
+    | ListColumn
+    | StructColumn
+    | OptionalColumn
+    | AbsentColumn
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,10 +139,10 @@ class Plan:
 
     type: pa.StructType
     program: Program
-    column: Structs
+    column: StructColumn
 
 
-@lru_cache(_REMEMBERED_PLANS)
+@lru_cache(_MAX_CACHED_PLANS)
 def message_plan(
     api_key: int, version: int, direction: Direction, fields: tuple[str, ...] | None = None
 ) -> Plan:
@@ -146,120 +158,130 @@ def spec_plan(spec: MessageSpec, version: int, requested: pa.StructType) -> Plan
     """Return the plan of a message; the type `requested` may have fewer fields than the spec."""
     planner = _Planner()
     column = planner.struct(message_tree(spec, version).shape, requested, 0)
-    assert isinstance(column, Structs)
-    return Plan(requested, planner.out.program(), column)
+    assert isinstance(column, StructColumn)
+    return Plan(requested, planner.writer.program(), column)
 
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """Walks a construct tree; returns the column of each field, None if it is not requested."""
+    """Walks a construct tree and writes the program.
 
-    out: Writer = field(default_factory=Writer)
+    Each method returns the column of its field; None if the field is not requested.
+    """
+
+    writer: ProgramWriter = field(default_factory=ProgramWriter)
 
     def struct(
         self, shape: StructShape, requested: pa.StructType | None, level: int
     ) -> Column | None:
-        types = {} if requested is None else {each.name: each.type for each in requested}
-        found: dict[str, Column | None] = {}
+        requested_types = {} if requested is None else {each.name: each.type for each in requested}
+        columns: dict[str, Column | None] = {}
         for each in shape.fields:
-            found[each.name] = self._field(each.subcon, types.get(each.name), level)
+            columns[each.name] = self._any_field(each.subcon, requested_types.get(each.name), level)
         if shape.flexible:
-            found |= self._tags(shape.tagged, types, level)
+            columns |= self._tagged_fields(shape.tagged, requested_types, level)
         if requested is None:
             return None
-        return Structs(
-            requested, tuple(found.get(each.name) or Absent(each.type) for each in requested)
+        return StructColumn(
+            requested,
+            tuple(columns.get(each.name) or AbsentColumn(each.type) for each in requested),
         )
 
-    def _field(self, node: Construct, requested: pa.DataType | None, level: int) -> Column | None:
+    def _any_field(
+        self, node: Construct, requested: pa.DataType | None, level: int
+    ) -> Column | None:
         if isinstance(node, KafkaStruct):
             if node.shape.nullable:
-                return self._nullable_struct(node.shape, requested, level)
+                return self._nullable_struct_field(node.shape, requested, level)
             return self.struct(node.shape, requested, level)
         if isinstance(node, KafkaArray):
-            return self._rows(node, requested, level)
+            return self._array_field(node, requested, level)
         if isinstance(node, KafkaString | KafkaBytes):
-            return self._counted(node, requested, level)
-        return self._fixed(node, requested, level)
+            return self._bytes_field(node, requested, level)
+        return self._fixed_size_field(node, requested, level)
 
-    def _fixed(self, node: Construct, requested: pa.DataType | None, level: int) -> Column | None:
+    def _fixed_size_field(
+        self, node: Construct, requested: pa.DataType | None, level: int
+    ) -> Column | None:
         if requested is None:
-            self.out.fixed(level, node.sizeof(), None)
+            self.writer.add_fixed_size(level, node.sizeof(), None)
             return None
         kind = _kind(node)
-        buffer = self.out.fixed(level, node.sizeof(), kind)
+        buffer = self.writer.add_fixed_size(level, node.sizeof(), kind)
         match kind:
             case decode_program.FLAG:
-                return Flags(buffer)
+                return BooleanColumn(buffer)
             case decode_program.UUID:
-                return Uuids(buffer)
+                return UuidColumn(buffer)
             case _:
-                return Number(requested, buffer)
+                return NumberColumn(requested, buffer)
 
-    def _counted(
+    def _bytes_field(
         self, node: KafkaString | KafkaBytes, requested: pa.DataType | None, level: int
     ) -> Column | None:
         is_text = isinstance(node, KafkaString)
-        buffers = self.out.counted(
+        buffers = self.writer.add_bytes(
             level,
-            COMPACT if node.compact else _TEXT_LENGTH if is_text else _LENGTH,
-            MAX_STRING_BYTES if is_text else _ANY_LENGTH,
-            nullable=node.nullable,
+            COMPACT if node.compact else _STRING_LENGTH_BYTES if is_text else _LENGTH_BYTES,
+            MAX_STRING_BYTES if is_text else _NO_MAX_LENGTH,
+            is_nullable=node.nullable,
             is_text=is_text,
             has_buffer=requested is not None,
         )
-        return None if requested is None else Slices(requested, *buffers)
+        return None if requested is None else BytesColumn(requested, *buffers)
 
-    def _rows(self, node: KafkaArray, requested: pa.DataType | None, level: int) -> Column | None:
-        array = self.out.begin_rows(
+    def _array_field(
+        self, node: KafkaArray, requested: pa.DataType | None, level: int
+    ) -> Column | None:
+        array = self.writer.begin_array(
             level,
-            COMPACT if node.compact else _LENGTH,
+            COMPACT if node.compact else _LENGTH_BYTES,
             _min_size(node.subcon),
-            nullable=node.nullable,
+            is_nullable=node.nullable,
             has_buffer=requested is not None,
         )
-        inside = None if requested is None else requested.value_type
-        element = self._field(node.subcon, inside, array.level)
-        self.out.end_rows(array)
+        element_type = None if requested is None else requested.value_type
+        element = self._any_field(node.subcon, element_type, array.level)
+        self.writer.end_array(array)
         if requested is None or element is None:
             return None
-        return Lists(requested, array.ends, array.validity, array.level, element)
+        return ListColumn(requested, array.ends, array.validity, array.level, element)
 
-    def _nullable_struct(
+    def _nullable_struct_field(
         self, shape: StructShape, requested: pa.DataType | None, level: int
     ) -> Column | None:
-        nullable = self.out.begin_nullable(
+        nullable = self.writer.begin_nullable(
             level, behind_tag=shape.is_tagged, has_buffer=requested is not None
         )
         column = self.struct(shape, requested, nullable.level)
-        self.out.end_nullable(nullable)
+        self.writer.end_nullable(nullable)
         return column and OptionalColumn(requested, nullable.instance, nullable.level, column, None)
 
-    def _tags(
-        self, known: Mapping[int, Tagged], types: Mapping[str, pa.DataType], level: int
+    def _tagged_fields(
+        self, known: Mapping[int, Tagged], requested_types: Mapping[str, pa.DataType], level: int
     ) -> dict[str, Column | None]:
-        found: dict[str, Column | None] = {}
-        section, tag_fields = self.out.begin_tags(
-            level, {tag: tagged.attribute in types for tag, tagged in known.items()}
+        columns: dict[str, Column | None] = {}
+        section, tag_fields = self.writer.begin_tags(
+            level, {tag: tagged.attribute in requested_types for tag, tagged in known.items()}
         )
         for tagged, tag_field in zip(known.values(), tag_fields, strict=True):
-            requested = types.get(tagged.attribute)
-            self.out.begin_tag(tag_field)
-            column = self._field(tagged.subcon, requested, tag_field.level)
-            self.out.end_tag(section)
+            requested = requested_types.get(tagged.attribute)
+            self.writer.begin_tag(tag_field)
+            column = self._any_field(tagged.subcon, requested, tag_field.level)
+            self.writer.end_tag(section)
             default = to_arrow_value(tagged.new_default(), tagged.subcon)
-            found[tagged.attribute] = column and OptionalColumn(
+            columns[tagged.attribute] = column and OptionalColumn(
                 requested, tag_field.instance, tag_field.level, column, default
             )
-        self.out.end_tags(section)
-        return found
+        self.writer.end_tags(section)
+        return columns
 
 
 def _kind(node: Construct) -> int:
     """Return the kind of a field of fixed size."""
     if node is Flag:
         return decode_program.FLAG
-    return decode_program.UUID if isinstance(node, Bytes) else _NUMBERS[node.fmtstr]
+    return decode_program.UUID if isinstance(node, Bytes) else _KIND_BY_FORMAT[node.fmtstr]
 
 
 def _min_size(node: Construct) -> int:
@@ -270,12 +292,18 @@ def _min_size(node: Construct) -> int:
         fields = sum(_min_size(each.subcon) for each in node.shape.fields)
         return fields + node.shape.flexible
     if isinstance(node, KafkaString | KafkaBytes | KafkaArray):
-        return 1 if node.compact else _TEXT_LENGTH if isinstance(node, KafkaString) else _LENGTH
+        return (
+            1
+            if node.compact
+            else _STRING_LENGTH_BYTES
+            if isinstance(node, KafkaString)
+            else _LENGTH_BYTES
+        )
     return int(node.sizeof())
 
 
 def to_arrow_value(value: Any, node: Construct) -> Any:  # noqa: ANN401 - of any field
-    """Convert a scalar codec's value for Arrow; fields that the version lacks become None."""
+    """Convert a value of the scalar codec for Arrow; fields that the version lacks become None."""
     if isinstance(value, list):
         assert isinstance(node, KafkaArray)
         return [to_arrow_value(each, node.subcon) for each in value]
@@ -285,6 +313,6 @@ def to_arrow_value(value: Any, node: Construct) -> Any:  # noqa: ANN401 - of any
         known |= {each.attribute: each.subcon for each in node.shape.tagged.values()}
         row = dict.fromkeys(node.shape.absent)
         return row | {
-            name: to_arrow_value(getattr(value, name), sub) for name, sub in known.items()
+            name: to_arrow_value(getattr(value, name), subcon) for name, subcon in known.items()
         }
     return bytes(value) if isinstance(value, memoryview) else value

@@ -1,8 +1,8 @@
 """Splitting of a large file into parts that are read separately.
 
 A part is treated like a file: `stitching` combines its connections with those of the previous part.
-The positions of blocks and the interfaces are known only after reading from the beginning. So a
-scan first reads the headers of all blocks, which takes a small part of the total time.
+Blocks and interfaces are found only by reading a file from its beginning. So a scan first reads the
+headers of all blocks, which takes a small part of the total time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.model import ProblemKind
 
 PART_BYTES: Final = 256 << 20
-_CHUNK_BYTES: Final = 8 << 20
+_MAX_CHUNK_BYTES: Final = 8 << 20
 
 Scanner = BlockScanner | RecordScanner
 
@@ -40,9 +40,9 @@ class FilePart:
     state: ScannerState
     """The scanner's state at the beginning of the part."""
 
-    def size_in(self, whole: int) -> int:
-        """Return the part's size in a file of `whole` bytes."""
-        return max(0, (whole if self.stop is None else self.stop) - self.start)
+    def size_in(self, file_bytes: int) -> int:
+        """Return the part's size in a file of `file_bytes` bytes."""
+        return max(0, (file_bytes if self.stop is None else self.stop) - self.start)
 
 
 def new_scanner(magic: bytes, report: Report) -> Scanner | None:
@@ -57,29 +57,29 @@ def split_file(source: Source, part_bytes: int = PART_BYTES) -> list[FilePart]:
 
     The list is empty if the file cannot be split, because it is compressed or not a capture.
     """
-    chunks = Chunks(source, min(_CHUNK_BYTES, part_bytes), _ignore_problem)
+    chunks = Chunks(source, min(_MAX_CHUNK_BYTES, part_bytes), _ignore_problem)
     scanner: Scanner | None = None
-    magic, start, known = b"", 0, None
-    found: list[FilePart] = []
+    magic, start, part_state = b"", 0, None
+    parts: list[FilePart] = []
     for data, offset, is_last, _ in chunks:
         if scanner is None:
             magic = data[:4].tobytes()
             scanner = None if chunks.is_compressed else new_scanner(magic, _ignore_problem)
             if scanner is None:
                 return []
-            known = scanner.state()
+            part_state = scanner.state()
         _, used = scanner.scan(data, offset, is_last=is_last)
-        chunks.used(used)
+        chunks.set_used_bytes(used)
         if is_last or offset + used - start < part_bytes:
             continue
         state = scanner.state()
-        if state is not None and known is not None:
+        if state is not None and part_state is not None:
             stop = offset + used
-            found.append(FilePart(start=start, stop=stop, magic=magic, state=known))
-            start, known = stop, state
-    assert known is not None
-    return [*found, FilePart(start=start, stop=None, magic=magic, state=known)]
+            parts.append(FilePart(start=start, stop=stop, magic=magic, state=part_state))
+            start, part_state = stop, state
+    assert part_state is not None
+    return [*parts, FilePart(start=start, stop=None, magic=magic, state=part_state)]
 
 
 def _ignore_problem(kind: ProblemKind, offset: int | None, detail: str, count: int = 1) -> None:
-    """Ignore a problem; it is reported when the part is read."""
+    """Ignore a problem, because it is reported when the part is read."""

@@ -7,56 +7,56 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kafkalite.traffic.columnar.arrays import Columns, Ints, none, sealed
+from kafkalite.traffic.columnar.arrays import Columns, Ints, empty_ints, read_only
 
 if TYPE_CHECKING:
     from kafkalite.traffic.columnar.arrays import Bytes
 
-EARLIER: Final = -1
-"""Value of `FrameIndex.packet` for a frame of an earlier chunk."""
+EARLIER_CHUNK: Final = -1
+"""Value of `FrameIndex.packet` for a frame that an earlier chunk completed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameIndex(Columns):
     """Frames, one row each; the frames of one direction of a connection are in order."""
 
-    connection_index: Ints = field(default_factory=none)
+    connection_index: Ints = field(default_factory=empty_ints)
     """Index into the file's connections."""
-    direction: Ints = field(default_factory=none)
-    start: Ints = field(default_factory=none)
+    direction: Ints = field(default_factory=empty_ints)
+    start: Ints = field(default_factory=empty_ints)
     """Start of the frame in the buffer, after its length."""
-    size: Ints = field(default_factory=none)
-    offset: Ints = field(default_factory=none)
-    """File offset of the packet in which it begins."""
-    at_ns: Ints = field(default_factory=none)
-    packet: Ints = field(default_factory=none)
-    """Index of the packet in the chunk that completed it."""
+    size: Ints = field(default_factory=empty_ints)
+    offset: Ints = field(default_factory=empty_ints)
+    """File offset of the packet in which the frame begins."""
+    at_ns: Ints = field(default_factory=empty_ints)
+    packet: Ints = field(default_factory=empty_ints)
+    """Index, in the chunk, of the packet that completed the frame."""
 
 
-class Buffer:
+class FrameBuffer:
     """A chunk's bytes, followed by frames of earlier chunks and assembled frames."""
 
     __slots__ = ("_memory", "_parts", "size")
 
     def __init__(self, data: Bytes, memory: Bytes | None = None) -> None:
-        """Begin with a chunk's bytes; `memory` is memory that begins with them and is longer."""
+        """Begin with the bytes of a chunk; `memory` begins with them, is longer and is writable."""
         self._parts = [data]
         self._memory = memory
         self.size = len(data)
 
-    def add(self, more: Bytes) -> int:
+    def add(self, new_bytes: Bytes) -> int:
         """Append bytes; return their position."""
-        at, end = self.size, self.size + len(more)
+        position, end = self.size, self.size + len(new_bytes)
         if self._memory is not None and len(self._parts) == 1 and end <= len(self._memory):
-            self._memory[at:end] = more
+            self._memory[position:end] = new_bytes
             self._parts = [self._memory[:end]]
-        elif len(more):
-            self._parts.append(more)
+        elif len(new_bytes):
+            self._parts.append(new_bytes)
         self.size = end
-        return at
+        return position
 
-    def whole(self) -> Bytes:
+    def all_bytes(self) -> Bytes:
         """Return all bytes."""
         if len(self._parts) > 1:
             self._parts = [np.concatenate(self._parts)]
-        return sealed(self._parts[0])
+        return read_only(self._parts[0])

@@ -12,32 +12,33 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kafkalite.traffic.columnar.connection_state import (
-    BEGIN,
-    CHUNK,
+    BEGIN_SEQ,
+    BOTH_FINISHED,
     CLOSED,
-    CONNECTION_CHUNK,
-    END,
+    CONNECTION_LAST_CHUNK,
+    END_SEQ,
     FINISHED,
-    FIRST,
+    FIRST_ROW,
     FLAGS,
     FRAME_POSITION,
-    FRAME_SEGMENT,
+    FRAME_ROW,
     HAS_FRAMES,
-    INITIAL,
+    INITIAL_SEQ,
     IRREGULAR,
     IS_IRREGULAR,
     IS_RESET,
-    LAST,
+    LAST_CHUNK,
+    LAST_ROW,
     LATEST_NS,
     LENGTH,
     MARKS,
-    NEXT,
-    PARTIAL,
+    NEXT_SEQ,
+    PARTIAL_INDEX,
     RECEIVED,
     RECOGNIZED,
     UNKNOWN,
 )
-from kafkalite.traffic.columnar.kernels import kernel, peek_u8, peek_u32, piece
+from kafkalite.traffic.columnar.kernels import inlined, kernel, peek_u8, peek_u32
 from kafkalite.traffic.columnar.packets import FIN, RST, SYN
 from kafkalite.traffic.scalar.framing import LENGTH_BYTES, MAX_FRAME_BYTES
 from kafkalite.traffic.scalar.reassembly import MAX_WAIT_NS
@@ -45,14 +46,14 @@ from kafkalite.traffic.scalar.reassembly import MAX_WAIT_NS
 if TYPE_CHECKING:
     from kafkalite.traffic.columnar.arrays import Bytes, Ints
 
-_MASK: Final = 0xFFFFFFFF
+_SEQ_MASK: Final = 0xFFFFFFFF
 
 
-@piece
-def _readable(direction: Ints, at_ns: int) -> int:
-    """Return the time at which bytes could be read.
+@inlined
+def _read_time_ns(direction: Ints, at_ns: int) -> int:
+    """Return the time at which the receiver could read the bytes of a segment.
 
-    The time does not decrease from one segment to the next, unless the clock was set back.
+    It does not decrease from one segment to the next, unless the clock was set back.
     """
     if not 0 <= direction[LATEST_NS] - at_ns < MAX_WAIT_NS:
         direction[LATEST_NS] = at_ns
@@ -66,7 +67,7 @@ def link_segments(  # noqa: PLR0917
     seqs: Ints,
     flags: Ints,
     sizes: Ints,
-    missing: Ints,
+    missing_bytes: Ints,
     at_ns: Ints,
     chunk: int,
     directions: Ints,
@@ -76,8 +77,8 @@ def link_segments(  # noqa: PLR0917
 ) -> int:
     """Mark irregular connections, and link each segment to the next one of its direction.
 
-    `active` receives the directions with segments, and their number is returned. `at_ns` receives
-    the times of reading. SYN must be in the first segment of a direction, FIN or RST in the last.
+    `active` receives the directions with segments; their number is returned. `at_ns` receives the
+    times of reading. A segment before a SYN, or after a FIN or RST, makes a connection irregular.
     """
     count = 0
     for row in range(len(direction_ids)):
@@ -85,47 +86,50 @@ def link_segments(  # noqa: PLR0917
         connection, direction = connections[direction_id >> 1], directions[direction_id]
         next_rows[row] = UNKNOWN
         if sizes[row] > 0:
-            at_ns[row] = _readable(direction, at_ns[row])
-        opens, closes = flag & SYN != 0, flag & (FIN | RST) != 0
-        is_irregular = missing[row] != 0 or (opens and closes)
-        if direction[CHUNK] != chunk:
-            direction[CHUNK], direction[BEGIN] = chunk, seqs[row]
-            direction[FIRST], direction[FLAGS] = row, 0
-            direction[RECEIVED], direction[PARTIAL] = 0, UNKNOWN
+            at_ns[row] = _read_time_ns(direction, at_ns[row])
+        is_opening, is_closing = flag & SYN != 0, flag & (FIN | RST) != 0
+        is_irregular = missing_bytes[row] != 0 or (is_opening and is_closing)
+        if direction[LAST_CHUNK] != chunk:
+            direction[LAST_CHUNK], direction[BEGIN_SEQ] = chunk, seqs[row]
+            direction[FIRST_ROW], direction[FLAGS] = row, 0
+            direction[RECEIVED], direction[PARTIAL_INDEX] = 0, UNKNOWN
             active[count] = direction_id
             count += 1
-            is_irregular |= direction[NEXT] != (UNKNOWN if opens else seqs[row])
+            is_irregular |= direction[NEXT_SEQ] != (UNKNOWN if is_opening else seqs[row])
         else:
-            next_rows[direction[LAST]] = row
+            next_rows[direction[LAST_ROW]] = row
             is_closed = direction[FLAGS] & (FIN | RST) != 0
-            is_irregular |= opens or is_closed or seqs[row] != direction[END]
-        if connection[CONNECTION_CHUNK] != chunk:
-            connection[CONNECTION_CHUNK], connection[IS_RESET] = chunk, 0
+            is_irregular |= is_opening or is_closed or seqs[row] != direction[END_SEQ]
+        if connection[CONNECTION_LAST_CHUNK] != chunk:
+            connection[CONNECTION_LAST_CHUNK], connection[IS_RESET] = chunk, 0
             connection[IS_IRREGULAR] = connection[MARKS] & (IRREGULAR | CLOSED)
         # No data follows a reset, in either direction.
         is_irregular |= connection[IS_RESET] != 0
         if is_irregular:
             connection[IS_IRREGULAR] = 1
         connection[IS_RESET] |= flag & RST
-        direction[LAST], direction[FLAGS] = row, direction[FLAGS] | flag
-        length = sizes[row] + missing[row] + opens + (flag & FIN != 0)
-        direction[END] = (seqs[row] + length) & _MASK
+        direction[LAST_ROW], direction[FLAGS] = row, direction[FLAGS] | flag
+        length = sizes[row] + missing_bytes[row] + is_opening + (flag & FIN != 0)
+        direction[END_SEQ] = (seqs[row] + length) & _SEQ_MASK
     return count
 
 
 @kernel
 def _copy(  # noqa: PLR0917
-    data: Bytes, start: int, size: int, skip: int, out: Bytes, at: int
+    data: Bytes, start: int, size: int, skip: int, out: Bytes, out_end: int
 ) -> tuple[int, int]:
-    """Append bytes to `out` except the first `skip`; return its end, and the remaining skip."""
+    """Append bytes to `out` except the first `skip`.
+
+    Returns the end in `out`, and the number of bytes that remain to be skipped.
+    """
     skipped = min(skip, size)
     for position in range(skipped, size):
-        out[np.uint64(at + position - skipped)] = data[np.uint64(start + position)]
-    return at + size - skipped, skip - skipped
+        out[np.uint64(out_end + position - skipped)] = data[np.uint64(start + position)]
+    return out_end + size - skipped, skip - skipped
 
 
 @kernel
-def _gather(  # noqa: PLR0917
+def _copy_frame(  # noqa: PLR0917
     data: Bytes,
     starts: Ints,
     sizes: Ints,
@@ -136,22 +140,25 @@ def _gather(  # noqa: PLR0917
     size: int,
     skip: int,
     out: Bytes,
-    at: int,
+    out_end: int,
 ) -> int:
-    """Append `size` bytes of a direction, from the partial frame on; return the end in `out`."""
-    row, position = direction[FRAME_SEGMENT], direction[FRAME_POSITION]
-    if direction[PARTIAL] >= 0:
-        first, stop = bounds[direction[PARTIAL]], bounds[direction[PARTIAL] + 1]
-        at, skip = _copy(partial, first, stop - first, skip, out, at)
-        size -= stop - first
-        row, position = direction[FIRST], starts[direction[FIRST]]
+    """Append `size` bytes of a direction's current frame to `out`, except the first `skip`.
+
+    The bytes of earlier chunks come from `partial`. Returns the end in `out`.
+    """
+    row, position = direction[FRAME_ROW], direction[FRAME_POSITION]
+    if direction[PARTIAL_INDEX] >= 0:
+        start, end = bounds[direction[PARTIAL_INDEX]], bounds[direction[PARTIAL_INDEX] + 1]
+        out_end, skip = _copy(partial, start, end - start, skip, out, out_end)
+        size -= end - start
+        row, position = direction[FIRST_ROW], starts[direction[FIRST_ROW]]
     while size > 0 and row >= 0:
         part = min(size, starts[row] + sizes[row] - position)
-        at, skip = _copy(data, position, part, skip, out, at)
+        out_end, skip = _copy(data, position, part, skip, out, out_end)
         size -= part
         row = next_rows[row]
         position = starts[row] if row >= 0 else 0
-    return at
+    return out_end
 
 
 @kernel
@@ -179,28 +186,28 @@ def find_frames(  # noqa: PLR0917
     connections: Ints,
     partial: Bytes,
     bounds: Ints,
-    found: Ints,
-    extra: Bytes,
+    columns: Ints,
+    assembled: Bytes,
 ) -> tuple[int, int]:
-    """Find the frames of regular connections; return their number, and the used size of `extra`.
+    """Find the frames of regular connections; return the number of frames and of assembled bytes.
 
-    `found` receives one column per frame: connection, direction, start of the body, its size, and
-    the first and last segment. The start of an assembled body is the size of the data plus its
-    position in `extra`. The first segment is UNKNOWN for a frame of an earlier chunk. `partial` are
-    the partial frames, split at `bounds`. Connections with an invalid length become irregular.
+    `columns` receives one column per frame: connection, direction, start and size of the body,
+    first and last segment. The first segment is UNKNOWN if the frame began in an earlier chunk. A
+    body in several segments is copied to `assembled`; its start is then `len(data)` plus its
+    position in `assembled`. `partial` has the partial frames of earlier chunks, split at `bounds`.
     """
     count = used = 0
     for row in range(len(direction_ids)):
         connection, direction = connections[direction_ids[row] >> 1], directions[direction_ids[row]]
         at, end = starts[row], starts[row] + sizes[row]
         while at < end and connection[IS_IRREGULAR] == 0:
-            body, first = at + LENGTH_BYTES, row
+            body, first_row = at + LENGTH_BYTES, row
             if direction[RECEIVED] == 0 and body <= end and peek_u32(data, at) <= end - body:
                 direction[LENGTH] = peek_u32(data, at)
                 at = body + direction[LENGTH]
             else:
                 if direction[RECEIVED] == 0:
-                    direction[FRAME_SEGMENT], direction[FRAME_POSITION] = row, at
+                    direction[FRAME_ROW], direction[FRAME_POSITION] = row, at
                     direction[LENGTH] = 0
                 at = _continue_frame(data, direction, at, end)
                 if direction[RECEIVED] >= LENGTH_BYTES and direction[LENGTH] > MAX_FRAME_BYTES:
@@ -208,15 +215,15 @@ def find_frames(  # noqa: PLR0917
                 if direction[RECEIVED] != LENGTH_BYTES + direction[LENGTH]:
                     continue
                 body = len(data) + used
-                first = UNKNOWN if direction[PARTIAL] >= 0 else direction[FRAME_SEGMENT]
-                used = _gather(
-                    data, starts, sizes, next_rows, direction, partial, bounds, direction[RECEIVED],
-                    LENGTH_BYTES, extra, used,
+                first_row = UNKNOWN if direction[PARTIAL_INDEX] >= 0 else direction[FRAME_ROW]
+                used = _copy_frame(
+                    data, starts, sizes, next_rows, direction, partial, bounds,
+                    direction[RECEIVED], LENGTH_BYTES, assembled, used,
                 )  # fmt: skip
-                direction[RECEIVED], direction[PARTIAL] = 0, UNKNOWN
-            found[0, count], found[1, count] = direction_ids[row] >> 1, direction_ids[row] & 1
-            found[2, count], found[3, count] = body, direction[LENGTH]
-            found[4, count], found[5, count] = first, row
+                direction[RECEIVED], direction[PARTIAL_INDEX] = 0, UNKNOWN
+            columns[0, count], columns[1, count] = direction_ids[row] >> 1, direction_ids[row] & 1
+            columns[2, count], columns[3, count] = body, direction[LENGTH]
+            columns[4, count], columns[5, count] = first_row, row
             count += 1
     return count, used
 
@@ -237,23 +244,23 @@ def advance_connections(  # noqa: PLR0917
 ) -> None:
     """Advance the regular directions in `active`.
 
-    Their partial frames are appended to `out`; `stops` receives the ends.
+    The partial frame of each direction is appended to `out`; `stops` receives its end in `out`.
     """
     used = 0
     for index in range(len(active)):
         direction, connection = directions[active[index]], connections[active[index] >> 1]
         if connection[IS_IRREGULAR] == 0:
-            used = _gather(
-                data, starts, sizes, next_rows, direction, partial, bounds, direction[RECEIVED], 0,
-                out, used
+            used = _copy_frame(
+                data, starts, sizes, next_rows, direction, partial, bounds,
+                direction[RECEIVED], 0, out, used,
             ) if direction[RECEIVED] else used  # fmt: skip
-            direction[NEXT] = direction[END]
+            direction[NEXT_SEQ] = direction[END_SEQ]
             if connection[MARKS] & RECOGNIZED:
                 connection[MARKS] |= HAS_FRAMES
             if direction[FLAGS] & SYN:
-                direction[INITIAL] = direction[BEGIN]
+                direction[INITIAL_SEQ] = direction[BEGIN_SEQ]
             if direction[FLAGS] & FIN:
                 connection[MARKS] |= FINISHED << (active[index] & 1)
-            if direction[FLAGS] & RST or connection[MARKS] & (3 * FINISHED) == 3 * FINISHED:
+            if direction[FLAGS] & RST or connection[MARKS] & BOTH_FINISHED == BOTH_FINISHED:
                 connection[MARKS] |= CLOSED
         stops[index] = used

@@ -1,7 +1,7 @@
 """`GrowingFile`: reads a capture that is still being written; a read continues the previous one.
 
-The state, including partial frames and open requests, is in memory only. After a restart the file
-can be read again from its beginning, in any steps, with the same result.
+The state, including partial frames and open requests, is in memory only. After a restart, the file
+is read again from its beginning. The result does not depend on the sizes of the reads.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kafkalite.traffic.columnar.chunked_files import Chunks
 from kafkalite.traffic.columnar.connection_state import CLOSED, HAS_FRAMES
 from kafkalite.traffic.columnar.connections import connection_table
 from kafkalite.traffic.columnar.options import Table
-from kafkalite.traffic.columnar.partial_frames import batches
-from kafkalite.traffic.columnar.reading import Reading
+from kafkalite.traffic.columnar.partial_frames import fragment_batches
+from kafkalite.traffic.columnar.reading import CaptureReader
 from kafkalite.traffic.formats.pcap import MAGICS
 from kafkalite.traffic.formats.pcapng_reader import MAGIC as SECTION_MAGIC
 
@@ -27,100 +27,113 @@ if TYPE_CHECKING:
     from typing import IO
 
     from kafkalite.traffic.columnar.options import Options
-    from kafkalite.traffic.columnar.reading import Part
+    from kafkalite.traffic.columnar.reading import TableBatch
 
-HEAD_BYTES: Final = 4
-"""Number of first bytes that show whether a file can be read while it grows; compressed files
-cannot."""
+MAGIC_BYTES: Final = 4
+"""Number of bytes at the start of a file that `can_grow` needs."""
 
 
-def can_grow(head: bytes) -> bool:
-    """Whether a file with these first bytes is a capture that can be read while it grows."""
-    return head == SECTION_MAGIC or head in MAGICS
+def can_grow(first_bytes: bytes) -> bool:
+    """Whether a file with these first bytes can be read while it grows.
+
+    It must be a capture that is not compressed.
+    """
+    return first_bytes == SECTION_MAGIC or first_bytes in MAGICS
 
 
 class GrowingFile:
-    """One capture, as far as it has been read."""
+    """Reads one capture that grows; each read continues the previous one."""
 
     def __init__(self, name: str, options: Options) -> None:
         """Begin at the start of a file; `name` appears in rows."""
         self._name = name
         self._options = options
-        self._reading = Reading(name, options)
-        self._heads: set[tuple[int, int]] = set()
+        self._reader = CaptureReader(name, options)
+        self._yielded_heads: set[tuple[int, int]] = set()
         """Connections and directions whose first bytes were already yielded."""
-        self._closed: set[int] = set()
+        self._yielded_closed: set[int] = set()
         """Connections that were already yielded as closed."""
         self.size = 0
         """Size of the file at the last read."""
 
     @property
     def position(self) -> int:
-        """End of the blocks that were read; the bytes after it are read again."""
-        return self._reading.position
+        """End of the last complete block; the next read starts there."""
+        return self._reader.position
 
-    def read(self, source: IO[bytes], size: int) -> Iterator[Part]:
+    def read(self, source: IO[bytes], size: int) -> Iterator[TableBatch]:
         """Yield the rows of new complete blocks in the first `size` bytes.
 
         This includes bytes before a connection's first frame, and the state of connections.
         """
-        if size > self.size and size - self._reading.position >= HEAD_BYTES:
-            yield from self._more(source, size, is_last=False)
+        if size > self.size and size - self._reader.position >= MAGIC_BYTES:
+            yield from self._read_chunks(source, size, is_last=False)
         self.size = max(size, self.size)
-        yield from self._unfinished()
+        yield from self._new_connection_rows()
 
-    def finish(self, source: IO[bytes]) -> Iterator[Part]:
-        """Yield the remaining rows of a file that does not grow any more."""
-        yield from self._more(source, None, is_last=True)
-        for table, batch in self._reading.finish():
+    def finish(self, source: IO[bytes]) -> Iterator[TableBatch]:
+        """Yield the remaining rows of a file that has stopped growing."""
+        yield from self._read_chunks(source, None, is_last=True)
+        for table, batch in self._reader.finish():
             if table is Table.FRAGMENTS:
-                yield table, self._without_yielded(batch)
+                yield table, self._without_yielded_heads(batch)
             else:
                 yield table, batch
 
-    def open_since(self) -> Mapping[int, int]:
+    def first_open_request_ns(self) -> Mapping[int, int]:
         """Return the time of the first open request in ns, by API key."""
-        open_frames, data = self._reading.exchange_batches.open()
-        found: dict[int, int] = {}
+        open_frames, data = self._reader.exchange_batches.open_frames()
+        first_ns_by_api: dict[int, int] = {}
         if len(open_frames):
-            found_headers = headers.read(data, open_frames)
-            for key in np.unique(found_headers.api_key).tolist():
-                found[key] = int(open_frames.at_ns[found_headers.api_key == key].min())
-        return found
+            open_headers = headers.read(data, open_frames)
+            for key in np.unique(open_headers.api_key).tolist():
+                first_ns_by_api[key] = int(open_frames.at_ns[open_headers.api_key == key].min())
+        return first_ns_by_api
 
-    def _more(self, source: IO[bytes], size: int | None, *, is_last: bool) -> Iterator[Part]:
-        at = self._reading.position
+    def _read_chunks(
+        self, source: IO[bytes], size: int | None, *, is_last: bool
+    ) -> Iterator[TableBatch]:
+        at = self._reader.position
         # A file from which nothing was read yet may be compressed.
         limits = (at, size) if at or not is_last else None
         source.seek(at)
-        chunks = Chunks(source, self._options.chunk_bytes, self._reading.problems.report, limits)
-        yield from self._reading.more(chunks, is_last=is_last)
+        chunks = Chunks(source, self._options.chunk_bytes, self._reader.problems.report, limits)
+        yield from self._reader.read_chunks(chunks, is_last=is_last)
 
-    def _unfinished(self) -> Iterator[Part]:
-        states, tables = self._reading.connections.states, self._options.tables
-        fresh = [
+    def _new_connection_rows(self) -> Iterator[TableBatch]:
+        states, tables = self._reader.connections.states, self._options.tables
+        new_fragments = [
             each
-            for each in self._reading.irregular.fragments()
+            for each in self._reader.irregular.fragments()
             if states[each.connection_index].is_marked(HAS_FRAMES)
-            and (each.connection_index, each.direction) not in self._heads
+            and (each.connection_index, each.direction) not in self._yielded_heads
         ]
-        self._heads.update((each.connection_index, each.direction) for each in fresh)
+        self._yielded_heads.update(
+            (each.connection_index, each.direction) for each in new_fragments
+        )
         if Table.FRAGMENTS in tables:
-            for batch in batches(self._name, states.endpoints, fresh, self._options):
+            for batch in fragment_batches(
+                self._name, states.endpoints, new_fragments, self._options
+            ):
                 yield Table.FRAGMENTS, batch
-        still_open = [state for state in states if state.number not in self._closed]
-        self._closed.update(state.number for state in still_open if state.is_marked(CLOSED))
+        still_open = [state for state in states if state.number not in self._yielded_closed]
+        self._yielded_closed.update(state.number for state in still_open if state.is_marked(CLOSED))
         if still_open and Table.CONNECTIONS in tables:
             yield Table.CONNECTIONS, connection_table(self._name, still_open)
 
-    def _without_yielded(self, fragments: pa.RecordBatch) -> pa.RecordBatch:
-        states = self._reading.connections.states
-        yielded = {(states[index].connection, direction) for index, direction in self._heads}
+    def _without_yielded_heads(self, fragments: pa.RecordBatch) -> pa.RecordBatch:
+        states = self._reader.connections.states
+        yielded = {
+            (states[index].connection_id, direction) for index, direction in self._yielded_heads
+        }
         rows = zip(
-            fragments["is_head"].to_pylist(),
+            fragments["is_before_first_frame"].to_pylist(),
             fragments["connection"].to_pylist(),
             fragments["direction"].to_pylist(),
             strict=True,
         )
-        fresh = [not (is_head and tuple(key) in yielded) for is_head, *key in rows]
-        return pc.filter(fragments, pa.array(fresh, pa.bool_()))
+        is_new = [
+            not (is_before_first_frame and tuple(key) in yielded)
+            for is_before_first_frame, *key in rows
+        ]
+        return pc.filter(fragments, pa.array(is_new, pa.bool_()))

@@ -1,6 +1,6 @@
 """Headers of requests and responses, parsed for all frames of a chunk.
 
-A frame with an invalid header is marked; its other columns are meaningless.
+If a header is invalid, `is_valid` is False, and the other columns of its frame have no meaning.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.traffic.columnar.arrays import where
+from kafkalite.traffic.columnar.arrays import true_indexes
 from kafkalite.traffic.columnar.kernels import kernel, peek_i16, peek_i32, peek_u8
 from kafkalite.traffic.scalar.messages import is_known
 from kafkalite.wire.headers import HEADER_BYTES
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.frame_index import FrameIndex
 
 CORRELATION_BYTES: Final = 4
-_VERSIONS: Final = 64
-_KEYS: Final = max(codec.api_keys()) + 1
+_VERSION_COUNT: Final = 64
+_KEY_COUNT: Final = max(codec.api_keys()) + 1
 _PRODUCE: Final = int(ApiKey.PRODUCE)
-_ONE_BYTE, _LAST_SHIFT = 0x80, 28
-_ABSENT, _PLAIN, _COMPACT = 0, 1, 2
-_TRANSACTIONAL_ID: Final = tuple([_ABSENT] * 3 + [_PLAIN] * 6 + [_COMPACT] * (_VERSIONS - 9))
-"""By Produce version: encoding of the transactional id, which is before the acks."""
+_HIGH_BIT, _LAST_SHIFT = 0x80, 28
+_ABSENT, _FIXED_LENGTH, _COMPACT = 0, 1, 2
+_TRANSACTIONAL_ID_ENCODING: Final = tuple(
+    [_ABSENT] * 3 + [_FIXED_LENGTH] * 6 + [_COMPACT] * (_VERSION_COUNT - 9)
+)
+"""By version of Produce: encoding of the transactional id, which precedes the acks."""
 
-_TAGGED, _RESPONSE_TAGGED, _HAS_CODEC = 1, 2, 4
+_HAS_TAGS, _RESPONSE_HAS_TAGS, _HAS_CODEC = 1, 2, 4
 _INVALID: Final = -1
 
 
@@ -43,16 +45,16 @@ def _traits() -> Ints:
     """
     keys = codec.api_keys()
     flags: list[tuple[int, Callable[[int, int], object], bool]] = [
-        (_TAGGED, codec.is_flexible, True),
-        (_RESPONSE_TAGGED, codec.response_header_version, True),
+        (_HAS_TAGS, codec.is_flexible, True),
+        (_RESPONSE_HAS_TAGS, codec.response_header_version, True),
         (_HAS_CODEC, is_known, False),
     ]
-    table = np.zeros((_KEYS + 1, _VERSIONS), np.int64)
-    for key in range(_KEYS + 1):
-        for version in range(_VERSIONS):
-            for trait, get, unknown in flags:
+    table = np.zeros((_KEY_COUNT + 1, _VERSION_COUNT), np.int64)
+    for key in range(_KEY_COUNT + 1):
+        for version in range(_VERSION_COUNT):
+            for flag, get, unknown in flags:
                 if get(key, version) if key in keys else unknown:
-                    table[key, version] |= trait
+                    table[key, version] |= flag
     return table
 
 
@@ -61,16 +63,16 @@ _TRAITS: Final = _traits()
 
 @dataclass(frozen=True, slots=True)
 class FrameHeaders:
-    """One row per frame. Of a response, only the correlation id and the validity are known."""
+    """One row per frame. A response has only a correlation id and `is_valid`."""
 
     api_key: Ints
     version: Ints
     correlation_id: Ints
     """-1 if there is none."""
-    client_start: Ints
-    client_size: Ints
+    client_id_start: Ints
+    client_id_size: Ints
     """Negative for null."""
-    body: Ints
+    body_offset: Ints
     """Offset of the body in the frame."""
     is_valid: Mask
     expects_response: Mask
@@ -81,26 +83,26 @@ class FrameHeaders:
 
 def read(data: Bytes, frames: FrameIndex) -> FrameHeaders:
     """Parse the headers of frames."""
-    numbers = np.empty((6, len(frames)), np.int64)
-    verdicts = np.empty((4, len(frames)), np.bool_)
-    read_frames(data, frames.direction, frames.start, frames.size, _TRAITS, numbers, verdicts)
-    headers = FrameHeaders(*numbers, *verdicts[:3])
+    columns = np.empty((6, len(frames)), np.int64)
+    flags = np.empty((4, len(frames)), np.bool_)
+    parse_headers(data, frames.direction, frames.start, frames.size, _TRAITS, columns, flags)
+    headers = FrameHeaders(*columns, *flags[:3])
     # A request with a client id that is not UTF-8 is invalid.
-    for row in where(verdicts[3]).tolist():
-        start = int(headers.client_start[row])
-        if not _is_text(data[start : start + int(headers.client_size[row])].tobytes()):
+    for row in true_indexes(flags[3]).tolist():
+        start = int(headers.client_id_start[row])
+        if not _is_utf8(data[start : start + int(headers.client_id_size[row])].tobytes()):
             headers.is_valid[row] = headers.expects_response[row] = False
     return headers
 
 
-def response_bodies(  # noqa: PLR0917
+def find_response_bodies(  # noqa: PLR0917
     data: Bytes, starts: Ints, sizes: Ints, api_key: Ints, version: Ints, bodies: Ints
 ) -> None:
     """Find the offsets of response bodies in their frames; the frame's size if there is none."""
-    read_bodies(data, starts, sizes, api_key, version, _TRAITS, bodies)
+    find_bodies(data, starts, sizes, api_key, version, _TRAITS, bodies)
 
 
-def _is_text(data: bytes) -> bool:
+def _is_utf8(data: bytes) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -111,35 +113,35 @@ def _is_text(data: bytes) -> bool:
 @kernel
 def _look_up(traits: Ints, api_key: int, version: int) -> int:
     row = api_key if 0 <= api_key < len(traits) else len(traits) - 1
-    column = version if 0 <= version < _VERSIONS else _VERSIONS - 1
+    column = version if 0 <= version < _VERSION_COUNT else _VERSION_COUNT - 1
     known: int = traits[row, column]
     return known
 
 
 @kernel
-def _past_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Return a varint, and the position after it; a negative position if it is invalid."""
+def _read_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """Return a varint, and the position after it; the position is negative if it is invalid."""
     value = 0
     for shift in range(0, _LAST_SHIFT + 1, 7):
         if at >= end:
             break
         byte = peek_u8(data, at)
         at += 1
-        value |= (byte & ~_ONE_BYTE) << shift
-        if byte < _ONE_BYTE:
+        value |= (byte & ~_HIGH_BIT) << shift
+        if byte < _HIGH_BIT:
             return value, at
     return value, _INVALID
 
 
 @kernel
-def past_tags(data: Bytes, at: int, end: int) -> int:
+def skip_tagged_fields(data: Bytes, at: int, end: int) -> int:
     """Return the position after a header's tagged fields; negative if they are invalid."""
-    count, at = _past_varint(data, at, end)
+    count, at = _read_varint(data, at, end)
     while at >= 0 and count > 0:
-        _, at = _past_varint(data, at, end)
+        _, at = _read_varint(data, at, end)
         if at < 0:
             break
-        size, at = _past_varint(data, at, end)
+        size, at = _read_varint(data, at, end)
         if at < 0 or at + size > end:
             return _INVALID
         at += size
@@ -149,15 +151,15 @@ def past_tags(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def _expects_response(data: Bytes, at: int, end: int, version: int) -> bool:
-    """Whether a Produce request's acks are not 0; they follow the transactional id."""
-    if version < 0 or version >= _VERSIONS or at + 2 > end:
+    """Whether the acks of a Produce request, which follow the transactional id, are not 0."""
+    if version < 0 or version >= _VERSION_COUNT or at + 2 > end:
         return True
-    layout = _TRANSACTIONAL_ID[version]
-    if layout == _PLAIN:
+    layout = _TRANSACTIONAL_ID_ENCODING[version]
+    if layout == _FIXED_LENGTH:
         at += 2 + max(peek_i16(data, at), 0)
     elif layout == _COMPACT:
         # A length of three bytes is longer than any transactional id.
-        length, at = _past_varint(data, at, min(at + 2, end))
+        length, at = _read_varint(data, at, min(at + 2, end))
         if at < 0:
             return True
         at += max(length - 1, 0)
@@ -165,28 +167,28 @@ def _expects_response(data: Bytes, at: int, end: int, version: int) -> bool:
 
 
 @kernel
-def read_frames(  # noqa: PLR0917
+def parse_headers(  # noqa: PLR0917
     data: Bytes,
     directions: Ints,
     starts: Ints,
     sizes: Ints,
     traits: Ints,
-    numbers: Ints,
-    verdicts: Mask,
+    columns: Ints,
+    flags: Mask,
 ) -> None:
-    """Fill the columns of `FrameHeaders`, and a flag for non-ASCII client ids."""
+    """Fill the columns of `FrameHeaders`; the last flag is set for non-ASCII client ids."""
     for row in range(len(starts)):
         start, size = starts[row], sizes[row]
         for column in range(6):
-            numbers[column, row] = 0
+            columns[column, row] = 0
         for column in range(4):
-            verdicts[column, row] = False
+            flags[column, row] = False
         if directions[row] == 1:
-            verdicts[0, row] = size >= CORRELATION_BYTES
-            numbers[2, row] = peek_i32(data, start) if size >= CORRELATION_BYTES else -1
+            flags[0, row] = size >= CORRELATION_BYTES
+            columns[2, row] = peek_i32(data, start) if size >= CORRELATION_BYTES else -1
             continue
         if size < HEADER_BYTES:
-            numbers[4, row] = -1
+            columns[4, row] = -1
             continue
         api_key, version = peek_i16(data, start), peek_i16(data, start + 2)
         client = peek_i16(data, start + 8)
@@ -194,26 +196,26 @@ def read_frames(  # noqa: PLR0917
         is_valid = api_key >= 0 and body <= end
         if is_valid:
             for position in range(start + HEADER_BYTES, body):
-                if peek_u8(data, position) >= _ONE_BYTE:
-                    verdicts[3, row] = True
+                if peek_u8(data, position) >= _HIGH_BIT:
+                    flags[3, row] = True
             known = _look_up(traits, api_key, version)
-            verdicts[2, row] = known & _HAS_CODEC != 0
-            if known & _TAGGED:
-                after = past_tags(data, body, end)
+            flags[2, row] = known & _HAS_CODEC != 0
+            if known & _HAS_TAGS:
+                after = skip_tagged_fields(data, body, end)
                 is_valid = after >= 0
                 body = after if is_valid else body
-        numbers[0, row], numbers[1, row] = api_key, version
-        numbers[2, row] = peek_i32(data, start + 4)
-        numbers[3, row], numbers[4, row] = start + HEADER_BYTES, client
-        numbers[5, row] = body - start
-        verdicts[0, row] = is_valid
-        verdicts[1, row] = is_valid and (
+        columns[0, row], columns[1, row] = api_key, version
+        columns[2, row] = peek_i32(data, start + 4)
+        columns[3, row], columns[4, row] = start + HEADER_BYTES, client
+        columns[5, row] = body - start
+        flags[0, row] = is_valid
+        flags[1, row] = is_valid and (
             api_key != _PRODUCE or _expects_response(data, body, end, version)
         )
 
 
 @kernel
-def read_bodies(  # noqa: PLR0917
+def find_bodies(  # noqa: PLR0917
     data: Bytes, starts: Ints, sizes: Ints, keys: Ints, versions: Ints, traits: Ints, bodies: Ints
 ) -> None:
     """Fill `bodies` with the offsets of response bodies."""
@@ -221,7 +223,7 @@ def read_bodies(  # noqa: PLR0917
         at, end = starts[row] + CORRELATION_BYTES, starts[row] + sizes[row]
         if at > end:
             at = end
-        elif _look_up(traits, keys[row], versions[row]) & _RESPONSE_TAGGED:
-            at = past_tags(data, at, end)
+        elif _look_up(traits, keys[row], versions[row]) & _RESPONSE_HAS_TAGS:
+            at = skip_tagged_fields(data, at, end)
             at = end if at < 0 else at
         bodies[row] = at - starts[row]

@@ -1,7 +1,7 @@
 """`IrregularConnection`: processes a connection with gaps, or without its start, by segment.
 
 The segments are processed by the code of `traffic.scalar`. As soon as a connection is regular
-again, it is processed in columns.
+again, its segments are processed in columns.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from kafkalite.traffic.scalar.conversation import CaptureContext
     from kafkalite.traffic.scalar.flows import FlowState
 
-_MASK: Final = 0xFFFFFFFF
+_SEQ_MASK: Final = 0xFFFFFFFF
 _FIRST_REQUEST: Final = pack(">ihhih", 10, 18, 0, -1, -1)
-"""The assumed first request of a connection that is known to be Kafka."""
+"""Stands for the first request of a connection that is known to be Kafka."""
 
 
-class FoundFrame(NamedTuple):
+class ReassembledFrame(NamedTuple):
     """A complete frame."""
 
     connection_index: int
@@ -49,7 +49,7 @@ class FoundFrame(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class RegularState:
     """The state of a regular connection, from which segment processing can continue."""
 
     interface: Interface
@@ -62,11 +62,11 @@ class IrregularConnection:
 
     __slots__ = (
         "_connections",
+        "_context",
         "_file",
         "_flow",
         "_heads",
         "_is_waiting_for_syn",
-        "_setting",
         "_state",
         "fragments",
     )
@@ -77,91 +77,94 @@ class IrregularConnection:
         state: ConnectionState,
         connections: Connections,
         context: CaptureContext,
-        start: Start | None,
+        regular_state: RegularState | None,
     ) -> None:
         self._file = file
         self._state = state
         self._connections = connections
-        self._setting = context
+        self._context = context
         self._flow: Flow | None = None
         self._heads: dict[int, Head] = {}
         self.fragments: list[Fragment] = []
-        """Bytes before the first frames of connections that the capture starts within."""
+        """Bytes before the first frames of connections whose start is not in the capture."""
         # After the end of a connection, only a SYN matters.
         self._is_waiting_for_syn = state.is_marked(CLOSED)
-        if start is not None and not state.is_marked(CLOSED):
-            self._prime(start)
+        if regular_state is not None and not state.is_marked(CLOSED):
+            self._restore(regular_state)
 
-    def _prime(self, start: Start) -> None:
+    def _restore(self, regular_state: RegularState) -> None:
         """Set the state as if the connection had been processed by segment from its beginning."""
         state = self._state
-        requests: tuple[list[bytes], list[bytes]] = ([_FIRST_REQUEST, *start.open_requests], [])
-        begin = [
+        requests: tuple[list[bytes], list[bytes]] = (
+            [_FIRST_REQUEST, *regular_state.open_requests],
+            [],
+        )
+        first_seqs = [
             (
                 int(state.next_seqs[side])
                 - len(state.partial_frame(side).data)
                 - sum(map(len, requests[side]))
             )
-            & _MASK
+            & _SEQ_MASK
             for side in (0, 1)
         ]
         at_ns = state.first_ns if state.opened_ns is None else state.opened_ns
         for side in (0, 1):
-            opens = SYN | ACK if side else SYN
-            parts = [(b"", opens, begin[side] - 1, at_ns, 0)]
-            seq = begin[side]
+            syn_flags = SYN | ACK if side else SYN
+            parts = [(b"", syn_flags, first_seqs[side] - 1, at_ns, 0)]
+            seq = first_seqs[side]
             for part in requests[side]:
                 parts.append((part, ACK, seq, at_ns, 0))
                 seq += len(part)
-            flow_state, offset, partial_ns = state.partial_frame(side)
-            parts += [(flow_state, ACK, seq, partial_ns, offset)] if flow_state else []
-            for payload, flags, number, then, place in parts:
+            partial, partial_offset, partial_ns = state.partial_frame(side)
+            parts += [(partial, ACK, seq, partial_ns, partial_offset)] if partial else []
+            for payload, flags, payload_seq, sent_ns, offset in parts:
                 segment = Segment(
-                    then, state.flows[side], number & _MASK, begin[1 - side], flags, payload, 0,
-                    self._file, place, start.interface, None,
+                    sent_ns, state.flows[side], payload_seq & _SEQ_MASK, first_seqs[1 - side],
+                    flags, payload, 0, self._file, offset, regular_state.interface, None,
                 )  # fmt: skip
                 if self._flow is None:
-                    self._flow = Flow(segment, self._setting)
+                    self._flow = Flow(segment, self._context)
                 self._flow.process(segment, side)
         assert self._flow is not None
         self._flow.take_events()
 
-    def take(self, segment: Segment) -> list[FoundFrame]:
+    def process(self, segment: Segment) -> list[ReassembledFrame]:
         """Process one more segment, and return the frames that it completes."""
         flow = self._flow
-        opens = segment.flags & SYN != 0
-        if self._is_waiting_for_syn and not opens:
+        is_opening = segment.flags & SYN != 0
+        if self._is_waiting_for_syn and not is_opening:
             return []
         self._is_waiting_for_syn = False
-        frames: list[FoundFrame] = []
+        frames: list[ReassembledFrame] = []
         side = 0 if flow is None or segment.flow == flow.flow_keys[0] else 1
-        if flow is not None and opens and flow.is_reopened_by(segment, side):
+        if flow is not None and is_opening and flow.is_reopened_by(segment, side):
             flow.finish(segment.at_ns, is_closed=True)
             frames += self._frames(flow.take_events())
             flow, side = None, 0
         if flow is None:
-            if not (opens or segment.payload):
+            if not (is_opening or segment.payload):
                 return frames
-            self._flow = flow = Flow(segment, self._setting)
-            self._heads = {} if opens else {0: Head(), 1: Head()}
+            self._flow = flow = Flow(segment, self._context)
+            self._heads = {} if is_opening else {0: Head(), 1: Head()}
         if self._heads:
             self._heads[side].add(segment)
         flow.process(segment, side)
         return frames + self._frames(flow.take_events())
 
     @property
-    def since_ns(self) -> int | None:
+    def buffered_since_ns(self) -> int | None:
         """Time of the earliest buffered bytes; None if nothing is buffered."""
         return None if self._flow is None else self._flow.buffered_since_ns
 
-    def skip_gaps(self, now_ns: int, *, is_forced: bool) -> list[FoundFrame]:
+    def skip_gaps(self, now_ns: int, *, is_forced: bool) -> list[ReassembledFrame]:
         """Skip overdue gaps, or all gaps if `is_forced`, and return the frames found."""
         if self._flow is None or self._flow.buffered_since_ns is None:
             return []
         self._flow.skip_gaps(now_ns, is_forced=is_forced)
         return self._frames(self._flow.take_events())
 
-    def finish(self, now_ns: int) -> list[FoundFrame]:
+    def finish(self, now_ns: int) -> list[ReassembledFrame]:
         """Return the remaining frames at the end of the file."""
         if self._flow is None:
             return []
@@ -170,19 +173,19 @@ class IrregularConnection:
             flow_state = self._flow.state()
             if flow_state is not None:
                 # The other direction may have no data, and no acknowledgements.
-                self._store(flow_state)
-            self._add_all_fragments()
+                self._store_flow_state(flow_state)
+            self._add_remaining_fragments()
         self._flow.finish(now_ns, is_closed=False)
         frames = self._frames(self._flow.take_events())
         if not is_known:
-            self._add_all_fragments()
+            self._add_remaining_fragments()
         return frames
 
-    def _add_all_fragments(self) -> None:
-        """Store the bytes of directions in which no frame was found.
+    def _add_remaining_fragments(self) -> None:
+        """Store the bytes of directions in which no frame was found, as fragments.
 
-        A later part of a file may have too few bytes to recognise Kafka. Together with the earlier
-        part, they may be enough.
+        The bytes of a later part of a file can be too few to recognise Kafka. Together with the
+        bytes of the earlier part, they can be sufficient.
         """
         assert self._flow is not None
         if not (self._connections.is_later_part or self._state.is_marked(HAS_FRAMES)):
@@ -190,36 +193,36 @@ class IrregularConnection:
         is_first = self._state.flows[0] == self._flow.flow_keys[0]
         for side, head in self._heads.items():
             if not head.is_done:
-                self._add_fragments(side if is_first else 1 - side, head.without_last(0))
+                self._add_fragments(side if is_first else 1 - side, head.all_but_last(0))
 
     @property
     def number(self) -> int:
         """The number of the current connection."""
         return self._state.number
 
-    def hand_over(self) -> ConnectionState | None:
-        """Update and return the connection's state; None while it is irregular."""
+    def update_state(self) -> ConnectionState | None:
+        """Update and return the state of the connection; None while it is still irregular."""
         flow, state = self._flow, self._state
         if flow is None:
             return None
         if flow.is_finished or flow.conversation.is_rejected:
             # Its remaining bytes are ignored; only a SYN begins another connection.
-            self._add_all_fragments()
+            self._add_remaining_fragments()
             state.mark(CLOSED)
             for side in (0, 1):
-                state.initial_seqs[side] = _number(flow.initial_seqs[side])
+                state.initial_seqs[side] = _seq_or_unknown(flow.initial_seqs[side])
             return state
         flow_state = flow.state()
         if flow_state is None or None in flow_state.sides:
             return None
-        self._store(flow_state)
+        self._store_flow_state(flow_state)
         for direction in (0, 1):
             side = direction ^ flow_state.client_side
-            state.initial_seqs[direction] = _number(flow.initial_seqs[side])
+            state.initial_seqs[direction] = _seq_or_unknown(flow.initial_seqs[side])
         state.mark(RECOGNIZED)
         return state
 
-    def _store(self, flow_state: FlowState) -> None:
+    def _store_flow_state(self, flow_state: FlowState) -> None:
         """Store the state of the directions without gaps."""
         assert self._flow is not None
         for side, side_state in enumerate(flow_state.sides):
@@ -232,19 +235,19 @@ class IrregularConnection:
                 self._state.set_partial_frame(direction, partial_frame)
                 if self._heads and not self._heads[side].is_done:
                     self._add_fragments(
-                        direction, self._heads[side].without_last(len(side_state.partial_frame))
+                        direction, self._heads[side].all_but_last(len(side_state.partial_frame))
                     )
 
-    def _note_head(self, frame: Frame) -> None:
+    def _add_head_fragments(self, frame: Frame) -> None:
         """Store the bytes before the first frame of a direction."""
         assert self._flow is not None
         is_swapped = self._state.flows[0] != self._flow.flow_keys[0]
         head = self._heads[frame.direction ^ is_swapped]
         if not head.is_done:
-            self._add_fragments(frame.direction, head.before(frame.body))
+            self._add_fragments(frame.direction, head.bytes_before(frame.body))
 
     def _add_fragments(self, direction: int, head: Sequence[Piece]) -> None:
-        """Store one fragment per segment, because the frames in a segment get its time."""
+        """Store one fragment per segment, because frames get the time of their segment."""
         self.fragments += [
             Fragment(
                 self._state.number, direction, True, seq, payload, segment.offset,
@@ -253,22 +256,22 @@ class IrregularConnection:
             for seq, payload, segment in head
         ]  # fmt: skip
 
-    def _frames(self, events: Sequence[Event]) -> list[FoundFrame]:
-        frames: list[FoundFrame] = []
+    def _frames(self, events: Sequence[Event]) -> list[ReassembledFrame]:
+        frames: list[ReassembledFrame] = []
         for event in events:
             if isinstance(event, Opened):
-                self._state = self._connections.appear(self._state, event.connection)
+                self._state = self._connections.add_or_update(self._state, event.connection)
             elif isinstance(event, Frame):
                 number = self._state.number
                 if self._heads:
-                    self._note_head(event)
+                    self._add_head_fragments(event)
                 frames.append(
-                    FoundFrame(number, event.direction, event.body, event.offset, event.at_ns)
+                    ReassembledFrame(number, event.direction, event.body, event.offset, event.at_ns)
                 )
             elif isinstance(event, Closed):
                 self._state.mark(CLOSED)
         return frames
 
 
-def _number(seq: int | None) -> int:
+def _seq_or_unknown(seq: int | None) -> int:
     return UNKNOWN if seq is None else seq

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kafkalite.traffic.columnar.arrays import u32be, where
+from kafkalite.traffic.columnar.arrays import read_uint32_be, true_indexes
 from kafkalite.traffic.columnar.connection_state import CLOSED, RECOGNIZED
 from kafkalite.traffic.columnar.frame_index import FrameIndex
-from kafkalite.traffic.columnar.irregular_connections import IrregularConnection, Start
+from kafkalite.traffic.columnar.irregular_connections import IrregularConnection, RegularState
 from kafkalite.traffic.columnar.packets import Segments
 from kafkalite.traffic.columnar.pcapng import comment_of
 from kafkalite.traffic.formats import capture_files
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.arrays import Ints
     from kafkalite.traffic.columnar.connection_state import ConnectionState
     from kafkalite.traffic.columnar.connections import ChunkPackets, Connections
-    from kafkalite.traffic.columnar.frame_index import Buffer
-    from kafkalite.traffic.columnar.irregular_connections import FoundFrame
+    from kafkalite.traffic.columnar.frame_index import FrameBuffer
+    from kafkalite.traffic.columnar.irregular_connections import ReassembledFrame
     from kafkalite.traffic.columnar.partial_frames import Fragment
     from kafkalite.traffic.model import Problem
 
@@ -47,12 +47,12 @@ class IrregularSegments:
         self._irregular: dict[int, IrregularConnection] = {}
         """By the number of the first irregular connection between two endpoints."""
         self._interfaces: list[capture_files.Interface] = []
-        self._done: list[IrregularConnection] = []
-        self._frame_buffer = _FrameBuffer()
+        self._regular_again: list[IrregularConnection] = []
+        self._pending_frames = _PendingFrames()
         self._gap_times = _GapTimes()
         self._now_ns = 0
 
-    def take(
+    def process(
         self,
         chunk: ChunkPackets,
         ack_only: Segments,
@@ -60,7 +60,7 @@ class IrregularSegments:
         *,
         offset: int,
         irregular_numbers: set[int],
-        buffer: Buffer,
+        buffer: FrameBuffer,
     ) -> FrameIndex:
         """Return the frames of the irregular connections in this chunk.
 
@@ -79,7 +79,7 @@ class IrregularSegments:
             for each in irregular_numbers
             if not states[each].is_marked(CLOSED) or each in opening
         }
-        sorted_frames = _SortedFrames(self._frame_buffer, buffer)
+        sorted_frames = _SortedFrames(self._pending_frames, buffer)
         if irregular_numbers:
             irregular = {
                 number: self._irregular_connection(number, chunk) for number in irregular_numbers
@@ -88,60 +88,60 @@ class IrregularSegments:
                 chunk, ack_only, direction_ids, offset, irregular_numbers
             ):
                 connection = irregular[number]
-                sorted_frames.add(connection.take(segment))
+                sorted_frames.add(connection.process(segment))
                 self._gap_times.update(connection)
-                sorted_frames.release(self._gap_times.low_ns, packet)
-        is_forced = self._frame_buffer.size > MAX_BUFFERED_BYTES
+                sorted_frames.release(self._gap_times.earliest_ns, packet)
+        is_forced = self._pending_frames.size > MAX_BUFFERED_BYTES
         for connection in self._irregular.values():
             sorted_frames.add(connection.skip_gaps(self._now_ns, is_forced=is_forced))
             self._gap_times.update(connection)
-        sorted_frames.release(self._gap_times.low_ns, len(chunk.packets))
-        self._hand_over()
-        return sorted_frames.found()
+        sorted_frames.release(self._gap_times.earliest_ns, len(chunk.packets))
+        self._return_regular_connections()
+        return sorted_frames.frame_index()
 
-    def finish(self, buffer: Buffer) -> FrameIndex:
+    def finish(self, buffer: FrameBuffer) -> FrameIndex:
         """Return the remaining frames at the end of the file."""
-        sorted_frames = _SortedFrames(self._frame_buffer, buffer)
+        sorted_frames = _SortedFrames(self._pending_frames, buffer)
         for connection in self._irregular.values():
             # A regular connection may continue in another file: store its state first.
-            connection.hand_over()
+            connection.update_state()
             sorted_frames.add(connection.finish(self._now_ns))
         sorted_frames.release(None, 0)
-        return sorted_frames.found()
+        return sorted_frames.frame_index()
 
     def fragments(self) -> Iterator[Fragment]:
         """Yield the bytes before the first frames of connections."""
-        for connection in (*self._done, *self._irregular.values()):
+        for connection in (*self._regular_again, *self._irregular.values()):
             yield from connection.fragments
 
-    def _hand_over(self) -> None:
-        """Return connections that are regular again to columnar processing."""
-        frame_buffer = {frame.connection_index for _, _, frame in self._frame_buffer.heap}
+    def _return_regular_connections(self) -> None:
+        """Let connections that are regular again be processed in columns."""
+        pending_connections = {frame.connection_index for _, _, frame in self._pending_frames.heap}
         for number, connection in list(self._irregular.items()):
-            state = None if connection.number in frame_buffer else connection.hand_over()
+            state = None if connection.number in pending_connections else connection.update_state()
             if state is not None:
                 state.irregular = None
                 del self._irregular[number]
                 if connection.fragments:
-                    self._done.append(connection)
+                    self._regular_again.append(connection)
                 self._gap_times.remove(connection)
 
     def _irregular_connection(self, number: int, chunk: ChunkPackets) -> IrregularConnection:
         state = self._connections.states[number]
         if state.irregular is None:
-            start = self._start(state, chunk)
+            regular_state = self._regular_state(state, chunk)
             state.irregular = IrregularConnection(
-                self._file, state, self._connections, self._context, start
+                self._file, state, self._connections, self._context, regular_state
             )
             self._irregular[number] = state.irregular
         return state.irregular
 
-    def _start(self, state: ConnectionState, chunk: ChunkPackets) -> Start | None:
-        """Return the state of a connection that was regular so far; None for a new one."""
+    def _regular_state(self, state: ConnectionState, chunk: ChunkPackets) -> RegularState | None:
+        """Return the state of a connection that was regular until now; None for a new one."""
         is_known = state.next_seqs.min() >= 0 and state.is_marked(RECOGNIZED)
         if not is_known or not len(chunk.packets):
             return None
-        return Start(
+        return RegularState(
             self._interfaces[int(chunk.packets.interface[0])], self._open_requests(state.number)
         )
 
@@ -153,30 +153,37 @@ class IrregularSegments:
         offset: int,
         irregular_numbers: set[int],
     ) -> Iterator[tuple[Segment, int, int]]:
-        """Yield the segments of some connections in order, with packet and connection number."""
-        chosen = where(np.isin(direction_ids >> 1, list(irregular_numbers)))
-        parts, sides = [chunk.segments.picked(chosen)], [direction_ids[chosen]]
+        """Yield segments of irregular connections in order, with packet and connection number."""
+        selected = true_indexes(np.isin(direction_ids >> 1, list(irregular_numbers)))
+        parts, direction_id_parts = [chunk.segments.select(selected)], [direction_ids[selected]]
         if len(ack_only):
-            known = self._connections.known(chunk.data, ack_only)
-            more = where(np.isin(known >> 1, list(irregular_numbers)))
-            parts.append(ack_only.picked(more))
-            sides.append(known[more])
-        segments, side = Segments.joined(parts), np.concatenate(sides)
+            known = self._connections.known_direction_ids(chunk.data, ack_only)
+            selected_acks = true_indexes(np.isin(known >> 1, list(irregular_numbers)))
+            parts.append(ack_only.select(selected_acks))
+            direction_id_parts.append(known[selected_acks])
+        segments, segment_direction_ids = (
+            Segments.concatenate(parts),
+            np.concatenate(direction_id_parts),
+        )
         order = np.argsort(segments.packet, kind="stable")
-        segments, side = segments.picked(order), side[order]
-        acks = u32be(chunk.data, segments.tcp + 8).tolist()
+        segments, segment_direction_ids = segments.select(order), segment_direction_ids[order]
+        acks = read_uint32_be(chunk.data, segments.tcp_start + 8).tolist()
         packets, data = chunk.packets, chunk.data
         states = self._connections.states
         # The next frame may swap client and broker, so their flows are looked up first.
-        names = {each: states[each >> 1].flows[each & 1] for each in np.unique(side).tolist()}
+        flows = {
+            each: states[each >> 1].flows[each & 1]
+            for each in np.unique(segment_direction_ids).tolist()
+        }
         for row, (packet, direction_id, ack) in enumerate(
-            zip(segments.packet.tolist(), side.tolist(), acks, strict=True)
+            zip(segments.packet.tolist(), segment_direction_ids.tolist(), acks, strict=True)
         ):
             start, size = int(segments.start[row]), int(segments.size[row])
             segment = Segment(
-                int(packets.at_ns[packet]), names[direction_id], int(segments.seq[row]), ack,
+                int(packets.at_ns[packet]), flows[direction_id], int(segments.seq[row]), ack,
                 int(segments.flags[row]), data[start : start + size].tobytes(),
-                int(segments.missing[row]), self._file, offset + int(packets.at[packet]),
+                int(segments.missing_bytes[row]), self._file,
+                offset + int(packets.block_start[packet]),
                 self._interfaces[int(packets.interface[packet])],
                 comment_of(data, packets, packet),
             )  # fmt: skip
@@ -184,7 +191,7 @@ class IrregularSegments:
 
 
 class _GapTimes:
-    """The times since which connections wait for missing bytes, and the earliest of them."""
+    """The times since which connections wait for missing bytes."""
 
     __slots__ = ("_heap", "_number", "_since")
 
@@ -196,14 +203,14 @@ class _GapTimes:
 
     def update(self, connection: IrregularConnection) -> None:
         """Update the time since which a connection waits; remove it if it does not wait."""
-        if connection.since_ns is None:
+        if connection.buffered_since_ns is None:
             self.remove(connection)
-        elif self._since.get(connection) != connection.since_ns:
-            self._since[connection] = connection.since_ns
+        elif self._since.get(connection) != connection.buffered_since_ns:
+            self._since[connection] = connection.buffered_since_ns
             self._number += 1
-            heappush(self._heap, (connection.since_ns, self._number, connection))
-            if len(self._heap) > 2 * len(self._since) + _MAX_OUTDATED:
-                self._heap = [each for each in self._heap if self._holds(each)]
+            heappush(self._heap, (connection.buffered_since_ns, self._number, connection))
+            if len(self._heap) > 2 * len(self._since) + _MAX_OUTDATED_ENTRIES:
+                self._heap = [each for each in self._heap if self._is_current(each)]
                 heapify(self._heap)
 
     def remove(self, connection: IrregularConnection) -> None:
@@ -211,55 +218,55 @@ class _GapTimes:
         self._since.pop(connection, None)
 
     @property
-    def low_ns(self) -> int | None:
-        """Time of the earliest buffered bytes."""
-        while self._heap and not self._holds(self._heap[0]):
+    def earliest_ns(self) -> int | None:
+        """Time of the earliest buffered bytes of all connections; None if nothing is buffered."""
+        while self._heap and not self._is_current(self._heap[0]):
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def _holds(self, entry: tuple[int, int, IrregularConnection]) -> bool:
-        since_ns, _, connection = entry
-        return self._since.get(connection) == since_ns
+    def _is_current(self, entry: tuple[int, int, IrregularConnection]) -> bool:
+        buffered_since_ns, _, connection = entry
+        return self._since.get(connection) == buffered_since_ns
 
 
-_MAX_OUTDATED: Final = 64
+_MAX_OUTDATED_ENTRIES: Final = 64
 
 
-class _FrameBuffer:
-    """Frames that wait for earlier ones."""
+class _PendingFrames:
+    """Frames for which an earlier frame may still follow, sorted by time."""
 
-    __slots__ = ("heap", "number", "size")
+    __slots__ = ("added_count", "heap", "size")
 
     def __init__(self) -> None:
-        self.heap: list[tuple[int, int, FoundFrame]] = []
-        self.number = 0
+        self.heap: list[tuple[int, int, ReassembledFrame]] = []
+        self.added_count = 0
         self.size = 0
 
 
 class _SortedFrames:
     """Sorts frames by time; a frame is released when no earlier one can follow."""
 
-    __slots__ = ("_buffer", "_frame_buffer", "_rows")
+    __slots__ = ("_buffer", "_pending_frames", "_rows")
 
-    def __init__(self, frame_buffer: _FrameBuffer, buffer: Buffer) -> None:
-        self._frame_buffer = frame_buffer
+    def __init__(self, pending_frames: _PendingFrames, buffer: FrameBuffer) -> None:
+        self._pending_frames = pending_frames
         self._buffer = buffer
         self._rows: list[tuple[int, ...]] = []
 
-    def add(self, frames: Sequence[FoundFrame]) -> None:
+    def add(self, frames: Sequence[ReassembledFrame]) -> None:
         """Buffer frames."""
-        frame_buffer = self._frame_buffer
+        pending_frames = self._pending_frames
         for frame in frames:
-            heappush(frame_buffer.heap, (frame.at_ns, frame_buffer.number, frame))
-            frame_buffer.number += 1
-            frame_buffer.size += len(frame.body)
+            heappush(pending_frames.heap, (frame.at_ns, pending_frames.added_count, frame))
+            pending_frames.added_count += 1
+            pending_frames.size += len(frame.body)
 
-    def release(self, low_ns: int | None, packet: int) -> None:
-        """Release the frames before `low_ns`, all if it is None."""
-        frame_buffer, heap, rows = self._frame_buffer, self._frame_buffer.heap, self._rows
-        while heap and (low_ns is None or heap[0][0] < low_ns):
+    def release(self, earliest_ns: int | None, packet: int) -> None:
+        """Release the frames before `earliest_ns`, all if it is None."""
+        pending_frames, heap, rows = self._pending_frames, self._pending_frames.heap, self._rows
+        while heap and (earliest_ns is None or heap[0][0] < earliest_ns):
             frame = heappop(heap)[2]
-            frame_buffer.size -= len(frame.body)
+            pending_frames.size -= len(frame.body)
             at = self._buffer.add(np.frombuffer(frame.body, np.uint8))
             # Frames of one packet are in the order of their completion.
             position = max(packet, rows[-1][-1] + 1) if rows else packet
@@ -275,7 +282,7 @@ class _SortedFrames:
                 )
             )
 
-    def found(self) -> FrameIndex:
+    def frame_index(self) -> FrameIndex:
         """Return the released frames."""
         columns = np.ascontiguousarray(np.array(self._rows, np.int64).T)
         return FrameIndex(*columns) if self._rows else FrameIndex()

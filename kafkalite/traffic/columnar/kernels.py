@@ -2,9 +2,9 @@
 
 A kernel is a function of numbers and arrays. numba compiles it at the first call and caches it on
 disk. Kernels call kernels of other modules and contain constants of other packages. So the cache
-key is a hash of all these sources: they are copied to a directory with the hash in its name, and
-numba writes its files there. This works if the package is read-only or in a zip file, as on Spark
-executors. Processes that compile at the same time write the same files.
+key is a hash of all these sources. The sources of this package are copied to a directory with the
+hash in its name, and numba writes its files there. This works if the package is read-only or in a
+zip file, as on Spark executors. Processes that compile at the same time write the same files.
 
 If the cache cannot be read or written, for example on a full disk, kernels are compiled again.
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.columnar.arrays import Bytes
 
-_CONSTANTS_OF: Final = (
+_CONSTANT_PACKAGES: Final = (
     "kafkalite.traffic",
     "kafkalite.traffic.formats",
     "kafkalite.traffic.scalar",
@@ -44,27 +44,27 @@ _CONSTANTS_OF: Final = (
 )
 """Other packages whose constants are compiled into kernels."""
 
-_wide: Any = np.int64
+_int64: Any = np.int64
 _compile: Any = numba.njit
 
 F = TypeVar("F", bound="Callable[..., object]")
 
 
 def kernel(function: F) -> F:
-    """Compile a function on its first call."""
-    folder = kernel_folder()
-    if folder is not None:
-        path = folder / Path(function.__code__.co_filename).name
+    """Return a function that is compiled on its first call."""
+    directory = kernel_directory()
+    if directory is not None:
+        path = directory / Path(function.__code__.co_filename).name
         function.__code__ = function.__code__.replace(co_filename=str(path))
     # Kernels allocate no arrays, so reference counting is off; it would take most of the time.
     compiled = _compile(function, _nrt=False)
-    if folder is not None:
+    if directory is not None:
         compiled._cache = _KernelCache(function)  # noqa: SLF001 - as `cache=True` does
     return cast("F", compiled)
 
 
-def piece(function: F) -> F:
-    """Inline a function into each kernel that calls it, because a call would be slow."""
+def inlined(function: F) -> F:
+    """Return a function that is compiled into each kernel that calls it, because a call is slow."""
     return cast("F", _compile(function, _nrt=False, inline="always"))
 
 
@@ -90,41 +90,41 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]  # numba has no types
 
 
 @cache
-def kernel_folder() -> Path | None:
-    """Return the cache directory; None if there is no usable one."""
+def kernel_directory() -> Path | None:
+    """Return the cache directory of the kernels; None if there is no usable one."""
     sources = _sources("kafkalite.traffic.columnar")
     digest = hashlib.sha256()
-    for name, source in itertools.chain(sources, *map(_sources, _CONSTANTS_OF)):
+    for name, source in itertools.chain(sources, *map(_sources, _CONSTANT_PACKAGES)):
         digest.update(f"{name} {len(source)} ".encode() + source)
-    place = persistent_directory(os.environ)
-    if place is None:
+    cache_root = persistent_directory(os.environ)
+    if cache_root is None:
         return None
-    folder = place / f"kernels-{digest.hexdigest()[:16]}"
+    directory = cache_root / f"kernels-{digest.hexdigest()[:16]}"
     try:
-        if not folder.exists():
-            draft = Path(tempfile.mkdtemp(dir=place))
-            _fill(draft, sources, folder)
-        return folder if is_private(folder) else None
+        if not directory.exists():
+            temporary = Path(tempfile.mkdtemp(dir=cache_root))
+            _write_sources(temporary, sources, directory)
+        return directory if is_private(directory) else None
     except OSError:
         return None
 
 
 def _sources(package: str) -> list[tuple[str, bytes]]:
     """Return the names and sources of a package's modules."""
-    inside = (each for each in files(package).iterdir() if each.name.endswith(".py"))
-    return sorted((each.name, each.read_bytes()) for each in inside)
+    modules = (each for each in files(package).iterdir() if each.name.endswith(".py"))
+    return sorted((each.name, each.read_bytes()) for each in modules)
 
 
-def _fill(draft: Path, sources: list[tuple[str, bytes]], folder: Path) -> None:
-    """Write the sources to a draft directory and rename it; remove it on failure."""
+def _write_sources(temporary: Path, sources: list[tuple[str, bytes]], directory: Path) -> None:
+    """Write the sources to a temporary directory and rename it; remove it on failure."""
     try:
         for name, source in sources:
-            (draft / name).write_bytes(source)
-        draft.rename(folder)
+            (temporary / name).write_bytes(source)
+        temporary.rename(directory)
     except OSError:
-        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         # Another process may have created the directory.
-        if not folder.exists():
+        if not directory.exists():
             raise
 
 
@@ -133,44 +133,44 @@ def _fill(draft: Path, sources: list[tuple[str, bytes]], folder: Path) -> None:
 
 
 @kernel
-def peek_u8(data: Bytes, at: int) -> int:
+def peek_u8(data: Bytes, position: int) -> int:
     """Return an unsigned byte."""
-    value: int = _wide(data[np.uint64(at)])
+    value: int = _int64(data[np.uint64(position)])
     return value
 
 
 @kernel
-def peek_u16(data: Bytes, at: int) -> int:
+def peek_u16(data: Bytes, position: int) -> int:
     """Return a big-endian unsigned 16-bit number."""
-    return peek_u8(data, at) << 8 | peek_u8(data, at + 1)
+    return peek_u8(data, position) << 8 | peek_u8(data, position + 1)
 
 
 @kernel
-def peek_i16(data: Bytes, at: int) -> int:
+def peek_i16(data: Bytes, position: int) -> int:
     """Return a big-endian signed 16-bit number."""
-    return (peek_u16(data, at) ^ 0x8000) - 0x8000
+    return (peek_u16(data, position) ^ 0x8000) - 0x8000
 
 
 @kernel
-def peek_u32(data: Bytes, at: int) -> int:
+def peek_u32(data: Bytes, position: int) -> int:
     """Return a big-endian unsigned 32-bit number."""
-    return peek_u16(data, at) << 16 | peek_u16(data, at + 2)
+    return peek_u16(data, position) << 16 | peek_u16(data, position + 2)
 
 
 @kernel
-def peek_u32le(data: Bytes, at: int) -> int:
+def peek_u32le(data: Bytes, position: int) -> int:
     """Return a little-endian unsigned 32-bit number."""
-    low = peek_u8(data, at) | peek_u8(data, at + 1) << 8
-    return low | peek_u8(data, at + 2) << 16 | peek_u8(data, at + 3) << 24
+    low = peek_u8(data, position) | peek_u8(data, position + 1) << 8
+    return low | peek_u8(data, position + 2) << 16 | peek_u8(data, position + 3) << 24
 
 
 @kernel
-def peek_i32(data: Bytes, at: int) -> int:
+def peek_i32(data: Bytes, position: int) -> int:
     """Return a big-endian signed 32-bit number."""
-    return (peek_u32(data, at) ^ 0x80000000) - 0x80000000
+    return (peek_u32(data, position) ^ 0x80000000) - 0x80000000
 
 
 @kernel
-def peek_64(data: Bytes, at: int) -> int:
+def peek_i64(data: Bytes, position: int) -> int:
     """Return a big-endian signed 64-bit number."""
-    return peek_u32(data, at) << 32 | peek_u32(data, at + 4)
+    return peek_u32(data, position) << 32 | peek_u32(data, position + 4)

@@ -11,9 +11,13 @@ class Table(StrEnum):
     """The tables of a capture file."""
 
     FRAMES = "frames"
+    """Every frame."""
     PAIRS = "pairs"
+    """Requests with their responses."""
     UNPAIRED = "unpaired"
+    """Requests and responses whose counterpart may be in another file."""
     FRAGMENTS = "fragments"
+    """Incomplete frames at the start and the end of the file."""
     CONNECTIONS = "connections"
     PROBLEMS = "problems"
 
@@ -26,18 +30,23 @@ class Options:
     """Options of reading a capture; filters apply before bytes are copied."""
 
     tables: frozenset[Table] = DEFAULT_TABLES
+    """Tables to yield; by default all except FRAMES."""
     api_keys: frozenset[int] | None = None
+    """Keys of the APIs to read; None for all."""
     from_ns: int | None = None
     """First time to read: the time of a frame's last byte, or of a pair's request."""
     until_ns: int | None = None
     """First time not to read."""
     clients: str | None = None
-    """A pattern of the client's address, such as "10.0.0.*:*"."""
+    """A pattern for the address of the client, such as "10.0.0.*:*"."""
     payload: bool = True
+    """Whether rows contain the bytes of frames; otherwise these columns are null."""
     by_api: bool = False
     """Whether all requests of a batch of pairs have the same API and version."""
     batch_rows: int = 32_768
+    """Maximum number of rows of a batch."""
     batch_bytes: int = 16 << 20
+    """Size of frames in bytes after which a batch ends."""
     chunk_bytes: int = 4 << 20
     """Number of bytes that are processed at once; the default fits into the processor's cache."""
 

@@ -1,4 +1,4 @@
-"""The result of scanning a capture file: its interfaces, and the positions of packets."""
+"""Results of scanning a capture file: its interfaces, and the positions of packets."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from kafkalite.traffic.columnar.arrays import Columns, Ints, none
+from kafkalite.traffic.columnar.arrays import Columns, Ints, empty_ints
 
 NS_PER_S: Final = 1_000_000_000
-LATEST_NS: Final = int(np.iinfo(np.int64).max)
+MAX_TIME_NS: Final = int(np.iinfo(np.int64).max)
 """The maximum of the time columns; later times are clipped to it."""
 
 
@@ -20,7 +20,7 @@ class Interface:
 
     link_type: int
     snap_length: int = 0
-    ticks: int = 1_000_000
+    ticks_per_second: int = 1_000_000
     """Timestamp units per second."""
     offset_s: int = 0
     name: str = ""
@@ -36,8 +36,8 @@ class ScannerState:
     order: str = "<"
     last_ns: int = 0
     """Time of the previous packet."""
-    near: bytes = b""
-    """For pcap: the bytes of the seconds that rarely change."""
+    high_seconds: bytes = b""
+    """For pcap: the two high bytes of the previous packet's seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,32 +47,34 @@ class Packets(Columns):
     Positions count from the first byte of the chunk.
     """
 
-    at: Ints = field(default_factory=none)
-    """Start of the packet's block."""
-    start: Ints = field(default_factory=none)
-    """Start of the packet's data."""
-    captured: Ints = field(default_factory=none)
-    original: Ints = field(default_factory=none)
-    at_ns: Ints = field(default_factory=none)
-    interface: Ints = field(default_factory=none)
+    block_start: Ints = field(default_factory=empty_ints)
+    """Start of the block that contains the packet."""
+    start: Ints = field(default_factory=empty_ints)
+    """Start of the packet."""
+    captured: Ints = field(default_factory=empty_ints)
+    """Number of captured bytes."""
+    original: Ints = field(default_factory=empty_ints)
+    """Size of the packet on the network in bytes."""
+    at_ns: Ints = field(default_factory=empty_ints)
+    interface: Ints = field(default_factory=empty_ints)
     """Index of the interface in the file."""
-    options: Ints = field(default_factory=none)
-    """Size of the options; they begin at the next multiple of 4 bytes after the packet."""
+    options: Ints = field(default_factory=empty_ints)
+    """Size of the options in bytes. They begin at the next multiple of 4 bytes after the data."""
 
 
 def nanoseconds(ticks: Ints, unit: int, offset_s: Ints) -> Ints:
     """Return times in nanoseconds; `ticks` are unsigned, `unit` is ticks per second."""
     unsigned, per_second = ticks.view(np.uint64), np.uint64(unit)
     is_plain = unit == NS_PER_S and not offset_s.any()
-    if is_plain and int(unsigned.max(initial=0)) < LATEST_NS - 2 * NS_PER_S:
+    if is_plain and int(unsigned.max(initial=0)) < MAX_TIME_NS - 2 * NS_PER_S:
         return ticks
     seconds = (unsigned // per_second).astype(np.int64) + offset_s
-    rest = unsigned % per_second
+    remaining_ticks = unsigned % per_second
     if unit <= NS_PER_S and NS_PER_S % unit == 0:
-        fraction = rest * np.uint64(NS_PER_S // unit)
+        fraction = remaining_ticks * np.uint64(NS_PER_S // unit)
     else:
         # Units finer than a nanosecond, or powers of two: exact up to 2⁵³.
-        fraction = (rest.astype(np.float64) * (NS_PER_S / unit)).astype(np.uint64)
-    latest = LATEST_NS // NS_PER_S - 1
-    times: Ints = np.clip(seconds, 0, latest) * NS_PER_S + fraction.astype(np.int64)
+        fraction = (remaining_ticks.astype(np.float64) * (NS_PER_S / unit)).astype(np.uint64)
+    max_seconds = MAX_TIME_NS // NS_PER_S - 1
+    times: Ints = np.clip(seconds, 0, max_seconds) * NS_PER_S + fraction.astype(np.int64)
     return times

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kafkalite.traffic.columnar.arrays import Columns, Ints, ReusableArray, none, where
-from kafkalite.traffic.columnar.kernels import kernel, peek_u8, peek_u16, peek_u32, piece
+from kafkalite.traffic.columnar.arrays import Columns, Ints, ReusableArray, empty_ints, true_indexes
+from kafkalite.traffic.columnar.kernels import inlined, kernel, peek_u8, peek_u16, peek_u32
 from kafkalite.traffic.model import ProblemKind
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
-_NO_PROTOCOL_FIELD, _UNKNOWN = -1, -2
-_LINKS: Final[Mapping[int, tuple[int, int]]] = {
+_NO_PROTOCOL_FIELD, _UNKNOWN_LINK_TYPE = -1, -2
+_LINK_LAYOUTS: Final[Mapping[int, tuple[int, int]]] = {
     1: (12, 14),  # Ethernet
     0: (_NO_PROTOCOL_FIELD, 4),  # loopback, of BSD
     108: (_NO_PROTOCOL_FIELD, 4),
@@ -35,26 +35,36 @@ _LINKS: Final[Mapping[int, tuple[int, int]]] = {
 }
 """Link type → offset of its protocol field, if it has one, and size of its header."""
 
-_VLANS: Final = (0x8100, 0x88A8, 0x9100, 0x9200)
+_VLAN_TYPES: Final = (0x8100, 0x88A8, 0x9100, 0x9200)
 _IP4, _IP6 = 0x0800, 0x86DD
-_MAX_TAGS: Final = 4
-_MPLS: Final = (0x8847, 0x8848)
+_MAX_VLAN_TAGS: Final = 4
+_MPLS_TYPES: Final = (0x8847, 0x8848)
 _PPPOE, _PPP_IP4, _PPP_IP6 = 0x8864, 0x0021, 0x0057
-_MAX_LABELS: Final = 8
-_TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
-_EXTENSIONS: Final = (0, 43, 44, 51, 60, 135, 139, 140)
-_MAX_EXTENSIONS: Final = 8
-_V4_HEAD, _V6_HEAD, _TCP_HEAD = 20, 40, 20
+_MAX_MPLS_LABELS: Final = 8
+_TCP, _FRAGMENT_HEADER, _AUTHENTICATION_HEADER = 6, 44, 51
+_EXTENSION_HEADERS: Final = (0, 43, 44, 51, 60, 135, 139, 140)
+_MAX_EXTENSION_HEADERS: Final = 8
+_IP4_HEADER_BYTES, _IP6_HEADER_BYTES, _MIN_TCP_HEADER_BYTES = 20, 40, 20
 
-_VALID, _LINK, _LINK_CUT, _IP_CUT, _FRAGMENT4, _FRAGMENT6, _TCP_CUT, _WRONG, _END_CUT = range(9)
+(
+    _VALID,
+    _UNKNOWN_LINK,
+    _LINK_TRUNCATED,
+    _IP_TRUNCATED,
+    _IP4_FRAGMENT,
+    _IP6_FRAGMENT,
+    _TCP_TRUNCATED,
+    _INVALID_TCP_LENGTH,
+    _PAYLOAD_TRUNCATED,
+) = range(9)
 _FAULTS: Final = {
-    _LINK_CUT: (ProblemKind.TRUNCATED_PACKET, "packets end within their link header"),
-    _IP_CUT: (ProblemKind.TRUNCATED_PACKET, "packets end within their IP header"),
-    _FRAGMENT4: (ProblemKind.IP_FRAGMENT, "fragments of IPv4 packets"),
-    _FRAGMENT6: (ProblemKind.IP_FRAGMENT, "fragments of IPv6 packets"),
-    _TCP_CUT: (ProblemKind.TRUNCATED_PACKET, "packets end within their TCP header"),
-    _WRONG: (ProblemKind.MALFORMED, "TCP headers are longer than their packets"),
-    _END_CUT: (ProblemKind.TRUNCATED_PACKET, "the end of packets was not captured"),
+    _LINK_TRUNCATED: (ProblemKind.TRUNCATED_PACKET, "packets end within their link header"),
+    _IP_TRUNCATED: (ProblemKind.TRUNCATED_PACKET, "packets end within their IP header"),
+    _IP4_FRAGMENT: (ProblemKind.IP_FRAGMENT, "fragments of IPv4 packets"),
+    _IP6_FRAGMENT: (ProblemKind.IP_FRAGMENT, "fragments of IPv6 packets"),
+    _TCP_TRUNCATED: (ProblemKind.TRUNCATED_PACKET, "packets end within their TCP header"),
+    _INVALID_TCP_LENGTH: (ProblemKind.MALFORMED, "TCP headers are longer than their packets"),
+    _PAYLOAD_TRUNCATED: (ProblemKind.TRUNCATED_PACKET, "the end of packets was not captured"),
 }
 """Fault code of a kernel → problem."""
 
@@ -63,22 +73,22 @@ _FAULTS: Final = {
 class Segments(Columns):
     """TCP segments of one chunk in file order, one row each."""
 
-    packet: Ints = field(default_factory=none)
+    packet: Ints = field(default_factory=empty_ints)
     """Index into the chunk's packets."""
-    address: Ints = field(default_factory=none)
-    """Position of the addresses in the IP header."""
-    is_v6: Ints = field(default_factory=none)
-    tcp: Ints = field(default_factory=none)
+    addresses_start: Ints = field(default_factory=empty_ints)
+    """Start of the addresses in the IP header."""
+    is_v6: Ints = field(default_factory=empty_ints)
+    tcp_start: Ints = field(default_factory=empty_ints)
     """Start of the TCP header."""
-    ports: Ints = field(default_factory=none)
+    ports: Ints = field(default_factory=empty_ints)
     """The source port times 2¹⁶, plus the destination port."""
-    seq: Ints = field(default_factory=none)
-    flags: Ints = field(default_factory=none)
-    start: Ints = field(default_factory=none)
+    seq: Ints = field(default_factory=empty_ints)
+    flags: Ints = field(default_factory=empty_ints)
+    start: Ints = field(default_factory=empty_ints)
     """Start of the payload in the chunk."""
-    size: Ints = field(default_factory=none)
+    size: Ints = field(default_factory=empty_ints)
     """Number of captured payload bytes."""
-    missing: Ints = field(default_factory=none)
+    missing_bytes: Ints = field(default_factory=empty_ints)
     """Number of payload bytes that were not captured."""
 
 
@@ -104,14 +114,18 @@ class SegmentReader:
         if not count:
             return Segments(), Segments()
         links = np.array(
-            [_LINKS.get(each.link_type, (_UNKNOWN, 0)) for each in self._interfaces], np.int64
+            [
+                _LINK_LAYOUTS.get(each.link_type, (_UNKNOWN_LINK_TYPE, 0))
+                for each in self._interfaces
+            ],
+            np.int64,
         )
         columns = len(Segments.__slots__)
         data_segments, ack_only = (
-            self._data_memory.take(columns, count),
-            self._ack_memory.take(columns, count),
+            self._data_memory.allocate(columns, count),
+            self._ack_memory.allocate(columns, count),
         )
-        faults = self._fault_memory.take(1, count)[0]
+        faults = self._fault_memory.allocate(1, count)[0]
         data_count, ack_count = read_headers(
             data, packets.start, packets.captured, packets.original, packets.interface, links,
             data_segments, ack_only, faults,
@@ -128,97 +142,101 @@ class SegmentReader:
         if counts[_VALID] == len(faults):
             return
         for fault, (kind, detail) in _FAULTS.items():
-            rows = where(faults == fault)
+            rows = true_indexes(faults == fault)
             if len(rows):
-                self._report(kind, offset + int(packets.at[rows[0]]), detail, len(rows))
-        rows = where(faults == _LINK)
+                self._report(kind, offset + int(packets.block_start[rows[0]]), detail, len(rows))
+        rows = true_indexes(faults == _UNKNOWN_LINK)
         links = np.array([each.link_type for each in self._interfaces])[packets.interface[rows]]
         found = np.unique(links, return_index=True, return_counts=True)
         for link, first, count in zip(*(each.tolist() for each in found), strict=True):
-            first_offset = offset + int(packets.at[rows[first]])
+            first_offset = offset + int(packets.block_start[rows[first]])
             self._report(ProblemKind.UNKNOWN_LINK_TYPE, first_offset, f"link type {link}", count)
 
 
 # -- kernels: each checks the bounds before it reads -----------------------------------------
 
 
-@piece
-def _after_link(data: Bytes, at: int, end: int, protocol_at: int, head: int) -> tuple[int, int]:
-    """Return the start of the IP header, and the fault; `end` if the packet is not IP."""
-    if protocol_at == _NO_PROTOCOL_FIELD:
-        return at + head, _VALID
-    if protocol_at == _UNKNOWN:
-        return end, _LINK
-    if end - at < head:
-        return end, _LINK_CUT
-    kind, at = peek_u16(data, at + protocol_at), at + head
-    for _ in range(_MAX_TAGS):
-        if kind not in _VLANS or at + 4 > end:
+@inlined
+def _find_ip_header(
+    data: Bytes, at: int, end: int, type_offset: int, header_bytes: int
+) -> tuple[int, int]:
+    """Return the start of the IP header or `end` if there is none, and the fault code."""
+    if type_offset == _NO_PROTOCOL_FIELD:
+        return at + header_bytes, _VALID
+    if type_offset == _UNKNOWN_LINK_TYPE:
+        return end, _UNKNOWN_LINK
+    if end - at < header_bytes:
+        return end, _LINK_TRUNCATED
+    protocol, at = peek_u16(data, at + type_offset), at + header_bytes
+    for _ in range(_MAX_VLAN_TAGS):
+        if protocol not in _VLAN_TYPES or at + 4 > end:
             break
-        kind, at = peek_u16(data, at + 2), at + 4
-    for _ in range(_MAX_LABELS):
-        if kind not in _MPLS or at + 5 > end:
+        protocol, at = peek_u16(data, at + 2), at + 4
+    for _ in range(_MAX_MPLS_LABELS):
+        if protocol not in _MPLS_TYPES or at + 5 > end:
             break
         is_last = peek_u8(data, at + 2) & 1
         at += 4
         if is_last:
             version = peek_u8(data, at) >> 4
-            kind = _IP4 if version == 4 else _IP6 if version == 6 else 0  # noqa: PLR2004
-    if kind == _PPPOE and at + 8 <= end:
-        inside, at = peek_u16(data, at + 6), at + 8
-        kind = _IP4 if inside == _PPP_IP4 else _IP6 if inside == _PPP_IP6 else 0
-    return (at if kind in (_IP4, _IP6) else end), _VALID
+            protocol = _IP4 if version == 4 else _IP6 if version == 6 else 0  # noqa: PLR2004
+    if protocol == _PPPOE and at + 8 <= end:
+        ppp_protocol, at = peek_u16(data, at + 6), at + 8
+        protocol = _IP4 if ppp_protocol == _PPP_IP4 else _IP6 if ppp_protocol == _PPP_IP6 else 0
+    return (at if protocol in (_IP4, _IP6) else end), _VALID
 
 
-@piece
-def _after_ipv4(data: Bytes, at: int, end: int, whole: int) -> tuple[int, int, int]:
-    """Return the start of the TCP header or 0, the end of the packet, and the fault.
+@inlined
+def _find_tcp_in_ipv4(data: Bytes, at: int, end: int, original_end: int) -> tuple[int, int, int]:
+    """Return the start of the TCP header or 0, the end of the packet, and the fault code.
 
-    If the length in the header is 0, because a network card sets it later, the end is `whole`.
+    If a network card sets the length later, it is 0 in the header, and the end is `original_end`.
     """
-    if end - at < _V4_HEAD:
-        return 0, end, _IP_CUT
-    head, total = (peek_u8(data, at) & 15) * 4, peek_u16(data, at + 2)
-    ip_end = whole if total == 0 else at + total
-    if peek_u8(data, at + 9) != _TCP or head < _V4_HEAD:
+    if end - at < _IP4_HEADER_BYTES:
+        return 0, end, _IP_TRUNCATED
+    header_bytes, total_bytes = (peek_u8(data, at) & 15) * 4, peek_u16(data, at + 2)
+    ip_end = original_end if total_bytes == 0 else at + total_bytes
+    if peek_u8(data, at + 9) != _TCP or header_bytes < _IP4_HEADER_BYTES:
         return 0, ip_end, _VALID
     if peek_u16(data, at + 6) & 0x3FFF:
-        return 0, ip_end, _FRAGMENT4
-    return at + head, ip_end, _VALID
+        return 0, ip_end, _IP4_FRAGMENT
+    return at + header_bytes, ip_end, _VALID
 
 
-@piece
-def _after_ipv6(data: Bytes, at: int, end: int, whole: int) -> tuple[int, int, int]:
-    """Return the same as `_after_ipv4`, for an IPv6 packet."""
-    if end - at < _V6_HEAD:
-        return 0, end, _IP_CUT
+@inlined
+def _find_tcp_in_ipv6(data: Bytes, at: int, end: int, original_end: int) -> tuple[int, int, int]:
+    """Return the same as `_find_tcp_in_ipv4`, for an IPv6 packet."""
+    if end - at < _IP6_HEADER_BYTES:
+        return 0, end, _IP_TRUNCATED
     payload = peek_u16(data, at + 4)
-    ip_end = whole if payload == 0 else at + _V6_HEAD + payload
+    ip_end = original_end if payload == 0 else at + _IP6_HEADER_BYTES + payload
     captured_end = min(end, ip_end)
-    kind, tcp = peek_u8(data, at + 6), at + _V6_HEAD
-    for _ in range(_MAX_EXTENSIONS):
-        if kind not in _EXTENSIONS or tcp + 8 > captured_end:
+    protocol, tcp = peek_u8(data, at + 6), at + _IP6_HEADER_BYTES
+    for _ in range(_MAX_EXTENSION_HEADERS):
+        if protocol not in _EXTENSION_HEADERS or tcp + 8 > captured_end:
             break
         size = (peek_u8(data, tcp + 1) + 1) * 8
-        if kind == _AUTHENTICATION:
+        if protocol == _AUTHENTICATION_HEADER:
             size = (peek_u8(data, tcp + 1) + 2) * 4
-        elif kind == _FRAGMENT:
+        elif protocol == _FRAGMENT_HEADER:
             size = 8
             if peek_u16(data, tcp + 2) & 0xFFF9:
-                return 0, ip_end, _FRAGMENT6
-        kind, tcp = peek_u8(data, tcp), tcp + size
-    if kind in _EXTENSIONS and end < min(tcp + 8, ip_end):
-        return 0, ip_end, _IP_CUT
-    return (tcp if kind == _TCP else 0), ip_end, _VALID
+                return 0, ip_end, _IP6_FRAGMENT
+        protocol, tcp = peek_u8(data, tcp), tcp + size
+    if protocol in _EXTENSION_HEADERS and end < min(tcp + 8, ip_end):
+        return 0, ip_end, _IP_TRUNCATED
+    return (tcp if protocol == _TCP else 0), ip_end, _VALID
 
 
-@piece
-def _after_ip(data: Bytes, at: int, end: int, whole: int, version: int) -> tuple[int, int, int]:
-    """Return the same as `_after_ipv4`, for a packet of any IP version."""
+@inlined
+def _find_tcp(
+    data: Bytes, at: int, end: int, original_end: int, version: int
+) -> tuple[int, int, int]:
+    """Return the same as `_find_tcp_in_ipv4`, for a packet of any IP version."""
     if version == 4:  # noqa: PLR2004
-        return _after_ipv4(data, at, end, whole)
+        return _find_tcp_in_ipv4(data, at, end, original_end)
     if version == 6:  # noqa: PLR2004
-        return _after_ipv6(data, at, end, whole)
+        return _find_tcp_in_ipv6(data, at, end, original_end)
     return 0, end, _VALID
 
 
@@ -242,28 +260,28 @@ def read_headers(  # noqa: PLR0917
     data_count = ack_count = 0
     for packet in range(len(starts)):
         end = starts[packet] + captured[packet]
-        protocol_at, head = links[interface[packet], 0], links[interface[packet], 1]
-        whole = starts[packet] + max(captured[packet], original[packet])
-        at, faults[packet] = _after_link(data, starts[packet], end, protocol_at, head)
+        type_offset, header_bytes = links[interface[packet], 0], links[interface[packet], 1]
+        original_end = starts[packet] + max(captured[packet], original[packet])
+        at, faults[packet] = _find_ip_header(data, starts[packet], end, type_offset, header_bytes)
         if at >= end:
             continue
         version = peek_u8(data, at) >> 4
-        tcp, ip_end, faults[packet] = _after_ip(data, at, end, whole, version)
+        tcp, ip_end, faults[packet] = _find_tcp(data, at, end, original_end, version)
         if tcp == 0:
             continue
         captured_end = min(end, ip_end)
-        if tcp + _TCP_HEAD > captured_end:
-            faults[packet] = _TCP_CUT
+        if tcp + _MIN_TCP_HEADER_BYTES > captured_end:
+            faults[packet] = _TCP_TRUNCATED
             continue
-        word = peek_u16(data, tcp + 12)
-        flags, start = word & 0xFF, tcp + (word >> 12) * 4
-        carried = ip_end - start
-        if word >> 12 < _TCP_HEAD // 4 or carried < 0:
-            faults[packet] = _WRONG
+        offset_and_flags = peek_u16(data, tcp + 12)
+        flags, start = offset_and_flags & 0xFF, tcp + (offset_and_flags >> 12) * 4
+        payload_bytes = ip_end - start
+        if offset_and_flags >> 12 < _MIN_TCP_HEADER_BYTES // 4 or payload_bytes < 0:
+            faults[packet] = _INVALID_TCP_LENGTH
             continue
-        size = min(max(captured_end - start, 0), carried)
-        faults[packet] = _END_CUT if size < carried else _VALID
-        has_data = carried > 0 or flags & (SYN | FIN | RST) != 0
+        size = min(max(captured_end - start, 0), payload_bytes)
+        faults[packet] = _PAYLOAD_TRUNCATED if size < payload_bytes else _VALID
+        has_data = payload_bytes > 0 or flags & (SYN | FIN | RST) != 0
         out, row = (data_segments, data_count) if has_data else (ack_only, ack_count)
         data_count, ack_count = data_count + has_data, ack_count + (not has_data)
         is_v6 = version == 6  # noqa: PLR2004
@@ -271,5 +289,5 @@ def read_headers(  # noqa: PLR0917
         out[2, row], out[3, row] = is_v6, tcp
         out[4, row], out[5, row] = peek_u32(data, tcp), peek_u32(data, tcp + 4)
         out[6, row], out[7, row] = flags, start
-        out[8, row], out[9, row] = size, carried - size
+        out[8, row], out[9, row] = size, payload_bytes - size
     return data_count, ack_count

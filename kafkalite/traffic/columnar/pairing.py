@@ -2,7 +2,7 @@
 
 A broker answers the requests of a connection in order. So a response belongs to the first open
 request, if the correlation ids are equal. Otherwise it belongs to the first request with its id,
-and the requests before that one get no response any more.
+and the requests before that one will get no response.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from kafkalite.traffic.columnar.arrays import Ints, where
+from kafkalite.traffic.columnar.arrays import Ints, true_indexes
 from kafkalite.traffic.columnar.kernels import kernel
 
 if TYPE_CHECKING:
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 _MAX_SKIPPED: Final = 64
 """Maximum number of skipped requests per response in the compiled loop; connections with more are
 paired by `_pair_connection`."""
-_OPEN, _UNANSWERED, _ORPHAN, _OTHER = -1, -2, -3, -4
+_OPEN, _UNANSWERED, _ORPHAN, _NOT_PAIRED = -1, -2, -3, -4
+"""Values of `matches`: an open request, an unanswered request, a response without a request, and
+any other row."""
+_EMPTY, _REMAINING = -1, -2
+"""Values of `queues`: the connection has no open request; it is paired by `_pair_connection`."""
 
 
 class PairedFrames(NamedTuple):
@@ -50,20 +54,22 @@ class Frames(NamedTuple):
 def pair_frames(frames: Frames, connections: int) -> PairedFrames:
     """Pair the frames of a chunk; `connections` is the number of connections."""
     matches, next_open = np.empty((2, len(frames.connection_index)), np.int64)
-    queues = np.full((connections, 2), _OPEN, np.int64)
+    queues = np.full((connections, 2), _EMPTY, np.int64)
     if not pair_all(*frames, queues, next_open, matches):
-        for number in where(queues[:, 0] == _OTHER).tolist():
+        for number in true_indexes(queues[:, 0] == _REMAINING).tolist():
             _pair_connection(
-                frames, where((frames.connection_index == number) & frames.is_pairable), matches
+                frames,
+                true_indexes((frames.connection_index == number) & frames.is_pairable),
+                matches,
             )
     is_request = frames.direction == 0
-    request = where(is_request & (matches >= 0))
+    request = true_indexes(is_request & (matches >= 0))
     return PairedFrames(
         request,
         matches[request],
-        where(is_request & (matches == _OPEN)),
-        where(is_request & (matches == _UNANSWERED)),
-        where(matches == _ORPHAN),
+        true_indexes(is_request & (matches == _OPEN)),
+        true_indexes(is_request & (matches == _UNANSWERED)),
+        true_indexes(matches == _ORPHAN),
     )
 
 
@@ -71,7 +77,7 @@ def pair_frames(frames: Frames, connections: int) -> PairedFrames:
 def pair_all(  # noqa: PLR0917
     connections: Ints,
     directions: Ints,
-    ids: Ints,
+    correlation_ids: Ints,
     is_pairable: Mask,
     queues: Ints,
     next_open: Ints,
@@ -79,60 +85,66 @@ def pair_all(  # noqa: PLR0917
 ) -> bool:
     """Fill `matches` with the response of each request; return False if a connection remains.
 
-    `queues` has the first and the last open request of each connection, or marks it as remaining;
-    `next_open` is the next open request after each.
+    `queues` has the first and the last open request of each connection. `next_open` has the open
+    request after each open request.
     """
     all_done = True
     for row in range(len(connections)):
-        matches[row] = _OTHER
+        matches[row] = _NOT_PAIRED
         queue = connections[row]
         first = queues[queue, 0]
-        if not is_pairable[row] or first == _OTHER:
+        if not is_pairable[row] or first == _REMAINING:
             continue
         if directions[row] == 0:
-            matches[row] = next_open[row] = _OPEN
-            if first == _OPEN:
+            matches[row], next_open[row] = _OPEN, _EMPTY
+            if first == _EMPTY:
                 queues[queue, 0] = row
             else:
                 next_open[queues[queue, 1]] = row
             queues[queue, 1] = row
             continue
         candidate, skipped = first, 0
-        while candidate >= 0 and ids[candidate] != ids[row] and skipped < _MAX_SKIPPED:
+        while (
+            candidate >= 0
+            and correlation_ids[candidate] != correlation_ids[row]
+            and skipped < _MAX_SKIPPED
+        ):
             candidate, skipped = next_open[candidate], skipped + 1
         if candidate < 0:
             matches[row] = _ORPHAN
-        elif ids[candidate] == ids[row]:
+        elif correlation_ids[candidate] == correlation_ids[row]:
             while first != candidate:
                 matches[first] = _UNANSWERED
                 first = next_open[first]
             matches[candidate] = row
             queues[queue, 0] = next_open[candidate]
         else:
-            queues[queue, 0], all_done = _OTHER, False
+            queues[queue, 0], all_done = _REMAINING, False
     return all_done
 
 
 def _pair_connection(frames: Frames, rows: Ints, matches: Ints) -> None:
     """Pair one connection with any number of open requests."""
-    waiting: deque[int] = deque()
-    ids: dict[int, int] = {}
-    correlation = frames.correlation_id[rows].tolist()
-    is_response = frames.direction[rows].tolist()
-    for row, correlation_id, answers in zip(rows.tolist(), correlation, is_response, strict=True):
-        if not answers:
-            waiting.append(row)
-            ids[correlation_id] = ids.get(correlation_id, 0) + 1
+    open_rows: deque[int] = deque()
+    open_counts: dict[int, int] = {}
+    correlation_ids = frames.correlation_id[rows].tolist()
+    response_flags = frames.direction[rows].tolist()
+    for row, correlation_id, is_response_row in zip(
+        rows.tolist(), correlation_ids, response_flags, strict=True
+    ):
+        if not is_response_row:
+            open_rows.append(row)
+            open_counts[correlation_id] = open_counts.get(correlation_id, 0) + 1
             matches[row] = _OPEN
             continue
-        if not ids.get(correlation_id):
+        if not open_counts.get(correlation_id):
             matches[row] = _ORPHAN
             continue
         while True:
-            first = waiting.popleft()
-            this = int(frames.correlation_id[first])
-            ids[this] -= 1
-            if this == correlation_id:
-                matches[first], matches[row] = row, _OTHER
+            first = open_rows.popleft()
+            first_id = int(frames.correlation_id[first])
+            open_counts[first_id] -= 1
+            if first_id == correlation_id:
+                matches[first], matches[row] = row, _NOT_PAIRED
                 break
             matches[first] = _UNANSWERED

@@ -1,4 +1,4 @@
-"""Bytes before the first and after the last complete frame of a connection in a file.
+"""Fragments: bytes before the first and after the last complete frame of a connection in a file.
 
 A frame may begin in one file and end in the next. These bytes are rows of the table of fragments,
 and `stitching` combines them with those of other files.
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkalite.traffic.columnar.connection_state import HAS_FRAMES
-from kafkalite.traffic.columnar.table_rows import batch, slices, times
+from kafkalite.traffic.columnar.table_rows import slices, table_batch, time_column
 from kafkalite.traffic.columnar.tables import FRAGMENTS
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.columnar.arrays import Ints
     from kafkalite.traffic.columnar.connection_state import ConnectionState
-    from kafkalite.traffic.columnar.endpoints import Endpoints
+    from kafkalite.traffic.columnar.endpoints import EndpointColumns
     from kafkalite.traffic.columnar.options import Options
     from kafkalite.traffic.scalar.packets import Segment
 
 MAX_HEAD_BYTES: Final = 4 << 20
-"""Maximum buffered bytes while no frame is found: as many as the search of the scalar code."""
-_MASK, _HALF = 0xFFFFFFFF, 0x80000000
+"""Maximum buffered bytes while no frame is found; the same limit as in the scalar code."""
+_SEQ_MASK, _HALF_SEQ_RANGE = 0xFFFFFFFF, 0x80000000
 
 
 class Fragment(NamedTuple):
@@ -34,7 +34,7 @@ class Fragment(NamedTuple):
 
     connection_index: int
     direction: int
-    is_head: bool
+    is_before_first_frame: bool
     seq: int
     payload: bytes
     offset: int
@@ -43,7 +43,7 @@ class Fragment(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """The new bytes of a segment."""
+    """The bytes of a segment that no earlier segment had."""
 
     seq: int
     payload: bytes
@@ -64,87 +64,95 @@ class Head:
         """Add a segment."""
         if self.is_done or not segment.payload:
             return
-        first = self._parts[0][1].seq if self._parts else segment.seq
-        distance = (segment.seq - first) & _MASK
-        self._parts.append((distance - _MASK - 1 if distance >= _HALF else distance, segment))
+        first_seq = self._parts[0][1].seq if self._parts else segment.seq
+        distance = (segment.seq - first_seq) & _SEQ_MASK
+        self._parts.append(
+            (distance - _SEQ_MASK - 1 if distance >= _HALF_SEQ_RANGE else distance, segment)
+        )
         self._size += len(segment.payload)
         if self._size > MAX_HEAD_BYTES:
             self.is_done = True
             self._parts = []
 
-    def before(self, frame: bytes) -> list[Piece]:
+    def bytes_before(self, frame: bytes) -> list[Piece]:
         """Return the bytes before a frame."""
         pieces = self._pieces()
         data = b"".join(piece.payload for piece in pieces)
-        return self._cut(pieces, data.find(len(frame).to_bytes(4) + frame))
+        return self._take_first(pieces, data.find(len(frame).to_bytes(4) + frame))
 
-    def without_last(self, size: int) -> list[Piece]:
+    def all_but_last(self, size: int) -> list[Piece]:
         """Return all bytes except the last `size`."""
         pieces = self._pieces()
-        return self._cut(pieces, sum(len(piece.payload) for piece in pieces) - size)
+        return self._take_first(pieces, sum(len(piece.payload) for piece in pieces) - size)
 
-    def _cut(self, pieces: Sequence[Piece], size: int) -> list[Piece]:
+    def _take_first(self, pieces: Sequence[Piece], size: int) -> list[Piece]:
         self.is_done = True
         self._parts = []
-        found = []
+        selected = []
         for piece in pieces:
             if size <= 0:
                 break
-            found.append(piece._replace(payload=piece.payload[:size]))
+            selected.append(piece._replace(payload=piece.payload[:size]))
             size -= len(piece.payload)
-        return found
+        return selected
 
     def _pieces(self) -> list[Piece]:
-        """Return the bytes up to the first missing byte."""
+        """Return the received bytes up to the first missing byte, without repeated bytes."""
         self._parts.sort(key=lambda part: part[0])
-        found: list[Piece] = []
-        first = self._parts[0][1].seq if self._parts else 0
+        pieces: list[Piece] = []
+        first_seq = self._parts[0][1].seq if self._parts else 0
         begin = contiguous_end = self._parts[0][0] if self._parts else 0
         for at, segment in self._parts:
             if at > contiguous_end:
                 break
-            fresh = segment.payload[contiguous_end - at :]
-            if fresh:
-                found.append(Piece((first + contiguous_end - begin) & _MASK, fresh, segment))
-                contiguous_end += len(fresh)
-        return found
+            new_bytes = segment.payload[contiguous_end - at :]
+            if new_bytes:
+                pieces.append(
+                    Piece((first_seq + contiguous_end - begin) & _SEQ_MASK, new_bytes, segment)
+                )
+                contiguous_end += len(new_bytes)
+        return pieces
 
 
-def tails(states: Sequence[ConnectionState]) -> Iterator[Fragment]:
+def tail_fragments(states: Sequence[ConnectionState]) -> Iterator[Fragment]:
     """Yield the bytes after the last frames of connections."""
     for state in states:
         for direction in (0, 1):
-            (rest, offset, at_ns), end = (
+            (partial_bytes, offset, at_ns), end = (
                 state.partial_frame(direction),
                 int(state.next_seqs[direction]),
             )
-            if rest and end >= 0 and state.is_marked(HAS_FRAMES):
-                seq = (end - len(rest)) & _MASK
-                yield Fragment(state.number, direction, False, seq, rest, offset, at_ns, at_ns)
+            if partial_bytes and end >= 0 and state.is_marked(HAS_FRAMES):
+                seq = (end - len(partial_bytes)) & _SEQ_MASK
+                yield Fragment(
+                    state.number, direction, False, seq, partial_bytes, offset, at_ns, at_ns
+                )
 
 
-def batches(
-    file: str, ends: Endpoints, fragments: Sequence[Fragment], options: Options
+def fragment_batches(
+    file: str, endpoints: EndpointColumns, fragments: Sequence[Fragment], options: Options
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table of fragments in batches."""
     if not fragments:
         return
     sizes = np.array([len(each.payload) for each in fragments])
     for part in slices(sizes, options.batch_rows, options.batch_bytes):
-        some = fragments[part]
+        part_fragments = fragments[part]
 
-        def numbers(name: str, some: Sequence[Fragment] = some) -> Ints:
-            return np.array([getattr(each, name) for each in some], np.int64)
+        def int_column(name: str, part_fragments: Sequence[Fragment] = part_fragments) -> Ints:
+            return np.array([getattr(each, name) for each in part_fragments], np.int64)
 
         columns = {
-            "file": pa.repeat(pa.scalar(file), len(some)),
-            "offset": pa.array(numbers("offset")),
-            "ts": times(numbers("at_ns")),
-            "until": times(numbers("until_ns")),
-            **ends.columns(numbers("connection_index")),
-            "direction": pa.array(numbers("direction").astype(np.int8)),
-            "is_head": pa.array([each.is_head for each in some]),
-            "seq": pa.array(numbers("seq")),
-            "payload": pa.array([each.payload for each in some], pa.binary()),
+            "file": pa.repeat(pa.scalar(file), len(part_fragments)),
+            "offset": pa.array(int_column("offset")),
+            "ts": time_column(int_column("at_ns")),
+            "end_ts": time_column(int_column("until_ns")),
+            **endpoints.columns(int_column("connection_index")),
+            "direction": pa.array(int_column("direction").astype(np.int8)),
+            "is_before_first_frame": pa.array(
+                [each.is_before_first_frame for each in part_fragments]
+            ),
+            "seq": pa.array(int_column("seq")),
+            "payload": pa.array([each.payload for each in part_fragments], pa.binary()),
         }
-        yield batch(FRAGMENTS, columns)
+        yield table_batch(FRAGMENTS, columns)

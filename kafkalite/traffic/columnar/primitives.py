@@ -10,7 +10,9 @@ from kafkalite.traffic.columnar.kernels import kernel, peek_i16, peek_i32, peek_
 if TYPE_CHECKING:
     from kafkalite.traffic.columnar.arrays import Bytes
 
-ONE_BYTE: Final = 0x80
+HIGH_BIT: Final = 0x80
+"""The highest bit of a byte. It is set in every byte of a varint but the last, in bytes of text
+that are not ASCII, and in the first byte of a negative number."""
 _LAST_SHIFT: Final = 28
 OVERFLOW: Final = 1 << 40
 """Represents a varint of more than 32 bits; larger than any frame."""
@@ -19,8 +21,11 @@ INCOMPLETE: Final = -1
 
 
 @kernel
-def varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Return a varint or OVERFLOW, and the position after it or INCOMPLETE."""
+def read_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """Return a varint or OVERFLOW, and the position after it or INCOMPLETE.
+
+    The varint is unsigned, as in compact lengths and tags.
+    """
     value = 0
     for shift in range(0, _LAST_SHIFT + 1, 7):
         if at >= end:
@@ -28,16 +33,16 @@ def varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
         byte = peek_u8(data, at)
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < ONE_BYTE:
+        if byte < HIGH_BIT:
             return (OVERFLOW if value >> 32 else value), at
     return OVERFLOW, at
 
 
 @kernel
-def length_at(data: Bytes, at: int, end: int, width: int) -> tuple[int, int]:
+def read_length(data: Bytes, at: int, end: int, width: int) -> tuple[int, int]:
     """Return a length, or -1 for null, and the position after it or INCOMPLETE."""
     if width == COMPACT:
-        value, at = varint(data, at, end)
+        value, at = read_varint(data, at, end)
         return value - 1, at
     if at + width > end:
         return 0, INCOMPLETE
@@ -46,12 +51,12 @@ def length_at(data: Bytes, at: int, end: int, width: int) -> tuple[int, int]:
 
 
 @kernel
-def is_text(data: Bytes, at: int, end: int) -> bool:
-    """Whether bytes are valid UTF-8, as in Python; they must be within the data."""
+def is_utf8(data: Bytes, at: int, end: int) -> bool:
+    """Whether bytes are valid UTF-8 by the rules of Python; `end` must be within the data."""
     while at < end:
         lead = peek_u8(data, at)
         at += 1
-        if lead < ONE_BYTE:
+        if lead < HIGH_BIT:
             continue
         continuation_bytes = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3  # noqa: PLR2004
         if not 0xC2 <= lead <= 0xF4 or at + continuation_bytes > end:  # noqa: PLR2004

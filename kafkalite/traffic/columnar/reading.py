@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kafkalite.traffic.columnar.arrays import view, where
+from kafkalite.traffic.columnar.arrays import byte_array, true_indexes
 from kafkalite.traffic.columnar.chunk_frames import Chunk, ChunkFrames, ChunkMemory
 from kafkalite.traffic.columnar.chunked_files import Chunks
 from kafkalite.traffic.columnar.connections import ChunkPackets, Connections, connection_table
 from kafkalite.traffic.columnar.exchange_batches import ExchangeBatches
 from kafkalite.traffic.columnar.file_parts import new_scanner
-from kafkalite.traffic.columnar.frame_index import Buffer, FrameIndex
+from kafkalite.traffic.columnar.frame_index import FrameBuffer, FrameIndex
 from kafkalite.traffic.columnar.irregular_segments import IrregularSegments
 from kafkalite.traffic.columnar.options import DEFAULT_OPTIONS, Options, Table
 from kafkalite.traffic.columnar.packets import SegmentReader
-from kafkalite.traffic.columnar.partial_frames import batches, tails
+from kafkalite.traffic.columnar.partial_frames import fragment_batches, tail_fragments
 from kafkalite.traffic.columnar.tables import PROBLEMS
 from kafkalite.traffic.model import Problem, ProblemKind
 from kafkalite.traffic.scalar.packets import MIN_CLOCK_JUMP_NS
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.pcapng import Report
 
 
-NOTHING = view(b"")
+_NO_BYTES = byte_array(b"")
 
-Part = tuple[Table, pa.RecordBatch]
+TableBatch = tuple[Table, pa.RecordBatch]
 
 
 def read_file(
     source: Source, name: str, options: Options = DEFAULT_OPTIONS, part: FilePart | None = None
-) -> Iterator[Part]:
+) -> Iterator[TableBatch]:
     """Yield batches of a capture's tables: pairs as they are found, other tables as they fill.
 
     `source` is the file's bytes or an open binary file, pcapng or pcap, gzipped or not. `part` is
@@ -54,22 +54,24 @@ def read_file(
     """
     # A file name may be invalid UTF-8; in tables it is escaped.
     escaped = name.encode("utf-8", "backslashreplace").decode("utf-8")
-    return Reading(escaped, options, part).of(source)
+    return CaptureReader(escaped, options, part).read_all(source)
 
 
 class ProblemCollector:
     """Collects the problems of one file and of its connections.
 
-    It does not refer to the `Reading`, because a reference cycle would delay freeing its memory.
+    It does not refer to the `CaptureReader`, because a reference cycle would delay the release of
+    its memory.
     """
 
-    __slots__ = ("_is_later", "_name", "doubtful", "problems")
+    __slots__ = ("_is_later_part", "_name", "doubtful", "problems")
 
-    def __init__(self, name: str, *, is_later: bool) -> None:
-        self._name, self._is_later = name, is_later
+    def __init__(self, name: str, *, is_later_part: bool) -> None:
+        self._name, self._is_later_part = name, is_later_part
         self.problems = Problems()
         self.doubtful: list[Problem] = []
-        """NOT_KAFKA problems of a later part; the earlier part may show that it is Kafka."""
+        """NOT_KAFKA problems of a later part of a file. They are dropped if the part has fragments
+        of the connection."""
 
     def report(self, kind: ProblemKind, offset: int | None, detail: str, count: int = 1) -> None:
         """Add a problem of the file."""
@@ -87,14 +89,14 @@ class ProblemCollector:
     def report_connection(self, problem: Problem) -> None:
         """Add a problem of a connection."""
         # In a later part of a file, most connections began earlier, which is not a problem.
-        if self._is_later and problem.kind is ProblemKind.NOT_KAFKA:
+        if self._is_later_part and problem.kind is ProblemKind.NOT_KAFKA:
             self.doubtful.append(problem)
-        elif not (self._is_later and problem.kind is ProblemKind.MID_CONNECTION):
+        elif not (self._is_later_part and problem.kind is ProblemKind.MID_CONNECTION):
             self.problems(problem)
 
 
-class Reading:
-    """One file that is being read, at once or as it grows."""
+class CaptureReader:
+    """Reads one file, at once or while it grows."""
 
     def __init__(self, name: str, options: Options, part: FilePart | None = None) -> None:
         self._part = part
@@ -103,8 +105,8 @@ class Reading:
         self._memory = ChunkMemory()
         start = 0 if part is None else part.start
         self.position = start
-        """The position up to which the file was read."""
-        self.problems = ProblemCollector(name, is_later=start > 0)
+        """File offset up to which the file was read."""
+        self.problems = ProblemCollector(name, is_later_part=start > 0)
         self.connections = Connections(
             f"{name} from {start}" if start else name, is_later_part=start > 0
         )
@@ -116,17 +118,19 @@ class Reading:
         self.scanner: Scanner | None = None
         """None before anything was read, and if the file is not a capture."""
         self._segment_reader: SegmentReader | None = None
-        self._clock = ClockWatch(self.problems.report, 0 if part is None else part.state.last_ns)
+        self._clock_jumps = ClockJumpDetector(
+            self.problems.report, 0 if part is None else part.state.last_ns
+        )
 
-    def of(self, source: Source) -> Iterator[Part]:
+    def read_all(self, source: Source) -> Iterator[TableBatch]:
         """Yield all batches of the file."""
         part = self._part
         limits = None if part is None else (part.start, part.stop)
         chunks = Chunks(source, self._options.chunk_bytes, self.problems.report, limits)
-        yield from self.more(chunks, is_last=True)
+        yield from self.read_chunks(chunks, is_last=True)
         yield from self.finish()
 
-    def more(self, chunks: Chunks, *, is_last: bool) -> Iterator[Part]:
+    def read_chunks(self, chunks: Chunks, *, is_last: bool) -> Iterator[TableBatch]:
         """Yield the rows of more chunks, except problems.
 
         Unless `is_last`, an incomplete block at the end is left for the next call.
@@ -138,36 +142,36 @@ class Reading:
                     break
                 self._segment_reader = SegmentReader(self.problems.report, self.scanner.interfaces)
             packets, used = self.scanner.scan(data, offset, is_last=is_end and is_last)
-            chunks.used(used)
+            chunks.set_used_bytes(used)
             self.position = offset + used
-            self._clock.watch(packets, offset)
+            self._clock_jumps.check(packets, offset)
             assert self._segment_reader is not None
             segments, ack_only = self._segment_reader.read(data, offset, packets)
             chunk = ChunkPackets(data, packets, segments, self.scanner.interfaces)
-            buffer = Buffer(data, memory)
-            found = self._frames(chunk, ack_only, offset, buffer)
-            yield from self.exchange_batches.take(found, buffer)
+            buffer = FrameBuffer(data, memory)
+            frame_index = self._frames(chunk, ack_only, offset, buffer)
+            yield from self.exchange_batches.process(frame_index, buffer)
 
-    def finish(self) -> Iterator[Part]:
+    def finish(self) -> Iterator[TableBatch]:
         """Yield the remaining rows at the end of the file."""
-        buffer = Buffer(NOTHING)
-        yield from self.exchange_batches.take(self.irregular.finish(buffer), buffer)
+        buffer = FrameBuffer(_NO_BYTES)
+        yield from self.exchange_batches.process(self.irregular.finish(buffer), buffer)
         yield from self.exchange_batches.finish()
-        yield from self._partial_connections()
+        yield from self._connection_rows()
         yield from self._problem_rows()
 
-    def _partial_connections(self) -> Iterator[Part]:
-        """Yield the connections, and bytes that belong to frames of other files."""
+    def _connection_rows(self) -> Iterator[TableBatch]:
+        """Yield the connections, and bytes that may belong to frames of other files."""
         states, options = self.connections.states, self._options
         heads = [*self.irregular.fragments()]
         if Table.FRAGMENTS in options.tables:
-            fragments = [*heads, *tails(states)]
-            for each in batches(self._name, states.endpoints, fragments, options):
+            fragments = [*heads, *tail_fragments(states)]
+            for each in fragment_batches(self._name, states.endpoints, fragments, options):
                 yield Table.FRAGMENTS, each
-        others = {head.connection_index for head in heads}
+        head_connections = {head.connection_index for head in heads}
         if Table.CONNECTIONS in options.tables and states:
-            yield Table.CONNECTIONS, connection_table(self._name, states, others)
-        names = {states[number].names for number in others}
+            yield Table.CONNECTIONS, connection_table(self._name, states, head_connections)
+        names = {states[number].endpoint_names for number in head_connections}
         for problem in self.problems.doubtful:
             ends = tuple((problem.connection or "").split(" > "))
             if not names & {ends, ends[::-1]}:
@@ -187,25 +191,32 @@ class Reading:
         return scanner
 
     def _frames(
-        self, seen: ChunkPackets, ack_only: Segments, offset: int, buffer: Buffer
+        self, chunk_packets: ChunkPackets, ack_only: Segments, offset: int, buffer: FrameBuffer
     ) -> FrameIndex:
         """Return the frames of a chunk, of regular and irregular connections."""
-        direction_ids = self.connections.direction_ids(seen)
+        direction_ids = self.connections.direction_ids(chunk_packets)
         states = self.connections.states
-        chunk = Chunk(seen.data, offset, seen.packets, seen.segments, direction_ids, states)
+        chunk = Chunk(
+            chunk_packets.data,
+            offset,
+            chunk_packets.packets,
+            chunk_packets.segments,
+            direction_ids,
+            states,
+        )
         frames = ChunkFrames(chunk, self._memory)
         regular = frames.find(buffer)
-        irregular = self.irregular.take(
-            seen,
+        irregular = self.irregular.process(
+            chunk_packets,
             ack_only,
             direction_ids,
             offset=offset,
             irregular_numbers=frames.irregular,
             buffer=buffer,
         )
-        return FrameIndex.joined([regular, irregular])
+        return FrameIndex.concatenate([regular, irregular])
 
-    def _problem_rows(self) -> Iterator[Part]:
+    def _problem_rows(self) -> Iterator[TableBatch]:
         rows = [astuple(each) for each in self.problems.problems]
         if Table.PROBLEMS in self._options.tables and rows:
             columns: Any = zip(*rows, strict=True)
@@ -216,26 +227,26 @@ class Reading:
             yield Table.PROBLEMS, pa.RecordBatch.from_arrays(arrays, schema=PROBLEMS)
 
 
-class ClockWatch:
-    """Compares the time of each packet with that of the previous one."""
+class ClockJumpDetector:
+    """Finds packets that are earlier than the previous packet."""
 
     def __init__(self, report: Report, last_ns: int = 0) -> None:
         self._report = report
         self._last_ns = last_ns
 
-    def watch(self, packets: Packets, offset: int) -> None:
-        """Report where a chunk's times go back; jumps by the same number of seconds are counted."""
+    def check(self, packets: Packets, offset: int) -> None:
+        """Report the packets of a chunk whose time goes back; equal jumps are one problem."""
         if not len(packets):
             return
-        back = -np.diff(packets.at_ns, prepend=self._last_ns)
+        decrease_ns = -np.diff(packets.at_ns, prepend=self._last_ns)
         self._last_ns = int(packets.at_ns[-1])
-        jumps = where(back > MIN_CLOCK_JUMP_NS)
+        jumps = true_indexes(decrease_ns > MIN_CLOCK_JUMP_NS)
         if not len(jumps):
             return
         sizes, firsts, counts = np.unique(
-            back[jumps] // MIN_CLOCK_JUMP_NS, return_index=True, return_counts=True
+            decrease_ns[jumps] // MIN_CLOCK_JUMP_NS, return_index=True, return_counts=True
         )
-        for nth in np.argsort(firsts).tolist():
-            position = offset + int(packets.at[jumps[firsts[nth]]])
-            detail = f"time goes back by {sizes[nth]} s"
-            self._report(ProblemKind.CLOCK_JUMP, position, detail, int(counts[nth]))
+        for index in np.argsort(firsts).tolist():
+            position = offset + int(packets.block_start[jumps[firsts[index]]])
+            detail = f"time goes back by {sizes[index]} s"
+            self._report(ProblemKind.CLOCK_JUMP, position, detail, int(counts[index]))

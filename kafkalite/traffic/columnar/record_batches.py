@@ -17,7 +17,7 @@ from kafkalite.storage.batch import (
     TRANSACTIONAL,
 )
 from kafkalite.storage.crc import crc32c
-from kafkalite.traffic.columnar.arrays import unaligned
+from kafkalite.traffic.columnar.arrays import unaligned_view
 from kafkalite.traffic.model import ProblemKind
 
 if TYPE_CHECKING:
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.arrays import Bytes, Ints
 
 _LENGTH: Final = Struct(">8xi4xb")
-_LENGTH_AT: Final = 8
-_MAGIC_AT: Final = 16
-_MAGIC_2: Final = 2
-_SMALLEST_LENGTH: Final = 14  # minimum over all formats
-_CRC_AT: Final = 17
-_COVERED_AT: Final = 21
-_FEW: Final = 16
+_LENGTH_OFFSET: Final = 8
+_MAGIC_OFFSET: Final = 16
+_CURRENT_MAGIC: Final = 2
+_MIN_LENGTH: Final = 14  # minimum over all formats
+_CRC_OFFSET: Final = 17
+_CRC_DATA_OFFSET: Final = 21
+_MIN_COLUMNAR_ROWS: Final = 16
+"""Minimum number of ranges that are read in columns; fewer are read one by one, which is faster."""
 
 _FIELDS: Final = {
     "base_offset": (">i8", 0),
@@ -54,7 +55,7 @@ class BatchError(NamedTuple):
 
     range_index: int
     """Index of the range of data."""
-    at: int
+    position: int
     """Position in the data."""
     kind: ProblemKind
     reason: str
@@ -67,7 +68,7 @@ class BatchHeaders:
     """The headers of batches of format 2, in the order of the data."""
 
     range_index: Ints
-    at: Ints
+    position: Ints
     size: Ints
     base_offset: Ints
     leader_epoch: Ints
@@ -81,7 +82,7 @@ class BatchHeaders:
     record_count: Ints
 
     def __len__(self) -> int:
-        return len(self.at)
+        return len(self.position)
 
     @property
     def compression(self) -> Ints:
@@ -103,8 +104,8 @@ class BatchHeaders:
         """Whether their timestamps are the time of appending."""
         return (self.attributes & LOG_APPEND_TIME).astype(np.bool_)
 
-    def picked(self, chosen: Ints | NDArray[np.bool_] | slice) -> BatchHeaders:
-        """Return a selection."""
+    def select(self, chosen: Ints | NDArray[np.bool_] | slice) -> BatchHeaders:
+        """Return the headers of some batches."""
         return BatchHeaders(
             **{each.name: getattr(self, each.name)[chosen] for each in fields(self)}
         )
@@ -119,59 +120,64 @@ def find_batches(data: Bytes, starts: Ints, ends: Ints) -> tuple[BatchHeaders, l
     errors: list[BatchError] = []
     at, ranges = starts.copy(), np.arange(len(starts))
     positions: list[Ints] = []
-    cells_found: list[Ints] = []
-    while len(ranges) > _FEW:
-        ranges, at, ends, is_new = _next_batches(data, ranges, at, ends, errors)
-        positions.append(at[is_new])
-        cells_found.append(ranges[is_new])
+    range_indexes: list[Ints] = []
+    while len(ranges) > _MIN_COLUMNAR_ROWS:
+        ranges, at, ends, has_current_magic = _next_batches(data, ranges, at, ends, errors)
+        positions.append(at[has_current_magic])
+        range_indexes.append(ranges[has_current_magic])
         size = _sizes(data, at)
         at = at + size
-        going = at < ends
-        ranges, at, ends = ranges[going], at[going], ends[going]
+        is_unfinished = at < ends
+        ranges, at, ends = ranges[is_unfinished], at[is_unfinished], ends[is_unfinished]
     view = data.data
     for range_index, first, end in zip(ranges.tolist(), at.tolist(), ends.tolist(), strict=True):
-        found = _chain(view, range_index, first, end, errors)
+        found = _find_in_range(view, range_index, first, end, errors)
         positions.append(np.array(found, dtype=np.int64))
-        cells_found.append(np.full(len(found), range_index))
+        range_indexes.append(np.full(len(found), range_index))
     offset = np.concatenate(positions) if positions else np.zeros(0, dtype=np.int64)
-    range_of = np.concatenate(cells_found) if cells_found else np.zeros(0, dtype=np.int64)
+    range_of = np.concatenate(range_indexes) if range_indexes else np.zeros(0, dtype=np.int64)
     order = np.argsort(offset, kind="stable")
     errors.sort()
-    return _read(data, offset[order], range_of[order]), errors
+    return _read_headers(data, offset[order], range_of[order]), errors
 
 
 def _sizes(data: Bytes, at: Ints) -> Ints:
-    return unaligned(data, ">i4")[at + _LENGTH_AT].astype(np.int64) + LENGTH_END
+    return unaligned_view(data, ">i4")[at + _LENGTH_OFFSET].astype(np.int64) + LENGTH_END
 
 
 def _next_batches(
     data: Bytes, ranges: Ints, at: Ints, ends: Ints, errors: list[BatchError]
 ) -> tuple[Ints, Ints, Ints, NDArray[np.bool_]]:
-    """Check the next batch of each range; return valid ones, and whether they have format 2."""
-    has_head = ends - at > _MAGIC_AT
+    """Check the next batch of each range.
+
+    Returns the ranges, positions and ends of the valid batches, and whether they have format 2.
+    """
+    has_length_and_magic = ends - at > _MAGIC_OFFSET
     sizes = np.full(len(at), LENGTH_END)
-    sizes[has_head] = _sizes(data, at[has_head])
-    magic = np.full(len(at), _MAGIC_2)
-    magic[has_head] = data[at[has_head] + _MAGIC_AT].view(np.int8)
-    smallest = np.where(magic == _MAGIC_2, HEADER_SIZE, LENGTH_END + _SMALLEST_LENGTH)
-    is_good = has_head & (sizes >= smallest) & (magic <= _MAGIC_2) & (magic >= 0)
-    is_good &= at + sizes <= ends
-    is_new = is_good & (magic == _MAGIC_2)
+    sizes[has_length_and_magic] = _sizes(data, at[has_length_and_magic])
+    magic = np.full(len(at), _CURRENT_MAGIC)
+    magic[has_length_and_magic] = data[at[has_length_and_magic] + _MAGIC_OFFSET].view(np.int8)
+    min_sizes = np.where(magic == _CURRENT_MAGIC, HEADER_SIZE, LENGTH_END + _MIN_LENGTH)
+    is_valid = (
+        has_length_and_magic & (sizes >= min_sizes) & (magic <= _CURRENT_MAGIC) & (magic >= 0)
+    )
+    is_valid &= at + sizes <= ends
+    has_current_magic = is_valid & (magic == _CURRENT_MAGIC)
     view = data.data
-    for index in np.flatnonzero(~is_new).tolist():
-        # `_chain` adds the error.
-        end = int(at[index] + sizes[index]) if is_good[index] else int(ends[index])
-        _chain(view, int(ranges[index]), int(at[index]), end, errors)
-    return ranges[is_good], at[is_good], ends[is_good], is_new[is_good]
+    for index in np.flatnonzero(~has_current_magic).tolist():
+        # `_find_in_range` adds the error.
+        end = int(at[index] + sizes[index]) if is_valid[index] else int(ends[index])
+        _find_in_range(view, int(ranges[index]), int(at[index]), end, errors)
+    return ranges[is_valid], at[is_valid], ends[is_valid], has_current_magic[is_valid]
 
 
-def _chain(
+def _find_in_range(
     data: memoryview, range_index: int, at: int, end: int, errors: list[BatchError]
 ) -> list[int]:
-    """Walk the batches of one range, one by one."""
+    """Return the positions of the batches in one range; append errors to `errors`."""
     found = []
     while at < end:
-        if end - at <= _MAGIC_AT:
+        if end - at <= _MAGIC_OFFSET:
             errors.append(BatchError(range_index, at, *_truncated(end - at), is_end=True))
             break
         length, magic = _LENGTH.unpack_from(data, at)
@@ -185,11 +191,11 @@ def _chain(
         if at + size > end:
             errors.append(BatchError(range_index, at, *_truncated(end - at), is_end=True))
             break
-        if magic == _MAGIC_2:
+        if magic == _CURRENT_MAGIC:
             found.append(at)
         else:
-            old = f"batch format {magic} is not supported"
-            errors.append(BatchError(range_index, at, ProblemKind.UNKNOWN_VERSION, old))
+            reason_text = f"batch format {magic} is not supported"
+            errors.append(BatchError(range_index, at, ProblemKind.UNKNOWN_VERSION, reason_text))
         at += size
     return found
 
@@ -199,35 +205,39 @@ def _truncated(available: int) -> tuple[ProblemKind, str]:
 
 
 def _reason_if_invalid(length: int, magic: int) -> str | None:
-    if length < _SMALLEST_LENGTH:
+    if length < _MIN_LENGTH:
         return f"invalid batch length {length}"
-    if not 0 <= magic <= _MAGIC_2:
+    if not 0 <= magic <= _CURRENT_MAGIC:
         return f"unknown batch format {magic}"
-    if magic == _MAGIC_2 and length + LENGTH_END < HEADER_SIZE:
+    if magic == _CURRENT_MAGIC and length + LENGTH_END < HEADER_SIZE:
         return "the batch is shorter than its header"
     return None
 
 
-def _read(data: Bytes, at: Ints, range_index: Ints) -> BatchHeaders:
+def _read_headers(data: Bytes, at: Ints, range_index: Ints) -> BatchHeaders:
     if not len(at):
-        return BatchHeaders(range_index=range_index, at=at, size=at, **dict.fromkeys(_FIELDS, at))
-    head = unaligned(data, f"V{HEADER_SIZE}")[at]
+        return BatchHeaders(
+            range_index=range_index, position=at, size=at, **dict.fromkeys(_FIELDS, at)
+        )
+    header_bytes = unaligned_view(data, f"V{HEADER_SIZE}")[at]
     numbers = {
-        name: np.ndarray(at.shape, code, head, offset, (HEADER_SIZE,)).astype(np.int64)
+        name: np.ndarray(at.shape, code, header_bytes, offset, (HEADER_SIZE,)).astype(np.int64)
         for name, (code, offset) in _FIELDS.items()
     }
-    return BatchHeaders(range_index=range_index, at=at, size=_sizes(data, at), **numbers)
+    return BatchHeaders(range_index=range_index, position=at, size=_sizes(data, at), **numbers)
 
 
-def wrong_crcs(data: Bytes, headers: BatchHeaders) -> NDArray[np.bool_]:
-    """Return for each batch whether its CRC is wrong."""
+def has_wrong_crcs(data: Bytes, headers: BatchHeaders) -> NDArray[np.bool_]:
+    """Return whether the CRC is wrong, for each batch."""
     view = data.data
-    crcs = unaligned(data, ">u4")[headers.at + _CRC_AT].tolist() if len(headers) else []
-    ends = (headers.at + headers.size).tolist()
+    crcs = (
+        unaligned_view(data, ">u4")[headers.position + _CRC_OFFSET].tolist() if len(headers) else []
+    )
+    ends = (headers.position + headers.size).tolist()
     return np.array(
         [
-            crc32c(view[at + _COVERED_AT : end], 0) != crc
-            for at, end, crc in zip(headers.at.tolist(), ends, crcs, strict=True)
+            crc32c(view[at + _CRC_DATA_OFFSET : end], 0) != crc
+            for at, end, crc in zip(headers.position.tolist(), ends, crcs, strict=True)
         ],
         dtype=np.bool_,
     )

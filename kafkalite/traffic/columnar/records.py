@@ -1,7 +1,7 @@
 """Reading of record batches into one row per record. Batches that `storage` rejects are errors.
 
-Batches are decompressed a few at a time, so that memory is bounded at any compression ratio. Only
-the lengths of records are read one after another; each field is read for all records at once.
+Batches are decompressed a few at a time, so that memory is bounded at any compression ratio. The
+lengths of records are read one after another, but each field is read for all records at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkalite.traffic.columnar.record_batches import (
     BatchError,
     BatchHeaders,
     find_batches,
-    wrong_crcs,
+    has_wrong_crcs,
 )
 from kafkalite.traffic.columnar.record_fields import (
     HEADERS,
@@ -54,17 +54,18 @@ RECORD_FIELDS: Final = (
 )
 """Fields of a record and of its batch; -1 means none, as in Kafka."""
 
-OPENED_BYTES: Final = 32 << 20
-_MAX_RECORDS: Final = 1 << 18
+MAX_DECOMPRESSED_BYTES: Final = 32 << 20
+_MAX_RECORDS_AT_ONCE: Final = 1 << 18
+"""Number of bytes, and of records, after which no further batch is decompressed at once."""
 _SEQUENCE_MASK: Final = 0x7FFF_FFFF
 _YEAR_1_MS: Final = -62_135_596_800_000
 _YEAR_10000_MS: Final = 253_402_300_800_000
 _NO_TIMESTAMP: Final = -1
-_DAMAGED: Final = "the records do not fill the batch"
+_LENGTH_MISMATCH: Final = "the records do not fill the batch"
 
 
-class Opened(NamedTuple):
-    """Records, and their batches."""
+class BatchRecords(NamedTuple):
+    """Records of batches, and the errors of batches without records."""
 
     records: pa.RecordBatch
     """With the fields `RECORD_FIELDS`."""
@@ -75,89 +76,100 @@ class Opened(NamedTuple):
     errors: list[BatchError]
 
 
-def open_batches(
+def read_batches(
     data: Bytes, batch_headers: BatchHeaders, *, with_control: bool = True
-) -> Iterator[Opened]:
+) -> Iterator[BatchRecords]:
     """Read the records of batches in order, a few batches at a time.
 
     A batch with a wrong CRC or malformed records gives an error and no records.
     """
-    wrong = wrong_crcs(data, batch_headers)
-    errors = _errors(batch_headers, wrong, "the CRC of the batch is wrong")
-    batch_headers = batch_headers.picked(~wrong)
+    has_wrong_crc = has_wrong_crcs(data, batch_headers)
+    errors = _errors(batch_headers, has_wrong_crc, "the CRC of the batch is wrong")
+    batch_headers = batch_headers.select(~has_wrong_crc)
     if not with_control:
-        batch_headers = batch_headers.picked(~batch_headers.is_control)
-    many = batch_headers.record_count > MAX_DECOMPRESSED_RECORDS
+        batch_headers = batch_headers.select(~batch_headers.is_control)
+    has_too_many = batch_headers.record_count > MAX_DECOMPRESSED_RECORDS
     reason = f"the batch has more than {MAX_DECOMPRESSED_RECORDS} records"
-    errors += _errors(batch_headers, many, reason)
-    batch_headers = batch_headers.picked(~many)
-    for first, last, bodies, reasons in _bodies(data, batch_headers):
-        some = batch_headers.picked(slice(first, last))
-        is_open = np.array([each is None for each in reasons], dtype=np.bool_)
+    errors += _errors(batch_headers, has_too_many, reason)
+    batch_headers = batch_headers.select(~has_too_many)
+    for first, stop, bodies, reasons in _decompress_batches(data, batch_headers):
+        selected_headers = batch_headers.select(slice(first, stop))
+        is_decompressed = np.array([each is None for each in reasons], dtype=np.bool_)
         errors += [
-            _error(some, row, reason) for row, reason in enumerate(reasons) if reason is not None
+            _error(selected_headers, row, reason)
+            for row, reason in enumerate(reasons)
+            if reason is not None
         ]
-        opened = _rows(bodies, some.picked(is_open))
-        yield opened._replace(errors=errors + opened.errors)
+        batch_records = _read_records(bodies, selected_headers.select(is_decompressed))
+        yield batch_records._replace(errors=errors + batch_records.errors)
         errors = []
     if errors:
-        yield without_records(errors)
+        yield errors_without_records(errors)
 
 
 def _error(batch_headers: BatchHeaders, row: int, reason: str) -> BatchError:
     return BatchError(
         int(batch_headers.range_index[row]),
-        int(batch_headers.at[row]),
+        int(batch_headers.position[row]),
         ProblemKind.CORRUPT_BLOCK,
         reason,
     )
 
 
-def _errors(batch_headers: BatchHeaders, wrong: NDArray[np.bool_], reason: str) -> list[BatchError]:
-    return [_error(batch_headers, row, reason) for row in np.flatnonzero(wrong).tolist()]
+def _errors(
+    batch_headers: BatchHeaders, is_invalid: NDArray[np.bool_], reason: str
+) -> list[BatchError]:
+    return [_error(batch_headers, row, reason) for row in np.flatnonzero(is_invalid).tolist()]
 
 
 # -- bodies -------------------------------------------------------------------------------
 
 
-def _bodies(
+def _decompress_batches(
     data: Bytes, batch_headers: BatchHeaders
 ) -> Iterator[tuple[int, int, Bodies, list[str | None]]]:
-    """Decompress batches up to a limit; yield their range, bodies, and reasons of failures."""
+    """Decompress a few batches at a time.
+
+    Yields the range of their rows, the bodies of those that were decompressed, and for each batch
+    the reason of its failure or None.
+    """
     codecs = batch_headers.compression.tolist()
     starts, ends = (
-        (batch_headers.at + HEADER_SIZE).tolist(),
-        (batch_headers.at + batch_headers.size).tolist(),
+        (batch_headers.position + HEADER_SIZE).tolist(),
+        (batch_headers.position + batch_headers.size).tolist(),
     )
     counts = batch_headers.record_count.tolist()
     view = data.data
     first = 0
     while first < len(codecs):
-        last, remaining_bytes, records = first, OPENED_BYTES, _MAX_RECORDS
+        stop, remaining_bytes, records = first, MAX_DECOMPRESSED_BYTES, _MAX_RECORDS_AT_ONCE
         bodies: list[memoryview | bytes] = []
         reasons: list[str | None] = []
-        while last < len(codecs) and remaining_bytes > 0 and records > 0:
-            body: memoryview | bytes = view[starts[last] : ends[last]]
+        while stop < len(codecs) and remaining_bytes > 0 and records > 0:
+            body: memoryview | bytes = view[starts[stop] : ends[stop]]
             reason = None
-            if codecs[last] != compression.NO_COMPRESSION:
+            if codecs[stop] != compression.NO_COMPRESSION:
                 try:
-                    body = compression.decompress(codecs[last], body)
+                    body = compression.decompress(codecs[stop], body)
                 except compression.CompressedDataError as error:
                     reason = str(error).partition("\n")[0]
             if reason is None:
                 bodies.append(body)
                 remaining_bytes -= len(body)
-                records -= counts[last]
+                records -= counts[stop]
             reasons.append(reason)
-            last += 1
-        if not any(codecs[first:last]):
-            some = batch_headers.picked(slice(first, last))
-            yield first, last, Bodies(data, some.at + HEADER_SIZE, some.at + some.size), reasons
+            stop += 1
+        if not any(codecs[first:stop]):
+            selected = batch_headers.select(slice(first, stop))
+            uncompressed = Bodies(
+                data, selected.position + HEADER_SIZE, selected.position + selected.size
+            )
+            yield first, stop, uncompressed, reasons
         else:
             stops = np.cumsum([len(body) for body in bodies], dtype=np.int64)
             joined = np.frombuffer(b"".join(bodies), np.uint8)
-            yield first, last, Bodies(joined, _starts(stops), stops), reasons
-        first = last
+            yield first, stop, Bodies(joined, _starts(stops), stops), reasons
+        first = stop
 
 
 def _starts(stops: Ints) -> Ints:
@@ -169,31 +181,31 @@ def _starts(stops: Ints) -> Ints:
 # -- rows ---------------------------------------------------------------------------------
 
 
-def _rows(bodies: Bodies, batch_headers: BatchHeaders) -> Opened:
+def _read_records(bodies: Bodies, batch_headers: BatchHeaders) -> BatchRecords:
     """Read all records of decompressed batches."""
     positions = find_records(bodies, batch_headers.record_count)
     batch, data = positions.batch, bodies.data
     reader = RecordReader(data, positions.starts + 1, positions.stops)  # skips the attributes
-    timestamp_delta, offset_delta = reader.number(), reader.number()
-    key, value = reader.slice(), reader.slice()
+    timestamp_delta, offset_delta = reader.read_varints(), reader.read_varints()
+    key, value = reader.read_bytes(), reader.read_bytes()
     reader.is_invalid |= reader.at >= positions.stops
-    headers = reader.headers()
+    headers = reader.read_headers()
     is_invalid = positions.is_invalid
     is_invalid[batch[reader.is_invalid]] = True
-    errors = _errors(batch_headers, is_invalid, _DAMAGED)
-    good = ~is_invalid[batch]
-    lists, invalid_names = header_lists(data, headers, good)
+    errors = _errors(batch_headers, is_invalid, _LENGTH_MISMATCH)
+    is_valid = ~is_invalid[batch]
+    lists, invalid_names = header_lists(data, headers, is_valid)
     if len(invalid_names):
         has_invalid_name = np.zeros(len(batch_headers), dtype=np.bool_)
         has_invalid_name[batch[invalid_names]] = True
         errors += _errors(batch_headers, has_invalid_name, "a header name is not UTF-8")
-        good &= ~has_invalid_name[batch]
-        lists, _ = header_lists(data, headers, good)
-    picked_headers, delta = batch_headers.picked(batch[good]), offset_delta[good]
+        is_valid &= ~has_invalid_name[batch]
+        lists, _ = header_lists(data, headers, is_valid)
+    picked_headers, delta = batch_headers.select(batch[is_valid]), offset_delta[is_valid]
     timestamps = np.where(
         picked_headers.is_log_append_time,
         picked_headers.max_timestamp,
-        picked_headers.base_timestamp + timestamp_delta[good],
+        picked_headers.base_timestamp + timestamp_delta[is_valid],
     )
     has_sequence = picked_headers.base_sequence >= 0
     sequence = np.where(
@@ -203,10 +215,10 @@ def _rows(bodies: Bodies, batch_headers: BatchHeaders) -> Opened:
     )
     columns = [
         pa.array(picked_headers.base_offset + delta),
-        _times(timestamps),
+        _time_column(timestamps),
         pa.array(picked_headers.is_log_append_time),
-        slice_array(data, key[0][good], key[1][good]),
-        slice_array(data, value[0][good], value[1][good]),
+        slice_array(data, key[0][is_valid], key[1][is_valid]),
+        slice_array(data, value[0][is_valid], value[1][is_valid]),
         lists,
         pa.array(picked_headers.leader_epoch.astype(np.int32)),
         pa.array(picked_headers.producer_id),
@@ -217,16 +229,16 @@ def _rows(bodies: Bodies, batch_headers: BatchHeaders) -> Opened:
         pa.array(picked_headers.base_offset),
     ]
     records = pa.RecordBatch.from_arrays(columns, schema=pa.schema(RECORD_FIELDS))
-    return Opened(records, picked_headers.range_index, picked_headers.at, errors)
+    return BatchRecords(records, picked_headers.range_index, picked_headers.position, errors)
 
 
-def _times(milliseconds: Ints) -> pa.Array:
+def _time_column(milliseconds: Ints) -> pa.Array:
     is_none = milliseconds == _NO_TIMESTAMP
     is_none |= (milliseconds < _YEAR_1_MS) | (milliseconds >= _YEAR_10000_MS)
     return pa.array(np.where(is_none, 0, milliseconds) * 1000, mask=is_none).cast(TIME)
 
 
-def read_column(column: pa.Array, *, with_control: bool = True) -> Iterator[Opened]:
+def read_column(column: pa.Array, *, with_control: bool = True) -> Iterator[BatchRecords]:
     """Read the records in a column of bytes, as in Produce and Fetch.
 
     `range_indexes` are the rows of the column. Fetch may truncate the last batch, which is not an
@@ -235,15 +247,15 @@ def read_column(column: pa.Array, *, with_control: bool = True) -> Iterator[Open
     data, offsets = binary_parts(column)
     batch_headers, errors = find_batches(data, offsets[:-1], offsets[1:])
     errors = [each for each in errors if each.kind is not ProblemKind.TRUNCATED_BLOCK]
-    for opened in open_batches(data, batch_headers, with_control=with_control):
-        yield opened._replace(errors=errors + opened.errors)
+    for batch_records in read_batches(data, batch_headers, with_control=with_control):
+        yield batch_records._replace(errors=errors + batch_records.errors)
         errors = []
     if errors:
-        yield without_records(errors)
+        yield errors_without_records(errors)
 
 
-def without_records(errors: list[BatchError]) -> Opened:
+def errors_without_records(errors: list[BatchError]) -> BatchRecords:
     """Return errors without records."""
     none = np.zeros(0, dtype=np.int64)
     records = pa.RecordBatch.from_pylist([], pa.schema(RECORD_FIELDS))
-    return Opened(records, none, none, errors)
+    return BatchRecords(records, none, none, errors)

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.traffic.columnar.arrays import where
+from kafkalite.traffic.columnar.arrays import true_indexes
 from kafkalite.traffic.scalar.messages import is_request
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.table_rows import ParsedFrames
 
 _HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
-_TOKEN_VERSION: Final = 0
-_ERROR: Final = slice(4, 6)
+_HANDSHAKE_VERSION: Final = 0
+_ERROR_CODE: Final = slice(4, 6)
 _TOKEN: Final = None
 
 
@@ -26,9 +26,9 @@ def exclude_tokens(parsed: ParsedFrames, is_pairable: Mask, authenticating: set[
     """
     headers, frames = parsed.headers, parsed.frames
     is_handshake = (
-        (headers.api_key == _HANDSHAKE) & (headers.version == _TOKEN_VERSION) & headers.is_valid
+        (headers.api_key == _HANDSHAKE) & (headers.version == _HANDSHAKE_VERSION) & headers.is_valid
     )
-    handshakes = where(is_handshake & (frames.direction == 0))
+    handshakes = true_indexes(is_handshake & (frames.direction == 0))
     for number in {*frames.connection_index[handshakes].tolist(), *authenticating}:
         _exclude_in_connection(parsed, number, is_pairable, authenticating)
 
@@ -38,7 +38,7 @@ def _exclude_in_connection(
 ) -> None:
     """Process one connection frame by frame."""
     frames = parsed.frames
-    rows = where(frames.connection_index == number)
+    rows = true_indexes(frames.connection_index == number)
     open_requests: deque[int | None] = deque()
     for row in rows.tolist():
         start = int(frames.start[row])
@@ -57,24 +57,26 @@ def _exclude_in_connection(
             open_requests.popleft()
             is_pairable[row] = parsed.is_message[row] = False
         else:
-            request = _answered(parsed, row, open_requests)
+            request = _take_answered_request(parsed, row, open_requests)
             if request is None:
                 continue
-            kind = (parsed.headers.api_key[request], parsed.headers.version[request])
-            if kind == (_HANDSHAKE, _TOKEN_VERSION):
-                error = parsed.data[start : start + int(frames.size[row])][_ERROR].tobytes()
+            api_and_version = (parsed.headers.api_key[request], parsed.headers.version[request])
+            if api_and_version == (_HANDSHAKE, _HANDSHAKE_VERSION):
+                error = parsed.data[start : start + int(frames.size[row])][_ERROR_CODE].tobytes()
                 (authenticating.add if error == b"\0\0" else authenticating.discard)(number)
 
 
-def _answered(parsed: ParsedFrames, response: int, open_requests: deque[int | None]) -> int | None:
-    """Return the request of a response; earlier requests get no response any more."""
+def _take_answered_request(
+    parsed: ParsedFrames, response: int, open_requests: deque[int | None]
+) -> int | None:
+    """Remove the request of a response, and the requests before it; return the request or None."""
     correlation_id = int(parsed.headers.correlation_id[response])
-    ids = [
+    has_same_id = [
         each is not _TOKEN and int(parsed.headers.correlation_id[each]) == correlation_id
         for each in open_requests
     ]
-    if True not in ids or not parsed.headers.is_valid[response]:
+    if True not in has_same_id or not parsed.headers.is_valid[response]:
         return None
-    for _ in range(ids.index(True)):
+    for _ in range(has_same_id.index(True)):
         open_requests.popleft()
     return open_requests.popleft()

@@ -1,7 +1,7 @@
 """Arrow types of messages: all versions of an API have one type, like the generated messages.
 
-A column is null in rows of versions that do not have its field. So a missing field differs from one
-with its default value.
+A column is null in rows of versions that do not have its field. So a field that a version lacks
+differs from a field with its default value.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ SCALARS: Final[Mapping[str, pa.DataType]] = {
 @cache
 def message_spec(api_key: int, direction: Direction) -> MessageSpec:
     """Return the spec of an API's requests or responses; raises KeyError for an unknown key."""
-    stem = snake_case(codec.api_name(api_key))
-    return load_spec("apis", f"{stem}_{direction.name.lower()}")
+    spec_name = snake_case(codec.api_name(api_key))
+    return load_spec("apis", f"{spec_name}_{direction.name.lower()}")
 
 
 @cache
@@ -50,47 +50,47 @@ def message_type(api_key: int, direction: Direction) -> pa.StructType:
 
 
 def prune(full_type: pa.StructType, fields: Sequence[str]) -> pa.StructType:
-    """Return a struct with the named fields only, in its own order.
+    """Return a struct with the named fields only, in the order of `full_type`.
 
     A name is a path with dots, through arrays and structs: "topics.partitions". All fields below a
     path are included. Raises KeyError for an unknown path.
     """
     paths_by_field: dict[str, list[str]] = {}
     for path in fields:
-        name, _, rest = path.partition(".")
-        paths_by_field.setdefault(name, []).append(rest)
+        name, _, subpath = path.partition(".")
+        paths_by_field.setdefault(name, []).append(subpath)
     selected = []
     for field in full_type:
         subpaths = paths_by_field.pop(field.name, None)
         if subpaths is not None:
             selected.append(
-                field if "" in subpaths else field.with_type(_inner(field.type, subpaths))
+                field if "" in subpaths else field.with_type(_prune_type(field.type, subpaths))
             )
     if paths_by_field:
         raise KeyError(f"unknown field: {', '.join(paths_by_field)}")
     return pa.struct(selected)
 
 
-def _inner(kind: pa.DataType, fields: Sequence[str]) -> pa.DataType:
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_inner(kind.value_type, fields)))
-    if not pa.types.is_struct(kind):
+def _prune_type(data_type: pa.DataType, fields: Sequence[str]) -> pa.DataType:
+    if pa.types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_prune_type(data_type.value_type, fields)))
+    if not pa.types.is_struct(data_type):
         raise KeyError(f"unknown field: {fields[0]}")
-    return prune(kind, fields)
+    return prune(data_type, fields)
 
 
 def spec_type(spec: MessageSpec) -> pa.StructType:
-    """Return the type of any message."""
+    """Return the Arrow type of any message."""
     return _struct(spec.fields, spec)
 
 
 def _struct(fields: Sequence[FieldSpec], spec: MessageSpec) -> pa.StructType:
-    # Some fields exist only in versions that are not supported any more.
-    current = [each for each in fields if each.versions.overlap(spec.versions) is not None]
-    return pa.struct([pa.field(each.attribute, _type(each, spec)) for each in current])
+    # Some fields exist only in versions that Kafka no longer supports.
+    supported_fields = [each for each in fields if each.versions.overlap(spec.versions) is not None]
+    return pa.struct([pa.field(each.attribute, _type(each, spec)) for each in supported_fields])
 
 
 def _type(field: FieldSpec, spec: MessageSpec) -> pa.DataType:
     struct = spec.structs.get(field.type)
-    kind = SCALARS[field.type] if struct is None else _struct(struct.fields, spec)
-    return pa.list_(pa.field("element", kind)) if field.is_array else kind
+    data_type = SCALARS[field.type] if struct is None else _struct(struct.fields, spec)
+    return pa.list_(pa.field("element", data_type)) if field.is_array else data_type

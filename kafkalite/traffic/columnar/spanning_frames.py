@@ -11,8 +11,8 @@ from kafkalite.traffic.scalar.framing import LENGTH_BYTES, MAX_FRAME_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MASK: Final = 0xFFFFFFFF
-_ENDS: Final = ("request_end", "response_end")
+SEQ_MASK: Final = 0xFFFFFFFF
+_END_COLUMNS: Final = ("request_end", "response_end")
 
 Row = dict[str, Any]
 ProblemRows = list[tuple[str, str, int | None, str | None, str, int]]
@@ -26,8 +26,8 @@ class DirectionState:
     end: int | None = None
     """TCP sequence number of the next byte; None if unknown."""
     partial: bytes = b""
-    origin: Row = field(default_factory=dict)
-    """The fragment in which the partial frame begins."""
+    frame_origin: Row = field(default_factory=dict)
+    """The row of the fragment in which the partial frame begins."""
 
 
 DirectionStates = dict[tuple[int, int], DirectionState]
@@ -36,13 +36,13 @@ DirectionStates = dict[tuple[int, int], DirectionState]
 def direction_states(connections: Sequence[Row], fragments: Sequence[Row]) -> DirectionStates:
     """Return (connection, direction) → state, from the pending rows of earlier files."""
     states = {
-        (row["connection"], direction): DirectionState(row[_ENDS[direction]])
+        (row["connection"], direction): DirectionState(row[_END_COLUMNS[direction]])
         for row in connections
         for direction in (0, 1)
     }
     for each in fragments:
         state = states[each["connection"], each["direction"]]
-        state.partial, state.origin = each["payload"], each
+        state.partial, state.frame_origin = each["payload"], each
     return states
 
 
@@ -61,21 +61,21 @@ def spanning_frames(  # noqa: PLR0917 - called once
     """
     pieces: dict[tuple[str, int, int, bool], list[Row]] = {}
     for each in fragments:
-        key = (each["file"], each["connection"], each["direction"], each["is_head"])
+        key = (each["file"], each["connection"], each["direction"], each["is_before_first_frame"])
         pieces.setdefault(key, []).append(each)
-    found: list[Row] = []
+    frames: list[Row] = []
     for row in rows:
         number = row["connection"]
-        own, client = clients[number]
+        first_id, client = clients[number]
         is_growing = row["file"] in growing
         for direction in (0, 1):
             actual_direction = direction ^ (row["client"] != client)
-            state = states.setdefault((own, actual_direction), DirectionState())
+            state = states.setdefault((first_id, actual_direction), DirectionState())
             heads = pieces.get((row["file"], number, direction, True), [])
             tail = next(iter(pieces.get((row["file"], number, direction, False), [])), None)
             if is_growing and not heads:
-                continue  # the bytes before its first frame may still follow
-            problem = _continue(state, heads, actual_direction, found)
+                continue  # the bytes before the first frame may still follow
+            problem = _continue_frames(state, heads, actual_direction, frames)
             if problem:
                 problems.append(
                     (
@@ -83,42 +83,44 @@ def spanning_frames(  # noqa: PLR0917 - called once
                         f"{row['client']} > {row['broker']}", problem, 1,
                     )
                 )  # fmt: skip
-            end = row[_ENDS[direction]]
+            end = row[_END_COLUMNS[direction]]
             if end is not None and not is_growing:
                 if tail is not None or end != state.end:
                     state.partial = b"" if tail is None else tail["payload"]
-                    state.origin = tail or {}
+                    state.frame_origin = tail or {}
                 state.end = end
-    return found
+    return frames
 
 
-def _continue(state: DirectionState, heads: Sequence[Row], direction: int, found: list[Row]) -> str:
-    """Process the bytes before a file's first frame; return a problem's text, or ""."""
+def _continue_frames(
+    state: DirectionState, heads: Sequence[Row], direction: int, frames: list[Row]
+) -> str:
+    """Process the bytes before the first frame of a file; return the text of a problem, or ""."""
     if not heads:
-        lost, state.partial = len(state.partial), b""
-        return f"{lost} bytes of an incomplete frame" if lost else ""
+        lost_bytes, state.partial = len(state.partial), b""
+        return f"{lost_bytes} bytes of an incomplete frame" if lost_bytes else ""
     if state.end == heads[0]["seq"]:
         for head in heads:
-            _add_frames(state, head, direction, found)
+            _add_frames(state, head, direction, frames)
         return ""
-    known = state.end is not None
-    lost = len(state.partial) + sum(len(head["payload"]) for head in heads)
-    state.partial, state.end = b"", (heads[-1]["seq"] + len(heads[-1]["payload"])) & MASK
-    return f"{lost} bytes between files that are not contiguous" if known else ""
+    is_known = state.end is not None
+    lost_bytes = len(state.partial) + sum(len(head["payload"]) for head in heads)
+    state.partial, state.end = b"", (heads[-1]["seq"] + len(heads[-1]["payload"])) & SEQ_MASK
+    return f"{lost_bytes} bytes between files that are not contiguous" if is_known else ""
 
 
-def _add_frames(state: DirectionState, head: Row, direction: int, found: list[Row]) -> None:
+def _add_frames(state: DirectionState, head: Row, direction: int, frames: list[Row]) -> None:
     data = state.partial + head["payload"]
-    at, origin = 0, (state.origin if state.partial else {}) or head
+    at, frame_origin = 0, (state.frame_origin if state.partial else {}) or head
     while at + LENGTH_BYTES <= len(data):
         stop = at + LENGTH_BYTES + int.from_bytes(data[at : at + LENGTH_BYTES])
         if stop > len(data) or stop - at > MAX_FRAME_BYTES:
             break
         body = data[at + LENGTH_BYTES : stop]
-        found.append(
-            {**origin, "direction": direction, "payload": body, "ts": head["until"],
+        frames.append(
+            {**frame_origin, "direction": direction, "payload": body, "ts": head["end_ts"],
              "connection": head["connection"]}
         )  # fmt: skip
-        at, origin = stop, head
-    state.partial, state.origin = data[at:], origin
-    state.end = (head["seq"] + len(head["payload"])) & MASK
+        at, frame_origin = stop, head
+    state.partial, state.frame_origin = data[at:], frame_origin
+    state.end = (head["seq"] + len(head["payload"])) & SEQ_MASK

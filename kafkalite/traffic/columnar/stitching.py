@@ -1,8 +1,8 @@
-"""Combination of the rows of several files, for connections that continue from file to file.
+"""`stitch`: combines the rows of several files for connections that continue in a later file.
 
 It finds connections that are the same, frames that begin in one file and end in another, and
-responses to requests of an earlier file. The tables may have any number of connections, with all
-rows of all their files.
+responses to requests of an earlier file. The tables must have all rows of their connections, from
+all files.
 
 Files may be combined in several calls: pending rows are returned, and passed to the next call.
 """
@@ -16,18 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkalite.traffic.columnar.arrays import view
-from kafkalite.traffic.columnar.endpoints import Endpoints
+from kafkalite.traffic.columnar.arrays import byte_array
+from kafkalite.traffic.columnar.endpoints import EndpointColumns
 from kafkalite.traffic.columnar.frame_index import FrameIndex
 from kafkalite.traffic.columnar.options import Options
 from kafkalite.traffic.columnar.pairing import Frames, pair_frames
 from kafkalite.traffic.columnar.spanning_frames import (
-    MASK,
+    SEQ_MASK,
     DirectionState,
     direction_states,
     spanning_frames,
 )
-from kafkalite.traffic.columnar.table_rows import ParsedFrames, batch, pair_columns, slices
+from kafkalite.traffic.columnar.table_rows import ParsedFrames, pair_columns, slices, table_batch
 from kafkalite.traffic.columnar.tables import CONNECTIONS, FRAGMENTS, PAIRS, PROBLEMS, UNPAIRED
 from kafkalite.traffic.model import ProblemKind
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.spanning_frames import DirectionStates, ProblemRows, Row
 
 MAX_PENDING_BYTES: Final = 64 << 20
-"""Maximum size of pending requests; beyond it, the earliest are treated as unanswered."""
+"""Maximum size of pending requests; above it, the earliest are treated as unanswered."""
 
 
 PENDING_FRAMES: Final = pa.schema(
     UNPAIRED.field(name)
-    for name in ("file", "offset", "ts", "connection", "direction", "payload", "place")
+    for name in ("file", "offset", "ts", "connection", "direction", "payload", "frame_number")
 )
 """The columns of a frame that are needed to pair it."""
 
@@ -53,11 +53,11 @@ class Pending:
     """Rows that may continue in later files."""
 
     connections: pa.Table = field(default_factory=CONNECTIONS.empty_table)
-    """Open connections: one row each, with the id in the first file, for all files so far."""
+    """Open connections: one merged row each, with the id of the connection in the first file."""
     fragments: pa.Table = field(default_factory=FRAGMENTS.empty_table)
     """Partial frames."""
     requests: pa.Table = field(default_factory=PENDING_FRAMES.empty_table)
-    """Requests without a response so far."""
+    """Requests that have no response yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,74 +84,78 @@ class Stitched:
     pending: Pending = field(default_factory=Pending)
 
 
-class ConnectionEnds(NamedTuple):
-    """One connection's endpoints, node id and id, for the columns of rows."""
+class ConnectionEndpoints(NamedTuple):
+    """The endpoints, node id and id of a connection, for `EndpointColumns`."""
 
-    names: tuple[str, str]
+    endpoint_names: tuple[str, str]
     node_id: int | None
-    connection: int
+    connection_id: int
 
 
 def stitch(
     connections: pa.Table,
     fragments: pa.Table,
     unpaired: pa.Table,
-    before: Pending | None = None,
+    pending: Pending | None = None,
     limits: PendingLimits | None = None,
 ) -> Stitched:
     """Combine the rows of several files that belong to the same connections.
 
     The tables have the rows from `read_file` of all files that contain any of these connections and
-    come after `before`. Without `limits` nothing stays pending.
+    come after `pending`. Without `limits`, nothing stays pending.
     """
-    before = before or Pending()
-    known = before.connections.to_pylist()
+    pending = pending or Pending()
+    known = pending.connections.to_pylist()
     rows = sorted(connections.to_pylist(), key=lambda row: (row["first_ns"], row["file"]))
     renamed = resolve_connections([*known, *rows])
     problem_rows: ProblemRows = []
-    states = direction_states(known, before.fragments.to_pylist())
+    states = direction_states(known, pending.fragments.to_pylist())
     growing = frozenset() if limits is None else limits.growing
-    merged = _merged([*known, *rows], renamed)
+    merged = _merge_rows([*known, *rows], renamed)
     clients = {
-        row["connection"]: (own, merged[own]["client"])
+        row["connection"]: (first_id, merged[first_id]["client"])
         for row in rows
-        for own in [renamed.get(row["connection"], row["connection"])]
+        for first_id in [renamed.get(row["connection"], row["connection"])]
     }
-    whole = spanning_frames(states, rows, fragments.to_pylist(), clients, problem_rows, growing)
-    ends = [
-        ConnectionEnds((row["client"], row["broker"]), row["node_id"], number)
+    spanning_rows = spanning_frames(
+        states, rows, fragments.to_pylist(), clients, problem_rows, growing
+    )
+    endpoints = [
+        ConnectionEndpoints((row["client"], row["broker"]), row["node_id"], number)
         for number, row in sorted(merged.items())
     ]
-    frames = _UnpairedFrames.of([before.requests, unpaired], whole, renamed)
+    frames = _UnpairedFrames.of([pending.requests, unpaired], spanning_rows, renamed)
     policy = None if limits is None else _PendingPolicy(limits.requests_since_ns, merged)
-    pairs, open_ = _pairs(frames, ends, problem_rows, policy)
+    pairs, open_requests = _pair_unpaired(frames, endpoints, problem_rows, policy)
     columns: Any = zip(*problem_rows, strict=True) if problem_rows else ((),) * len(PROBLEMS)
     arrays = [pa.array(list(c), each.type) for c, each in zip(columns, PROBLEMS, strict=True)]
     problems = pa.Table.from_arrays(arrays, schema=PROBLEMS)
     if limits is None:
         return Stitched(pairs, renamed, problems)
-    with_open_requests = set(open_["connection"].to_pylist())
+    with_open_requests = set(open_requests["connection"].to_pylist())
     still_open = {
         number: row
         for number, row in merged.items()
         if number in with_open_requests
         or not (row["is_closed"] or row["last_ns"] < limits.connections_since_ns)
     }
-    return Stitched(pairs, renamed, problems, _pending(still_open, states, open_))
+    return Stitched(pairs, renamed, problems, _pending(still_open, states, open_requests))
 
 
-def _merged(rows: Sequence[Row], renamed: Mapping[int, int]) -> dict[int, Row]:
-    """Merge the rows of each connection."""
+def _merge_rows(rows: Sequence[Row], renamed: Mapping[int, int]) -> dict[int, Row]:
+    """Return one row per connection, by id, from the rows of its files."""
     merged: dict[int, Row] = {}
     for row in rows:
         number = renamed.get(row["connection"], row["connection"])
-        one = merged.setdefault(number, {**row, "connection": number})
-        one["last_ns"] = max(one["last_ns"], row["last_ns"])
-        one["is_closed"] |= row["is_closed"]
+        merged_row = merged.setdefault(number, {**row, "connection": number})
+        merged_row["last_ns"] = max(merged_row["last_ns"], row["last_ns"])
+        merged_row["is_closed"] |= row["is_closed"]
     return merged
 
 
-def _pending(still_open: Mapping[int, Row], states: DirectionStates, open_: pa.Table) -> Pending:
+def _pending(
+    still_open: Mapping[int, Row], states: DirectionStates, open_requests: pa.Table
+) -> Pending:
     """Return the pending rows of open connections."""
     rows = []
     fragments = []
@@ -163,13 +167,15 @@ def _pending(still_open: Mapping[int, Row], states: DirectionStates, open_: pa.T
                 known = {
                     "connection": number,
                     "direction": direction,
-                    "is_head": False,
-                    "seq": (side.end - len(side.partial)) & MASK,
+                    "is_before_first_frame": False,
+                    "seq": (side.end - len(side.partial)) & SEQ_MASK,
                     "payload": side.partial,
                 }
-                fragments.append({**side.origin, **known})
+                fragments.append({**side.frame_origin, **known})
     return Pending(
-        pa.Table.from_pylist(rows, CONNECTIONS), pa.Table.from_pylist(fragments, FRAGMENTS), open_
+        pa.Table.from_pylist(rows, CONNECTIONS),
+        pa.Table.from_pylist(fragments, FRAGMENTS),
+        open_requests,
     )
 
 
@@ -181,12 +187,12 @@ def resolve_connections(rows: Sequence[Row]) -> dict[int, int]:
     last: dict[frozenset[str], tuple[int, bool]] = {}
     renamed: dict[int, int] = {}
     for row in rows:
-        ends = frozenset((row["client"], row["broker"]))
+        endpoints = frozenset((row["client"], row["broker"]))
         number = row["connection"]
-        before = last.get(ends)
-        if row["opened_ns"] is None and before is not None and not before[1]:
-            renamed[number] = number = before[0]
-        last[ends] = number, row["is_closed"]
+        previous = last.get(endpoints)
+        if row["opened_ns"] is None and previous is not None and not previous[1]:
+            renamed[number] = number = previous[0]
+        last[endpoints] = number, row["is_closed"]
     return renamed
 
 
@@ -201,44 +207,49 @@ class _UnpairedFrames:
 
     @classmethod
     def of(
-        cls, unpaired: Sequence[pa.Table], whole: Sequence[Row], renamed: Mapping[int, int]
+        cls, unpaired: Sequence[pa.Table], spanning_rows: Sequence[Row], renamed: Mapping[int, int]
     ) -> _UnpairedFrames:
         """Return the unpaired frames of files, and the frames that span files."""
-        more = pa.Table.from_pylist([{**row, "place": 0} for row in whole], schema=PENDING_FRAMES)
+        more = pa.Table.from_pylist(
+            [{**row, "frame_number": 0} for row in spanning_rows], schema=PENDING_FRAMES
+        )
         parts = [each.select(PENDING_FRAMES.names).cast(PENDING_FRAMES) for each in unpaired]
         table = pa.concat_tables([*parts, more])
         if renamed:
             old, new = list(renamed), list(renamed.values())
             index = pc.index_in(table["connection"], pa.array(old, pa.int64()))
-            own = pc.coalesce(pc.take(pa.array(new, pa.int64()), index), table["connection"])
-            table = table.set_column(3, PENDING_FRAMES.field("connection"), own)
-        keys = [(name, "ascending") for name in ("connection", "ts", "direction", "file", "place")]
+            first_id = pc.coalesce(pc.take(pa.array(new, pa.int64()), index), table["connection"])
+            table = table.set_column(3, PENDING_FRAMES.field("connection"), first_id)
+        keys = [
+            (name, "ascending")
+            for name in ("connection", "ts", "direction", "file", "frame_number")
+        ]
         return cls(table.take(pc.sort_indices(table, keys)).combine_chunks())
 
 
 class _PendingPolicy(NamedTuple):
-    """Decides which requests without a response stay pending."""
+    """Decides which open requests stay pending."""
 
     requests_since_ns: int
     connections: Mapping[int, Row]
 
-    def split(self, frames: pa.Table, open_: Ints) -> tuple[Ints, Ints]:
+    def split(self, frames: pa.Table, open_requests: Ints) -> tuple[Ints, Ints]:
         """Split open requests into pending and unanswered ones."""
-        rows = frames.take(pa.array(open_)).select(["connection", "ts"])
+        rows = frames.take(pa.array(open_requests)).select(["connection", "ts"])
         closed = [self.connections[each]["is_closed"] for each in rows["connection"].to_pylist()]
         sent_ns = rows["ts"].cast(pa.int64()).to_numpy() * 1000
         is_pending = (sent_ns >= self.requests_since_ns) & ~np.array(closed, np.bool_)
         # If there are too many, the latest ones stay pending.
-        sizes = pc.binary_length(frames["payload"].take(pa.array(open_))).to_numpy()
+        sizes = pc.binary_length(frames["payload"].take(pa.array(open_requests))).to_numpy()
         latest = np.argsort(-sent_ns, kind="stable")
-        fits = np.empty(len(open_), np.bool_)
+        fits = np.empty(len(open_requests), np.bool_)
         fits[latest] = np.cumsum(sizes[latest]) <= MAX_PENDING_BYTES
-        return open_[is_pending & fits], open_[~(is_pending & fits)]
+        return open_requests[is_pending & fits], open_requests[~(is_pending & fits)]
 
 
-def _pairs(
+def _pair_unpaired(
     unpaired: _UnpairedFrames,
-    ends: Sequence[ConnectionEnds],
+    endpoints: Sequence[ConnectionEndpoints],
     problems: ProblemRows,
     policy: _PendingPolicy | None,
 ) -> tuple[pa.Table, pa.Table]:
@@ -246,38 +257,39 @@ def _pairs(
     table = unpaired.table
     if not table.num_rows:
         return PAIRS.empty_table(), table
-    parsed = _parse(table, ends)
+    parsed = _parse_frames(table, endpoints)
     frames = parsed.frames
     is_pairable, ids = parsed.headers.is_valid, parsed.headers.correlation_id
     found = pair_frames(
-        Frames(frames.connection_index, frames.direction, ids, is_pairable), len(ends)
+        Frames(frames.connection_index, frames.direction, ids, is_pairable), len(endpoints)
     )
     parsed.set_responses(found.request, found.response)
     pending, expired = found.open[:0], found.open
     if policy is not None:
         pending, expired = policy.split(table, found.open)
-    alone = np.concatenate([found.unanswered, expired])
-    request = np.concatenate([found.request, alone])
-    answers = np.concatenate([found.response, np.full(len(alone), -1)])
+    without_response = np.concatenate([found.unanswered, expired])
+    request = np.concatenate([found.request, without_response])
+    responses = np.concatenate([found.response, np.full(len(without_response), -1)])
     order = np.argsort(frames.packet[request], kind="stable")
     for row in found.orphans.tolist():
-        connection = ends[frames.connection_index[row]]
+        connection = endpoints[frames.connection_index[row]]
         problems.append(
             (
                 ProblemKind.NO_REQUEST.value, table["file"][row].as_py(), int(frames.offset[row]),
-                " > ".join(connection.names), "response without a request", 1,
+                " > ".join(connection.endpoint_names), "response without a request", 1,
             )
         )  # fmt: skip
     pairs = pa.Table.from_batches(
-        _batches(table, parsed, Endpoints(ends), request[order], answers[order]), schema=PAIRS
+        _pair_batches(table, parsed, EndpointColumns(endpoints), request[order], responses[order]),
+        schema=PAIRS,
     )
-    open_ = table.take(pa.array(np.sort(pending)))
+    open_requests = table.take(pa.array(np.sort(pending)))
     # Negative places sort before frames of the next files at the same time.
     places = pa.array(np.arange(len(pending)) - len(pending), pa.int64())
-    return pairs, open_.set_column(6, PENDING_FRAMES.field("place"), places)
+    return pairs, open_requests.set_column(6, PENDING_FRAMES.field("frame_number"), places)
 
 
-def _parse(table: pa.Table, ends: Sequence[ConnectionEnds]) -> ParsedFrames:
+def _parse_frames(table: pa.Table, endpoints: Sequence[ConnectionEndpoints]) -> ParsedFrames:
     """Return the unpaired frames in one buffer, with their headers."""
     payload = table["payload"].combine_chunks()
     payload = payload.chunk(0) if isinstance(payload, pa.ChunkedArray) else payload
@@ -285,8 +297,8 @@ def _parse(table: pa.Table, ends: Sequence[ConnectionEnds]) -> ParsedFrames:
         payload.offset : payload.offset + len(payload) + 1
     ].astype(np.int64)
     buffer = payload.buffers()[2]
-    data = view(buffer if buffer is not None else b"")
-    index = {each.connection: number for number, each in enumerate(ends)}
+    data = byte_array(buffer if buffer is not None else b"")
+    index = {each.connection_id: number for number, each in enumerate(endpoints)}
     indexes = np.array([index[each] for each in table["connection"].to_pylist()], np.int64)
     frames = FrameIndex(
         connection_index=indexes,
@@ -300,16 +312,16 @@ def _parse(table: pa.Table, ends: Sequence[ConnectionEnds]) -> ParsedFrames:
     return ParsedFrames(data, frames)
 
 
-def _batches(
+def _pair_batches(
     table: pa.Table,
     parsed: ParsedFrames,
-    ends: Endpoints,
+    endpoints: EndpointColumns,
     request: Ints,
     response: Ints,
 ) -> Iterator[pa.RecordBatch]:
     frames, options = parsed.frames, Options()
     sizes = frames.size[request] + np.where(response < 0, 0, frames.size[response])
     for part in slices(sizes, options.batch_rows, options.batch_bytes):
-        columns = pair_columns(parsed, ends, request[part], response[part])
+        columns = pair_columns(parsed, endpoints, request[part], response[part])
         columns["file"] = table["file"].take(pa.array(request[part])).combine_chunks()
-        yield batch(PAIRS, columns)
+        yield table_batch(PAIRS, columns)

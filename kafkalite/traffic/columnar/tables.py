@@ -35,7 +35,7 @@ FRAMES: Final = pa.schema(
 ENVELOPE: Final = pa.schema(
     [
         pa.field("ts", TIME, nullable=False),  # when the request's last byte arrived
-        pa.field("answered", TIME),  # when the response's last byte arrived; null without one
+        pa.field("response_ts", TIME),  # when the response's last byte arrived; null without one
         pa.field("latency_us", pa.int64()),
         pa.field("connection", pa.int64(), nullable=False),
         pa.field("client", pa.string(), nullable=False),
@@ -69,7 +69,7 @@ UNPAIRED: Final = pa.schema(
         *FRAMES,
         pa.field("client_id", pa.string()),  # of a request
         pa.field("start", pa.int32()),  # offset of a request's body in the payload
-        pa.field("place", pa.int64(), nullable=False),  # number of the frame in this table
+        pa.field("frame_number", pa.int64(), nullable=False),  # in this table
     ]
 )
 """Frames to be paired with frames of other files: the last requests, the first responses."""
@@ -79,13 +79,13 @@ FRAGMENTS: Final = pa.schema(
         pa.field("file", pa.string(), nullable=False),
         pa.field("offset", pa.int64(), nullable=False),  # of the packet it begins in
         pa.field("ts", TIME, nullable=False),  # of the packet it begins in
-        pa.field("until", TIME, nullable=False),  # of the packet it ends in
+        pa.field("end_ts", TIME, nullable=False),  # of the packet it ends in
         pa.field("connection", pa.int64(), nullable=False),
         pa.field("client", pa.string(), nullable=False),
         pa.field("broker", pa.string(), nullable=False),
         pa.field("node_id", pa.int32()),
         pa.field("direction", pa.int8(), nullable=False),
-        pa.field("is_head", pa.bool_(), nullable=False),
+        pa.field("is_before_first_frame", pa.bool_(), nullable=False),
         pa.field("seq", pa.int64(), nullable=False),  # TCP sequence number of the first byte
         pa.field("payload", pa.binary(), nullable=False),
     ]
@@ -103,7 +103,7 @@ CONNECTIONS: Final = pa.schema(
         pa.field("first_ns", pa.int64(), nullable=False),
         pa.field("last_ns", pa.int64(), nullable=False),
         pa.field("is_closed", pa.bool_(), nullable=False),
-        pa.field("begins_here", pa.bool_(), nullable=False),  # whether the file has its opening
+        pa.field("has_opening", pa.bool_(), nullable=False),  # whether the file has its opening
         pa.field("request_end", pa.int64()),  # TCP sequence number after the last request byte
         pa.field("response_end", pa.int64()),
     ]

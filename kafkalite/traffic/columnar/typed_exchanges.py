@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.columnar.decode import RowError
 
-SIDES = ("request", "response")
+MESSAGE_COLUMNS = ("request", "response")
 
 
 def decode_pairs(
@@ -30,56 +30,60 @@ def decode_pairs(
     columns = [pairs.column(name) for name in ENVELOPE.names]
     schema = list(ENVELOPE)
     problems: list[pa.RecordBatch] = []
-    for direction, side in zip(Direction, SIDES, strict=True):
-        paths = _paths(side, fields)
+    for direction, message_column in zip(Direction, MESSAGE_COLUMNS, strict=True):
+        paths = _paths(message_column, fields)
         if paths == ():
             continue
-        found = decode_table(
+        decoded = decode_table(
             api_key,
             direction,
             pairs.column("api_version"),
-            pairs.column(side),
-            pairs.column(f"{side}_start"),
+            pairs.column(message_column),
+            pairs.column(f"{message_column}_start"),
             fields=paths,
         )
-        columns.append(found.values)
-        schema.append(pa.field(side, found.values.type))
-        if found.errors:
-            problems.append(_problems(f"{codec.api_name(api_key)} {side}", pairs, found.errors))
+        columns.append(decoded.values)
+        schema.append(pa.field(message_column, decoded.values.type))
+        if decoded.errors:
+            problems.append(
+                _problems(f"{codec.api_name(api_key)} {message_column}", pairs, decoded.errors)
+            )
     table = pa.Table.from_batches(problems, PROBLEMS).combine_chunks()
     rows = table.to_batches() or [pa.RecordBatch.from_pylist([], PROBLEMS)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(schema)), rows[0]
 
 
-def _paths(side: str, fields: Sequence[str] | None) -> tuple[str, ...] | None:
-    if fields is None or side in fields:
+def _paths(message_column: str, fields: Sequence[str] | None) -> tuple[str, ...] | None:
+    if fields is None or message_column in fields:
         return None
     split = [path.partition(".") for path in fields]
     unknown = [path for path, (head, _, _) in zip(fields, split, strict=True)
-               if head not in SIDES]  # fmt: skip
+               if head not in MESSAGE_COLUMNS]  # fmt: skip
     if unknown:
         raise KeyError(f"unknown field: {', '.join(unknown)}")
-    return tuple(rest for head, _, rest in split if head == side)
+    return tuple(rest for head, _, rest in split if head == message_column)
 
 
 def _problems(message: str, pairs: pa.RecordBatch, errors: Sequence[RowError]) -> pa.RecordBatch:
     """Return one row per error and file, with the number of errors and the first position."""
     files = pairs.column("file").take(pa.array([each.row for each in errors])).to_pylist()
-    found: dict[tuple[str, str], list[RowError]] = {}
+    errors_by_reason: dict[tuple[str, str], list[RowError]] = {}
     for file, error in zip(files, errors, strict=True):
-        found.setdefault((file, error.reason), []).append(error)
+        errors_by_reason.setdefault((file, error.reason), []).append(error)
     rows = []
-    for (file, reason), same in found.items():
-        first = pairs.slice(same[0].row, 1).select(["client", "broker", "offset", "api_version"])
+    for (file, reason), equal_errors in errors_by_reason.items():
+        first = pairs.slice(equal_errors[0].row, 1).select(
+            ["client", "broker", "offset", "api_version"]
+        )
         (row,) = first.to_pylist()
         rows.append(
             {
-                "kind": same[0].kind.value,
+                "kind": equal_errors[0].kind.value,
                 "file": file,
                 "offset": row["offset"],
                 "connection": f"{row['client']} > {row['broker']}",
                 "detail": f"{message} of version {row['api_version']}: {reason}",
-                "count": len(same),
+                "count": len(equal_errors),
             }
         )
     return pa.RecordBatch.from_pylist(rows, PROBLEMS)

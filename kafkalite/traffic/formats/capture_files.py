@@ -51,14 +51,14 @@ class Packet(NamedTuple):
 
 
 class Readable(Protocol):
-    """A source of bytes."""
+    """A binary file."""
 
     def read(self, size: int, /) -> bytes:
         """Return at most `size` bytes; empty at the end."""
 
 
 class Window:
-    """The part of a file that is in memory, and the read position in it."""
+    """The buffered part of a file, and the read position in it."""
 
     __slots__ = ("_base", "_file", "_is_at_end", "_report", "buffer", "name", "position")
 
@@ -81,8 +81,11 @@ class Window:
         """Number of buffered bytes from the position on."""
         return len(self.buffer) - self.position
 
-    def has(self, size: int) -> bool:
-        """Buffer `size` bytes from the position on; return False if the file has fewer."""
+    def buffer_bytes(self, size: int) -> bool:
+        """Read until `size` bytes from the position on are buffered.
+
+        Returns False if the file has fewer bytes.
+        """
         if len(self.buffer) - self.position >= size:
             return True
         if self._is_at_end:
@@ -122,11 +125,11 @@ class Window:
 @contextmanager
 def open_window(path: str, report: Reporter) -> Iterator[Window]:
     """Open a capture file, and decompress it if it is gzipped."""
-    with open(path, "rb") as raw:  # noqa: PTH123 - paths are plain text here
-        is_gzipped = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-        raw.seek(0)
+    with open(path, "rb") as file:  # noqa: PTH123 - paths are plain text here
+        is_gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        file.seek(0)
         if is_gzipped:
-            with gzip.open(raw, "rb") as uncompressed:
+            with gzip.open(file, "rb") as uncompressed:
                 yield Window(uncompressed, path, report)
         else:
-            yield Window(raw, path, report)
+            yield Window(file, path, report)

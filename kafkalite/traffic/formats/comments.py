@@ -23,6 +23,7 @@ class InterfaceNote:
     node: int | None = None
     """The node's id; -1 if unknown, as for the first connection of a proxy."""
     listener: str | None = None
+    """Name of the listener; for a proxy, the security protocol of the cluster's listener."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +36,13 @@ class PacketNote:
     The packet begins at the start of a frame unless `inside` is set.
     """
     inside: int | None = None
-    """Number of bytes at the start of this packet that end a frame of earlier packets."""
+    """Number of bytes at the start of this packet that complete a frame of earlier packets."""
     client: str | None = None
     """The client's address as `host:port`, if the connection began in an earlier file."""
     software: str | None = None
     """Name of the client library, as reported in ApiVersions."""
     software_version: str | None = None
+    """Version of the client library, as reported in ApiVersions."""
     blanked: int | None = None
     """Number of secret bytes that were overwritten in this packet."""
     snapped: int | None = None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Field(NamedTuple):
-    """A field of one version of a struct, and the function that converts its value."""
+    """A field of one version of a struct, with the function that converts its value."""
 
     attribute: str
     name: str

@@ -43,14 +43,14 @@ class _RecordReader:
 
     def packets(self, interface: Interface) -> Iterator[Packet]:
         window, unpack, unit_ns = self._window, self._record.unpack_from, self._unit_ns
-        while window.has(_RECORD_BYTES):
+        while window.buffer_bytes(_RECORD_BYTES):
             seconds, fraction, captured, length = unpack(window.buffer, window.position)
             if captured > _MAX_PACKET_BYTES or fraction >= self._units_per_second:
                 window.report(ProblemKind.CORRUPT_BLOCK, "invalid packet record")
                 if not self._find_next_record():
                     return
                 continue
-            if not window.has(_RECORD_BYTES + captured):
+            if not window.buffer_bytes(_RECORD_BYTES + captured):
                 window.report(ProblemKind.TRUNCATED_BLOCK, "the file ends within a packet")
                 return
             offset = window.offset
@@ -71,7 +71,7 @@ class _RecordReader:
         window = self._window
         high_bytes, shift = self._high_seconds_bytes()
         window.position += 1
-        while window.has(_RECORD_BYTES):
+        while window.buffer_bytes(_RECORD_BYTES):
             index = window.buffer.find(high_bytes, window.position + shift)
             if index < 0:
                 window.position = len(window.buffer) - _RECORD_BYTES + 1
@@ -94,7 +94,7 @@ class _RecordReader:
         window = self._window
         distance = 0
         for index in range(count):
-            if not window.has(distance + _RECORD_BYTES):
+            if not window.buffer_bytes(distance + _RECORD_BYTES):
                 return index > 0 and window.remaining_bytes == distance
             _, fraction, captured, length = self._record.unpack_from(
                 window.buffer, window.position + distance
@@ -104,13 +104,13 @@ class _RecordReader:
             ):
                 return False
             distance += _RECORD_BYTES + captured
-        return window.has(distance)
+        return window.buffer_bytes(distance)
 
 
 def packets(window: Window) -> Iterator[Packet]:
     """Return the packets of a file that begins with one of `MAGICS`."""
     order, unit_ns = MAGICS[window.buffer[window.position : window.position + 4]]
-    if not window.has(_HEADER_BYTES):
+    if not window.buffer_bytes(_HEADER_BYTES):
         window.report(ProblemKind.TRUNCATED_BLOCK, "the file ends within its header")
         return iter(())
     (link_type,) = Struct(f"{order}I").unpack_from(window.buffer, window.position + 20)

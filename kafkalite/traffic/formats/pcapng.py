@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Buffer = bytes | bytearray | memoryview
-"""The types of a block's pieces, so that data is written without being copied."""
+"""The types of data in blocks. A view is written without being copied."""
 
 LINK_TYPE_RAW: Final = 101
 """Link type: packets begin with their IPv4 or IPv6 header."""
@@ -37,7 +37,8 @@ _pack_block_start = Struct("<II").pack
 _pack_uint32 = Struct("<I").pack
 _pack_time = Struct("<II").pack
 pack_packet_header: Final = Struct("<7I").pack
-"""(type, block length, interface, high and low half of the time, captured bytes, packet bytes)."""
+"""Arguments: block type, block length, interface, high and low 32 bits of the time, captured bytes,
+original bytes."""
 
 
 def section(application: str, comment: str) -> bytes:
@@ -60,9 +61,9 @@ def interface(name: str, comment: str) -> bytes:
 
 def statistics(number: int, at_ns: int) -> bytes:
     """Return an interface statistics block with the end time of the capture."""
-    halves = _pack_time(at_ns >> 32, at_ns & 0xFFFFFFFF)
+    time_bytes = _pack_time(at_ns >> 32, at_ns & 0xFFFFFFFF)
     body = _pack_statistics(number, at_ns >> 32, at_ns & 0xFFFFFFFF)
-    return _block(STATISTICS, body + options(((_END_TIME, halves),)))
+    return _block(STATISTICS, body + options(((_END_TIME, time_bytes),)))
 
 
 def packet(number: int, at_ns: int, data: bytes, comment: str | None = None) -> bytes:

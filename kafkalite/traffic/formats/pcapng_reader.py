@@ -32,9 +32,11 @@ _MAX_EXPONENT: Final = 64
 class _SectionInterface:
     """An interface of a section, with its timestamp unit."""
 
-    __slots__ = ("divisor", "factor", "interface", "offset_ns", "snap_bytes")
+    __slots__ = ("divisor", "factor", "interface", "max_captured_bytes", "offset_ns")
 
-    def __init__(self, interface: Interface, resolution: int, offset_s: int, snap: int) -> None:
+    def __init__(
+        self, interface: Interface, resolution: int, offset_s: int, snap_length: int
+    ) -> None:
         exponent = resolution & 0x7F
         base = 2 if resolution & 0x80 else 10
         per_second = base ** min(exponent, _MAX_EXPONENT)
@@ -43,7 +45,7 @@ class _SectionInterface:
         self.factor = _SECOND_NS // per_second if is_coarse else _SECOND_NS
         self.divisor = 1 if is_coarse else per_second
         self.offset_ns = offset_s * _SECOND_NS
-        self.snap_bytes = snap or MAX_BLOCK_BYTES
+        self.max_captured_bytes = snap_length or MAX_BLOCK_BYTES
         self.interface = interface
 
 
@@ -84,8 +86,8 @@ class _Layouts:
 _LAYOUTS: Final = {order: _Layouts(order) for order in "<>"}
 
 
-class _Sections:
-    """The sections of one file. Interfaces and byte order are those of the current section."""
+class _SectionReader:
+    """Reads the sections of one file; interfaces and byte order are those of the current one."""
 
     __slots__ = ("_interfaces", "_is_in_corrupt_bytes", "_last_ns", "_layouts", "_window")
 
@@ -98,14 +100,14 @@ class _Sections:
 
     def packets(self) -> Iterator[Packet]:
         window = self._window
-        while window.has(_MIN_BLOCK_BYTES):
+        while window.buffer_bytes(_MIN_BLOCK_BYTES):
             yield from self._read_plain_packets()
-            if not window.has(_MIN_BLOCK_BYTES):
+            if not window.buffer_bytes(_MIN_BLOCK_BYTES):
                 break
             block_type, size = self._read_block_start()
             if size == 0:
                 self._skip_corrupt(ProblemKind.CORRUPT_BLOCK, "invalid block")
-            elif not window.has(size):
+            elif not window.buffer_bytes(size):
                 # Either the file is truncated, or the length is corrupt and later blocks are valid.
                 self._skip_corrupt(ProblemKind.TRUNCATED_BLOCK, "the file ends within a block")
             elif not self._has_matching_length(window.position + size, size):
@@ -179,7 +181,7 @@ class _Sections:
         """Move to the next position where a block of a known type may begin."""
         window = self._window
         window.position += 1
-        window.has(_MIN_BLOCK_BYTES)
+        window.buffer_bytes(_MIN_BLOCK_BYTES)
         match = self._layouts.block_types.search(window.buffer, window.position)
         window.position = (
             max(window.position, len(window.buffer) - 3) if match is None else match.start()
@@ -202,7 +204,7 @@ class _Sections:
         if stop - start < self._layouts.interface.size:
             self._window.report(ProblemKind.CORRUPT_BLOCK, "truncated interface description")
             return
-        link_type, _, snap = self._layouts.interface.unpack_from(self._window.buffer, start)
+        link_type, _, snap_length = self._layouts.interface.unpack_from(self._window.buffer, start)
         options = self._read_options(start + self._layouts.interface.size, stop)
         resolution = options.get(_TIME_RESOLUTION, b"")[:1] or bytes((_MICROSECONDS,))
         offset = options.get(_TIME_OFFSET, b"")
@@ -213,7 +215,7 @@ class _Sections:
             _decode_text(options.get(_INTERFACE_NAME)),
             _decode_text(options.get(_COMMENT)),
         )
-        self._interfaces.append(_SectionInterface(interface, resolution[0], offset_s, snap))
+        self._interfaces.append(_SectionInterface(interface, resolution[0], offset_s, snap_length))
 
     def _read_enhanced_packet(self, start: int, stop: int) -> Packet | None:
         layout = self._layouts.enhanced_packet
@@ -234,13 +236,16 @@ class _Sections:
         return self._make_packet(number, at_ns, (captured, length), (start + layout.size, stop))
 
     def _read_simple_packet(self, start: int, stop: int) -> Packet | None:
-        """Read a simple packet block. It has no timestamp and gets that of the previous packet."""
+        """Read a simple packet block.
+
+        Its packet has no timestamp and gets that of the previous packet.
+        """
         if stop - start < self._layouts.simple_packet.size or not self._interfaces:
             self._report_inconsistent()
             return None
         (length,) = self._layouts.simple_packet.unpack_from(self._window.buffer, start)
         start += self._layouts.simple_packet.size
-        captured = min(length, self._interfaces[0].snap_bytes, stop - start)
+        captured = min(length, self._interfaces[0].max_captured_bytes, stop - start)
         data = self._window.buffer[start : start + captured]
         return Packet(
             self._last_ns, self._interfaces[0].interface, data, length, self._window.offset, None
@@ -297,4 +302,4 @@ def _decode_text(option: bytes | None) -> str | None:
 
 def packets(window: Window) -> Iterator[Packet]:
     """Return the packets of a file that begins with `MAGIC`."""
-    return _Sections(window).packets()
+    return _SectionReader(window).packets()

@@ -26,14 +26,13 @@ SEGMENT_BYTES: Final = 65_480
 _FIN, _SYN, _PUSH, _ACK = 0x01, 0x02, 0x08, 0x10
 _UINT32_MASK: Final = 0xFFFFFFFF
 _MODULUS: Final = 0xFFFF
-"""Modulus of the one's complement sum of halfwords."""
+"""Modulus of checksums, which are one's complement sums of 16-bit words."""
 LARGE_PAYLOAD_BYTES: Final = 4096
-"""Minimum payload of large segments, whose data is neither copied nor part of the checksum."""
-_WINDOW: Final = 0xFFFF
+"""Minimum payload of a large segment, whose data is neither copied nor part of the checksum."""
+_WINDOW_SIZE: Final = 0xFFFF
 _HEADER_BYTES: Final = 20
 _DATA_OFFSET: Final = 5 << 12
-_MSS: Final = SEGMENT_BYTES
-_SYN_OPTIONS: Final = Struct(">BBHBBBB").pack(2, 4, _MSS, 1, 3, 3, 14)
+_SYN_OPTIONS: Final = Struct(">BBHBBBB").pack(2, 4, SEGMENT_BYTES, 1, 3, 3, 14)
 """Maximum segment size, and a window scale that is large enough for any data."""
 
 _IPV4, _IPV6 = 4, 6
@@ -54,10 +53,10 @@ class PacketStream:
 
     __slots__ = (
         "_addresses",
-        "_fixed_sum",
-        "_ip_sum",
+        "_constant_ip_sum",
+        "_constant_tcp_sum",
         "_ports",
-        "_pseudo_sum",
+        "_pseudo_header_sum",
         "is_ipv6",
         "sequence",
     )
@@ -66,11 +65,11 @@ class PacketStream:
         self._addresses, self.is_ipv6 = _addresses(source.host, target.host)
         self._ports = (source.port, target.port)
         self.sequence = sequence
-        sums = int.from_bytes(self._addresses) % _MODULUS
+        addresses_sum = int.from_bytes(self._addresses) % _MODULUS
         # The constant part of the checksums is computed once.
-        self._ip_sum = sums + 0x4500 + 0x4000 + (_TTL << 8 | _TCP)
-        self._pseudo_sum = sums + _TCP
-        self._fixed_sum = self._pseudo_sum + sum(self._ports) + _WINDOW
+        self._constant_ip_sum = addresses_sum + 0x4500 + 0x4000 + (_TTL << 8 | _TCP)
+        self._pseudo_header_sum = addresses_sum + _TCP
+        self._constant_tcp_sum = self._pseudo_header_sum + sum(self._ports) + _WINDOW_SIZE
 
     def block(  # noqa: PLR0917 - called once per packet: keyword arguments are slow
         self,
@@ -89,23 +88,23 @@ class PacketStream:
         length = _HEADER_BYTES + len(options) + size
         offset_flags = _DATA_OFFSET + (len(options) << 10) | flags
         if size < LARGE_PAYLOAD_BYTES:
-            # Modulo 2^16 - 1 a 32-bit number equals the sum of its halfwords.
-            total = self._fixed_sum + length + offset_flags + sequence + acknowledged
+            # Modulo 2^16 - 1 a 32-bit number equals the sum of its 16-bit words.
+            total = self._constant_tcp_sum + length + offset_flags + sequence + acknowledged
             tcp_sum = _MODULUS - ((total + checksum_part(options + payload)) % _MODULUS or _MODULUS)
         else:
-            tcp_sum = (self._pseudo_sum + length) % _MODULUS
+            tcp_sum = (self._pseudo_header_sum + length) % _MODULUS
         source, target = self._ports
         if self.is_ipv6:
             header = _pack_ipv6(
                 0x60000000, length, _TCP, _TTL, self._addresses, source, target, sequence,
-                acknowledged, offset_flags, _WINDOW, tcp_sum, 0,
+                acknowledged, offset_flags, _WINDOW_SIZE, tcp_sum, 0,
             )  # fmt: skip
         else:
             ip_length = length + _HEADER_BYTES
-            ip_sum = _MODULUS - ((self._ip_sum + ip_length) % _MODULUS or _MODULUS)
+            ip_sum = _MODULUS - ((self._constant_ip_sum + ip_length) % _MODULUS or _MODULUS)
             header = _pack_ipv4(
                 0x4500, ip_length, 0x4000, _TTL << 8 | _TCP, ip_sum, self._addresses, source,
-                target, sequence, acknowledged, offset_flags, _WINDOW, tcp_sum, 0,
+                target, sequence, acknowledged, offset_flags, _WINDOW_SIZE, tcp_sum, 0,
             )  # fmt: skip
         captured = len(header) + len(options) + size
         trailer = b"" if comment is None else bytes(-captured % 4) + comment_option(comment)
@@ -123,7 +122,7 @@ class PacketStream:
 def checksum_part(data: Buffer) -> int:
     """Return the contribution of `data` to a one's complement sum, not folded to 16 bits.
 
-    A number modulo 2^16 - 1 is the one's complement sum of its halfwords.
+    A number modulo 2^16 - 1 is the one's complement sum of its 16-bit words.
     """
     value = int.from_bytes(data) % _MODULUS
     return value << 8 if len(data) & 1 else value

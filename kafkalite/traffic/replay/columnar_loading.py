@@ -98,7 +98,7 @@ def _store_last_message_time(
     """Store the time of the last message on each connection."""
     numbers, indexes = np.unique(pairs["connection"].to_numpy(), return_inverse=True)
     last = np.zeros(len(numbers), np.int64)
-    for column in ("ts", "answered"):
+    for column in ("ts", "response_ts"):
         np.maximum.at(last, indexes, _microseconds(pairs[column]))
     for number, at_us in zip(numbers.tolist(), last.tolist(), strict=True):
         last_us[file, number] = max(at_us, last_us.get((file, number), 0))
@@ -179,7 +179,7 @@ def _exchanges_from_pairs(
         pairs["correlation_id"].to_numpy().tolist(),
         client_ids.indices.fill_null(len(names) - 1).to_numpy().tolist(),
         _microseconds(pairs["ts"]).tolist(),
-        _microseconds(pairs["answered"]).tolist(),
+        _microseconds(pairs["response_ts"]).tolist(),
         _payloads(pairs["request"]),
         pairs["request_start"].to_numpy().tolist(),
         _payloads(pairs["response"]),

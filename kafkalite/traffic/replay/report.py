@@ -60,10 +60,15 @@ class Finding:
     severity: Severity
     api: str
     path: str
+    """The path of the differing field in the response."""
     reason: str
+    """The reason of an explained difference, or of the severity; may be empty."""
     first: ExchangeSummary
+    """The recorded exchange of the first occurrence."""
     recorded: str
+    """The recorded value in the first occurrence."""
     target: str
+    """The value at the target in the first occurrence."""
     row: str
     """The keys of the rows that contain the field, in the first occurrence."""
     times: int = 1
@@ -101,7 +106,7 @@ class ReportJson(TypedDict):
     skipped: list[dict[str, str | int]]
     notes: list[str]
     problems: list[dict[str, str | int | None]]
-    broken_off: str | None
+    abort_reason: str | None
 
 
 @dataclass(slots=True)
@@ -109,6 +114,7 @@ class ReplayReport:
     """The result of a replay."""
 
     connections: int = 0
+    """Recorded connections that were replayed."""
     requests: int = 0
     """Requests that were sent."""
     responses: int = 0
@@ -116,7 +122,9 @@ class ReplayReport:
     equal: int = 0
     """Responses without any difference in a compared field."""
     seconds: float = 0.0
+    """Duration of the replay."""
     recorded_seconds: float = 0.0
+    """Duration of the recorded traffic."""
     apis: Counter[str] = field(default_factory=Counter)
     """Requests that were sent, by API."""
     skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -124,9 +132,10 @@ class ReplayReport:
     uncompared_responses: Counter[str] = field(default_factory=Counter)
     """API version without a codec → number of its responses, which could not be compared."""
     notes: list[str] = field(default_factory=list)
+    """Remarks about the target, such as topics with fewer partitions than recorded."""
     problems: list[Problem] = field(default_factory=list)
     """Problems in the capture."""
-    broken_off: str | None = None
+    abort_reason: str | None = None
     """The reason if the replay ended before the end of the capture."""
     _findings: dict[tuple[object, ...], Finding] = field(default_factory=dict)
 
@@ -143,7 +152,7 @@ class ReplayReport:
 
     def failed(self, fail_on: FailOn) -> bool:
         """Whether the replay ended early, or has a finding of at least this severity."""
-        if self.broken_off is not None:
+        if self.abort_reason is not None:
             return True
         return any(finding.severity >= fail_on for finding in self._findings.values())
 
@@ -199,7 +208,7 @@ class ReplayReport:
             "apis": dict(sorted(self.apis.items())),
             "findings": [_finding_to_json(finding) for finding in self.findings],
             "skipped": [
-                {"api": api, "why": reason, "times": times}
+                {"api": api, "reason": reason, "times": times}
                 for (api, reason), times in sorted(self.skipped.items())
             ],
             "notes": list(self.notes),
@@ -214,7 +223,7 @@ class ReplayReport:
                 }
                 for problem in self.problems
             ],
-            "broken_off": self.broken_off,
+            "abort_reason": self.abort_reason,
         }
 
 

@@ -30,7 +30,7 @@ class CaptureOptions:
 
     keep_secrets: bool = False
     """Whether passwords and tokens are written unchanged."""
-    snap_records: int | None = None
+    max_field_bytes: int | None = None
     """Maximum bytes of each record's key, value and header values; None for no limit."""
     file_bytes: int = DEFAULT_FILE_BYTES
     """File size in bytes after which a new file begins."""
@@ -53,7 +53,7 @@ class CaptureWriter:
     def __init__(
         self, directory: str, options: CaptureOptions, warn: Callable[[str], None]
     ) -> None:
-        self._rules = FrameRules(options.snap_records, keep_secrets=options.keep_secrets)
+        self._rules = FrameRules(options.max_field_bytes, keep_secrets=options.keep_secrets)
         self._warn = warn
         self._interfaces: dict[tuple[int, str], int] = {}
         self._connections: dict[int, ConnectionWriter] = {}
@@ -79,8 +79,10 @@ class CaptureWriter:
         if interface is None:
             interface = self._interfaces[node_listener] = len(self._interfaces)
             rotation.add((_interface_block(*node_listener),))
-        client = _with_numeric_host(connection.client)
-        tcp = TcpConnection(client, _with_numeric_host(connection.broker), interface, at_ns, number)
+        client = _with_numeric_address(connection.client)
+        tcp = TcpConnection(
+            client, _with_numeric_address(connection.broker), interface, at_ns, number
+        )
         self._connections[number] = ConnectionWriter(
             tcp, str(client), rotation, FramePolicy(self._rules)
         )
@@ -153,7 +155,7 @@ def _interface_block(node: int, listener: str) -> bytes:
     return pcapng.interface(f"node-{node}-{listener}", encode_interface_note(note))
 
 
-def _with_numeric_host(endpoint: Endpoint) -> Endpoint:
+def _with_numeric_address(endpoint: Endpoint) -> Endpoint:
     """Return an endpoint with a numeric address; an unknown address becomes 0.0.0.0."""
     host = endpoint.host.partition("%")[0]
     try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionWriter:
-    """Writes one connection from its handshake to its close."""
+    """Writes one connection, from its handshake to its close."""
 
     __slots__ = ("_policy", "_requests", "_responses", "_rotation", "_tcp", "client")
 
@@ -54,20 +54,20 @@ class ConnectionWriter:
     def write_received(self, at_ns: int, data: Buffer) -> None:
         """Write bytes from the client."""
         side = self._requests
-        pieces: list[PacketPayload] = []
+        payloads: list[PacketPayload] = []
         remaining_frame_bytes = side.splitter.remaining_frame_bytes
-        side.splitter.feed(data, pieces)
-        if pieces:
-            self._write(at_ns, side, self._responses, pieces, remaining_frame_bytes)
+        side.splitter.feed(data, payloads)
+        if payloads:
+            self._write(at_ns, side, self._responses, payloads, remaining_frame_bytes)
 
     def write_sent(self, at_ns: int, data: Buffer) -> None:
         """Write bytes to the client."""
         side = self._responses
-        pieces: list[PacketPayload] = []
+        payloads: list[PacketPayload] = []
         remaining_frame_bytes = side.splitter.remaining_frame_bytes
-        side.splitter.feed(data, pieces)
-        if pieces:
-            self._write(at_ns, side, self._requests, pieces, remaining_frame_bytes)
+        side.splitter.feed(data, payloads)
+        if payloads:
+            self._write(at_ns, side, self._requests, payloads, remaining_frame_bytes)
 
     def finish(self, at_ns: int, *, is_closed: bool) -> None:
         """Write the remaining bytes of both directions, and the close if `is_closed`."""
@@ -75,15 +75,15 @@ class ConnectionWriter:
             (self._requests, self._responses),
             (self._responses, self._requests),
         ):
-            pieces: list[PacketPayload] = []
+            payloads: list[PacketPayload] = []
             remaining_frame_bytes = side.splitter.remaining_frame_bytes
-            side.splitter.finish(pieces)
-            if pieces:
-                self._write(at_ns, side, opposite, pieces, remaining_frame_bytes)
+            side.splitter.finish(payloads)
+            if payloads:
+                self._write(at_ns, side, opposite, payloads, remaining_frame_bytes)
         if is_closed:
             note = None
             if self._requests.file_number != self._rotation.file_number:
-                note = encode_packet_note(self._add_connection_facts(PacketNote(), 0))
+                note = encode_packet_note(self._add_connection_fields(PacketNote(), 0))
             for block in self._tcp.close(at_ns, note):
                 self._rotation.add(block)
 
@@ -92,7 +92,7 @@ class ConnectionWriter:
         at_ns: int,
         side: _Side,
         opposite: _Side,
-        pieces: list[PacketPayload],
+        payloads: list[PacketPayload],
         remaining_frame_bytes: int,
     ) -> None:
         rotation, block = self._rotation, side.stream.block
@@ -100,16 +100,16 @@ class ConnectionWriter:
         if side.file_number != rotation.file_number:
             side.file_number = rotation.file_number
             # A reader of this file alone needs these facts about the connection.
-            first, note = pieces[0]
-            pieces[0] = (
-                first,
-                self._add_connection_facts(note or PacketNote(), remaining_frame_bytes),
+            first_payload, note = payloads[0]
+            payloads[0] = (
+                first_payload,
+                self._add_connection_fields(note or PacketNote(), remaining_frame_bytes),
             )
-        for data, note in pieces:
+        for data, note in payloads:
             comment = None if note is None else encode_packet_note(note)
             rotation.add(block(interface, at_ns, acknowledged, data, comment=comment))
 
-    def _add_connection_facts(self, note: PacketNote, remaining_frame_bytes: int) -> PacketNote:
+    def _add_connection_fields(self, note: PacketNote, remaining_frame_bytes: int) -> PacketNote:
         software, version = self._policy.software or (None, None)
         return replace(
             note,

@@ -1,4 +1,4 @@
-"""The frames of both directions of a connection, if it is Kafka, and which side is the client.
+"""`Conversation`: splits both directions of a connection into frames, and finds the client side.
 
 The side that opened the connection is the client. If the capture does not contain the opening, a
 side whose endpoint is a known broker is the broker. Otherwise the side that sends requests is the
@@ -53,7 +53,7 @@ _unpack_correlation_id = Struct(">i").unpack_from
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureContext:
-    """Settings and state of a whole capture."""
+    """Settings and state that all connections of a capture share."""
 
     report: Reporter
     ports: frozenset[int] = frozenset()
@@ -72,11 +72,12 @@ class PartialFrames(NamedTuple):
 
 
 class Conversation:
-    """The two directions of one connection; `events` are those not yet taken by the caller."""
+    """Both directions of one connection; `events` are those that the caller has not taken yet."""
 
     __slots__ = (
         "_buffered",
         "_buffered_bytes",
+        "_bytes_to_skip",
         "_client_id",
         "_client_side",
         "_connection",
@@ -92,7 +93,6 @@ class Conversation:
         "_pending",
         "_probes",
         "_request_finder",
-        "_skip_bytes",
         "events",
         "is_rejected",
     )
@@ -110,7 +110,7 @@ class Conversation:
         self.is_rejected = False
         """Whether the connection is not Kafka; its bytes are ignored then."""
         self._is_resumed = False
-        self._skip_bytes = [0, 0]
+        self._bytes_to_skip = [0, 0]
         self._buffered: list[tuple[int, Piece | MissingBytes]] | None = []
         self._buffered_bytes = 0
         self._first_bytes = [b"", b""]
@@ -123,13 +123,13 @@ class Conversation:
         self._first_position: tuple[str, int] | None = None
 
     def _find_known_client(self) -> int | None:
-        """Return the side whose peer is a known broker; None if both or neither are."""
+        """Return the side whose peer is a known broker; None unless exactly one is a broker."""
         context = self._context
-        known = [
+        is_broker = [
             endpoint in context.brokers or endpoint.port in context.ports
             for endpoint in self._endpoints
         ]
-        return known.index(False) if known.count(True) == 1 else None
+        return is_broker.index(False) if is_broker.count(True) == 1 else None
 
     @property
     def undecided_since_ns(self) -> int | None:
@@ -152,7 +152,7 @@ class Conversation:
 
     def skip(self, side: int, size: int) -> None:
         """Note that one side continues within a frame that began in another file."""
-        self._skip_bytes[side] = size
+        self._bytes_to_skip[side] = size
         if self._framers:
             self._framers[side != self._client_side].skip(size)
 
@@ -216,7 +216,10 @@ class Conversation:
                 self._reject("no request from the client")
 
     def _decide_from_start(self) -> None:
-        """Decide from the first request whether it is Kafka; a lost first request is skipped."""
+        """Decide from the first request whether the connection is Kafka.
+
+        If bytes of the first request are missing, the connection is assumed to be Kafka.
+        """
         assert self._buffered is not None
         first_bytes = b""
         for side, item in self._buffered:
@@ -259,7 +262,7 @@ class Conversation:
             self._new_framer(self._request_finder, is_synchronized=is_from_start),
             self._new_framer(responses, is_synchronized=is_from_start),
         ]
-        for side, size in enumerate(self._skip_bytes):
+        for side, size in enumerate(self._bytes_to_skip):
             self._framers[side != self._client_side].skip(size)
         for side, item in buffered or ():
             self._process(side, item)
@@ -352,7 +355,7 @@ class Conversation:
         pending = self._pending
         correlation_id = _unpack_correlation_id(body)[0] if len(body) >= CORRELATION_BYTES else None
         if correlation_id in pending:
-            # Brokers answer in order: earlier requests get no response any more.
+            # Brokers answer in order, so earlier requests will get no response.
             while (first := next(iter(pending))) != correlation_id:
                 del pending[first]
             del pending[first]

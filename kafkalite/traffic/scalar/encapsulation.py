@@ -14,10 +14,10 @@ class NetworkPacket(NamedTuple):
 
     addresses: bytes = b""
     """The sender's address, then the receiver's."""
-    tcp: int = 0
+    tcp_start: int = 0
     """Offset of the TCP header."""
     size: int = 0
-    """Size of the whole packet; 0 if it is not set yet, because a network card sets it later."""
+    """Size of the packet in its IP header; 0 if a network card sets it later."""
     is_fragment: bool = False
 
 

@@ -24,13 +24,14 @@ SUFFIX: Final = ".pcapng"
 _SECOND_NS: Final = 1_000_000_000
 _RETRY_NS: Final = 5 * _SECOND_NS
 _RETRY_BYTES: Final = 64 * 1024 * 1024
-"""A new file is tried after this time, or after this many lost bytes if the clock stops."""
+"""After an error, a new file is tried after this time, or after this many lost bytes. The second
+limit is for a clock that stands still."""
 
 _MAX_BUFFERS: Final = 1024
 """Maximum number of buffers for one writev call."""
 
-_LATEST_NS: Final = 253_402_300_799 * _SECOND_NS
-_MAX_SAME_NAME: Final = 10_000
+_MAX_TIME_NS: Final = 253_402_300_799 * _SECOND_NS
+_MAX_FILES_PER_TIMESTAMP: Final = 10_000
 
 
 class CaptureError(Exception):
@@ -66,11 +67,11 @@ class FileRotation:
         """Bytes of complete packets that were handed to the operating system."""
         self._pending: list[Buffer] = []
         self._pending_bytes = 0
-        self._begun_ns = 0
+        self._opened_ns = 0
         self._latest_ns = 0
         self._lost_bytes = 0
-        self._retry_ns = 0
-        self._retry_bytes = 0
+        self._failed_ns = 0
+        self._retry_lost_bytes = 0
         self.file_number = 0
         """Number of the current file. In each file, the first packet of a connection has a comment
         about the connection."""
@@ -79,7 +80,7 @@ class FileRotation:
         """Open the first file; raises CaptureError if that fails."""
         try:
             self._open(at_ns)
-            self._written = _write_all(self._fd, self._take())
+            self._written = _write_all(self._fd, self._take_pending())
         except OSError as error:
             self._close_file()
             raise CaptureError(
@@ -93,7 +94,7 @@ class FileRotation:
             self._retry(at_ns)
         elif self._written + self._pending_bytes >= self._file_bytes or (
             # A clock that was set back gives a negative age.
-            self._file_ns is not None and not 0 <= at_ns - self._begun_ns < self._file_ns
+            self._file_ns is not None and not 0 <= at_ns - self._opened_ns < self._file_ns
         ):
             self._start_next_file(at_ns)
 
@@ -111,7 +112,7 @@ class FileRotation:
 
     def _write_pending(self) -> None:
         size = self._pending_bytes
-        pieces = self._take()
+        pieces = self._take_pending()
         if self._fd < 0:
             self._lost_bytes += size
             return
@@ -128,7 +129,7 @@ class FileRotation:
             )
             self._lost_bytes = 0
 
-    def _take(self) -> list[Buffer]:
+    def _take_pending(self) -> list[Buffer]:
         pieces, self._pending, self._pending_bytes = self._pending, [], 0
         return pieces
 
@@ -150,8 +151,8 @@ class FileRotation:
 
     def _open(self, at_ns: int) -> None:
         os.makedirs(self._directory, exist_ok=True)  # noqa: PTH103 - paths are plain text here
-        for count in range(_MAX_SAME_NAME):
-            path = f"{self._directory}/kafkalite-{_stamp(at_ns)}-{count:04}{SUFFIX}"
+        for count in range(_MAX_FILES_PER_TIMESTAMP):
+            path = f"{self._directory}/kafkalite-{_file_timestamp(at_ns)}-{count:04}{SUFFIX}"
             try:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
                 self._fd = os.open(path, flags, 0o600)
@@ -162,12 +163,12 @@ class FileRotation:
             raise FileExistsError("all file names are in use")
         self._path = path
         self._written = 0
-        self._begun_ns = self._latest_ns = at_ns
+        self._opened_ns = self._latest_ns = at_ns
         self.file_number += 1
         self.add((self._header(),))
 
     def _retry(self, at_ns: int) -> None:
-        if abs(at_ns - self._retry_ns) < _RETRY_NS and self._lost_bytes < self._retry_bytes:
+        if abs(at_ns - self._failed_ns) < _RETRY_NS and self._lost_bytes < self._retry_lost_bytes:
             return
         try:
             self._open(at_ns)
@@ -189,8 +190,8 @@ class FileRotation:
             self._warn(f"capture stopped: cannot write {self._path}: {_reason(error)}; will retry")
 
     def _schedule_retry(self, at_ns: int) -> None:
-        self._retry_ns = at_ns
-        self._retry_bytes = self._lost_bytes + _RETRY_BYTES
+        self._failed_ns = at_ns
+        self._retry_lost_bytes = self._lost_bytes + _RETRY_BYTES
 
     def _close_file(self) -> None:
         """Close the file; remove it if it is empty, because a disk can be full for weeks."""
@@ -208,15 +209,15 @@ def _write_all(fd: int, pieces: Sequence[Buffer]) -> int:
     written = os.writev(fd, pieces)
     if written == size:
         return size
-    rest = memoryview(b"".join(pieces))[written:]  # a nearly full disk accepts a part
-    while rest:
-        rest = rest[os.write(fd, rest) :]
+    remaining = memoryview(b"".join(pieces))[written:]  # a nearly full disk accepts a part
+    while remaining:
+        remaining = remaining[os.write(fd, remaining) :]
     return size
 
 
-def _stamp(at_ns: int) -> str:
-    seconds, rest = divmod(min(max(at_ns, 0), _LATEST_NS), _SECOND_NS)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%dT%H%M%S}.{rest:09}Z"
+def _file_timestamp(at_ns: int) -> str:
+    seconds, fraction_ns = divmod(min(max(at_ns, 0), _MAX_TIME_NS), _SECOND_NS)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%dT%H%M%S}.{fraction_ns:09}Z"
 
 
 def _reason(error: OSError) -> str:

@@ -37,11 +37,12 @@ class SideState(NamedTuple):
 
 
 class FlowState(NamedTuple):
-    """State of a connection from which reading can continue; None for a side that is unknown."""
+    """State of a connection from which reading can continue."""
 
     client_side: int
     """0 if the client sent the first segment."""
     sides: tuple[SideState | None, SideState | None]
+    """None for a side with missing bytes, or with unknown frame boundaries."""
 
 
 class Flow:
@@ -114,7 +115,7 @@ class Flow:
             self.finish(segment.at_ns, is_closed=True)
 
     def _is_at_end(self) -> bool:
-        """Whether both sides have closed; one is enough if the connection is not Kafka."""
+        """Whether all bytes of both sides were received; True at once if it is not Kafka."""
         first, second = self._streams
         return self.conversation.is_rejected or (first.is_at_end and second.is_at_end)
 
@@ -128,7 +129,7 @@ class Flow:
         self.conversation.open(client, segment.at_ns)
 
     def _read_note(self, comment: str, side: int) -> None:
-        """Read our captures' note about a connection that continues from an earlier file."""
+        """Read the recorder's note about a connection that continues from an earlier file."""
         if self._streams[side].has_received_bytes:
             return
         note = parse_packet_note(comment)
@@ -161,7 +162,10 @@ class Flow:
         self.conversation.finish(at_ns, is_closed=is_closed)
 
     def state(self) -> FlowState | None:
-        """Return the state to continue from; None if it is unknown for both sides."""
+        """Return the state from which reading can continue.
+
+        Returns None if the connection has ended, is not Kafka, or has an unknown client side.
+        """
         partial_frames = self.conversation.partial_frames()
         if (
             self.is_finished

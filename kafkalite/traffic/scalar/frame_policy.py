@@ -32,8 +32,8 @@ from kafkalite.traffic.scalar.record_truncation import (
 from kafkalite.traffic.scalar.redaction import (
     SECRETS_OF_REQUESTS,
     SECRETS_OF_RESPONSES,
-    blank_request,
-    blank_response,
+    redact_request,
+    redact_response,
 )
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _SASL_HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
 _KNOWN_KEYS: Final = frozenset(codec.api_keys())
-_FIRST_INVALID_VERSION: Final = 0x20
+_MIN_INVALID_VERSION: Final = 0x20
 """The lowest invalid version: from here on, the bytes may be text, such as a password."""
 
-_FIRST_INVALID_KEY: Final = 1024
+_MIN_INVALID_KEY: Final = 1024
 """The lowest API key that counts as invalid."""
 
 _MAX_PENDING: Final = 16_384
@@ -54,10 +54,10 @@ _MAX_UNCHANGED_BYTES: Final = SEGMENT_BYTES - LENGTH_BYTES
 _unpack_request_start = Struct(">ihhi").unpack_from
 _unpack_response_start = Struct(">ii").unpack_from
 _PendingRequest = tuple[int | None, int, int]
-"""A request without a response so far: correlation id, API key and version. The correlation id is
-None for a SASL token without a request header; its response has none either."""
+"""A request that has no response yet: correlation id, API key and version. The correlation id is
+None for a SASL token without a request header, whose response has no correlation id either."""
 
-_NO_REQUEST: Final[_PendingRequest] = (None, -1, -1)
+_TOKEN_REQUEST: Final[_PendingRequest] = (None, -1, -1)
 
 
 class FrameRules:
@@ -70,8 +70,8 @@ class FrameRules:
         "unchanged_responses",
     )
 
-    def __init__(self, snap_records: int | None, *, keep_secrets: bool) -> None:
-        self.truncation = None if snap_records is None else RecordTruncation(snap_records)
+    def __init__(self, max_field_bytes: int | None, *, keep_secrets: bool) -> None:
+        self.truncation = None if max_field_bytes is None else RecordTruncation(max_field_bytes)
         self.hides_secrets = not keep_secrets
         requests, responses = set(_KNOWN_KEYS) - {_API_VERSIONS, _SASL_HANDSHAKE}, set(_KNOWN_KEYS)
         if self.hides_secrets:
@@ -88,12 +88,12 @@ class FrameRules:
 class FramePolicy:
     """Chooses the treatment of one connection's frames, in the order in which they were sent."""
 
-    __slots__ = ("_may_be_token", "_pending", "_rules", "software")
+    __slots__ = ("_may_receive_token", "_pending", "_rules", "software")
 
     def __init__(self, rules: FrameRules) -> None:
         self._rules = rules
-        self._may_be_token = False
-        """Whether bare SASL tokens, as after SaslHandshake v0, may follow."""
+        self._may_receive_token = False
+        """Whether the next request may be a bare SASL token, as after SaslHandshake v0."""
         self._pending: deque[_PendingRequest] = deque()
         self.software: tuple[str, str] | None = None
         """Name and version of the client library."""
@@ -108,7 +108,7 @@ class FramePolicy:
 
         Returns the position of the first byte after them.
         """
-        if self._may_be_token:
+        if self._may_receive_token:
             return position
         unchanged, add_pending, end = (
             self._rules.unchanged_requests,
@@ -122,7 +122,7 @@ class FramePolicy:
                 after > end
                 or not MIN_REQUEST_BYTES <= length <= _MAX_UNCHANGED_BYTES
                 or api_key not in unchanged
-                or not 0 <= version < _FIRST_INVALID_VERSION
+                or not 0 <= version < _MIN_INVALID_VERSION
             ):
                 break
             add_pending((correlation_id, api_key, version))
@@ -155,10 +155,10 @@ class FramePolicy:
         """Return the treatment of a request, given its bytes or their beginning."""
         rules = self._rules
         if len(frame) < TREATMENT_PREFIX_BYTES or (
-            self._may_be_token and not self._have_tokens_ended(frame)
+            self._may_receive_token and not self._ends_tokens(frame)
         ):
             # Not a request: its content is unknown and may be secret.
-            self._add_pending(_NO_REQUEST)
+            self._add_pending(_TOKEN_REQUEST)
             return SimpleTreatment.HIDE if rules.hides_secrets else SimpleTreatment.KEEP
         _, api_key, version, correlation_id = _unpack_request_start(frame)
         self._add_pending((correlation_id, api_key, version))
@@ -168,10 +168,10 @@ class FramePolicy:
         if api_key == _API_VERSIONS:
             return self._annotate_software
         if api_key == _SASL_HANDSHAKE and version == 0:
-            self._may_be_token = True
+            self._may_receive_token = True
         if rules.hides_secrets:
             if api_key in SECRETS_OF_REQUESTS:
-                return blank_request
+                return redact_request
             if api_key not in _KNOWN_KEYS:
                 return SimpleTreatment.BLANK
         return (
@@ -182,12 +182,14 @@ class FramePolicy:
 
     @staticmethod
     def _is_plausible_header(api_key: int, version: int) -> bool:
-        return 0 <= api_key < _FIRST_INVALID_KEY and 0 <= version < _FIRST_INVALID_VERSION
+        return 0 <= api_key < _MIN_INVALID_KEY and 0 <= version < _MIN_INVALID_VERSION
 
     def response_treatment(self, frame: bytes) -> Treatment:
         """Return the treatment of a response."""
-        has_id = len(frame) >= 2 * LENGTH_BYTES
-        pending = self._pop_request(_unpack_response_start(frame)[1] if has_id else None)
+        has_correlation_id = len(frame) >= 2 * LENGTH_BYTES
+        pending = self._pop_request(
+            _unpack_response_start(frame)[1] if has_correlation_id else None
+        )
         rules = self._rules
         if pending is None:
             # A response without a known request may contain secrets.
@@ -197,7 +199,7 @@ class FramePolicy:
             if correlation_id is None:
                 return SimpleTreatment.HIDE
             if api_key in SECRETS_OF_RESPONSES:
-                return partial(blank_response, api_key, version)
+                return partial(redact_response, api_key, version)
             if api_key not in _KNOWN_KEYS:
                 return SimpleTreatment.BLANK
         return (
@@ -215,9 +217,9 @@ class FramePolicy:
         """Drop the oldest pending requests, first those whose responses need no treatment."""
         unchanged = self._rules.unchanged_responses
         pending = list(self._pending)
-        recent = len(pending) - _MAX_PENDING // 2
-        remaining = [request for request in pending[:recent] if request[1] not in unchanged]
-        self._pending = deque(remaining[-_MAX_PENDING // 4 :] + pending[recent:])
+        recent_start = len(pending) - _MAX_PENDING // 2
+        remaining = [request for request in pending[:recent_start] if request[1] not in unchanged]
+        self._pending = deque(remaining[-_MAX_PENDING // 4 :] + pending[recent_start:])
 
     def _pop_request(self, correlation_id: int | None) -> _PendingRequest | None:
         """Remove the request of a response from the queue, and return it; None if unknown."""
@@ -236,10 +238,10 @@ class FramePolicy:
             pending.popleft()
         return pending.popleft()
 
-    def _have_tokens_ended(self, frame: bytes) -> bool:
-        """Whether the SASL tokens have ended; a frame that parses as a request is not a token."""
-        self._may_be_token = not is_request(frame[LENGTH_BYTES:])
-        return not self._may_be_token
+    def _ends_tokens(self, frame: bytes) -> bool:
+        """Whether a frame is a request, which ends the SASL tokens; update `_may_receive_token`."""
+        self._may_receive_token = not is_request(frame[LENGTH_BYTES:])
+        return not self._may_receive_token
 
     def _annotate_software(self, frame: bytes) -> TreatedFrame:
         """Write an ApiVersions request unchanged, with the client library's name in a note."""

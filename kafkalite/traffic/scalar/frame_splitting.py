@@ -3,8 +3,8 @@
 A packet contains frames, or a part of a frame that is larger than a segment. A few frames that
 arrived together get one packet each. Many frames that are written unchanged share packets, because
 a packet costs more time than a frame. All parts of a large frame but the last have the same size,
-independent of the sizes in which the bytes arrived. At most one segment is buffered, unless a frame
-must be complete for its treatment.
+independent of the sizes in which the bytes arrived. At most one segment is buffered, unless the
+treatment needs the complete frame.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ PacketPayload = tuple[Buffer, PacketNote | None]
 
 
 class SimpleTreatment(Enum):
-    """Treatments that do not need the whole frame."""
+    """Treatments that do not need the complete frame."""
 
     KEEP = 0
     """Write unchanged."""
     BLANK = 1
-    """Write zeros after the head."""
+    """Write zeros after the first bytes, whose number depends on the direction."""
     HIDE = 2
     """Write zeros after the length."""
 
@@ -57,15 +57,17 @@ TreatedFrame = tuple[bytes, PacketNote | None]
 """A frame after its treatment, and its note."""
 
 Treatment = SimpleTreatment | Callable[[bytes], TreatedFrame]
-"""The way in which a frame is written. A function gets the whole frame, including its length."""
+"""The way in which a frame is written. A function gets the complete frame, including its length."""
 
 ChooseTreatment = Callable[[bytes], Treatment]
-"""A function that returns the treatment of a frame. It is called once per frame, with the whole
-frame or at least its first HEAD_BYTES; with fewer bytes only if the connection ends within them."""
+"""A function that returns the treatment of a frame. It is called once per frame, with the complete
+frame or at least its first TREATMENT_PREFIX_BYTES. It gets fewer bytes only if the connection ends
+within them."""
 
 SkipUnchanged = Callable[[Buffer, int, list[int]], int]
-"""A function that skips frames that are written unchanged. It is called first, at the start of a
-frame. It appends the end of each frame to the list, and returns the position after the last one."""
+"""A function that skips complete frames that are written unchanged. It is called at the start of a
+frame, before `ChooseTreatment`. It appends the end of each skipped frame to the list, and returns
+the position after the last one."""
 
 
 class FrameSplitter:
@@ -116,8 +118,8 @@ class FrameSplitter:
         """Remaining number of bytes to write of data that is not frames; None for no limit."""
 
     def feed(self, data: Buffer, out: list[PacketPayload]) -> None:
-        """Append the packets that `data` completes to `out`; most of them refer to `data`."""
-        position, end = self._complete(data, out) if self._buffered else 0, len(data)
+        """Append to `out` the packets that `data` completes; most of them refer to `data`."""
+        position, end = self._process_buffered(data, out) if self._buffered else 0, len(data)
         while position < end:
             if self._is_unframed:
                 self._add_unframed(data[position:], out)
@@ -135,8 +137,11 @@ class FrameSplitter:
                 return
             position += size
 
-    def _complete(self, data: Buffer, out: list[PacketPayload]) -> int:
-        """Complete the buffered bytes with bytes of `data`; return the number of bytes used."""
+    def _process_buffered(self, data: Buffer, out: list[PacketPayload]) -> int:
+        """Process the buffered bytes with the bytes of `data` that complete them.
+
+        Returns the number of bytes of `data` that were processed.
+        """
         position = 0
         while buffered := self._buffered:
             missing = self._needed_bytes - len(buffered)
@@ -168,7 +173,7 @@ class FrameSplitter:
         if treatment is None and len(remaining) > LENGTH_BYTES:
             treatment = self._choose_treatment(remaining)
         if treatment is not None and treatment is not SimpleTreatment.KEEP:
-            # The frame is incomplete, so it cannot be treated as a whole.
+            # A function needs the complete frame.
             simple = treatment if isinstance(treatment, SimpleTreatment) else SimpleTreatment.BLANK
             _add_segments(*blank_frame(remaining, self._unchanged_bytes[simple]), out)
         else:

@@ -1,8 +1,8 @@
 """`Framer`: splits one direction's bytes into frames, and finds boundaries after missing bytes.
 
 If bytes are missing within a frame of known length, only that frame is lost. After other gaps, and
-if a capture starts within a connection, the start of a frame is searched. It is the first position
-at which a whole message parses.
+if a capture starts within a connection, the start of a frame is searched: the first position at
+which a complete message parses.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MAX_FRAME_BYTES: Final = 100 * 1024 * 1024
 _SEARCH_BYTES: Final = 4 * 1024 * 1024
 """Maximum buffered bytes while the start of a frame is searched."""
 _MAX_OPEN_CANDIDATES: Final = 64
-"""Maximum number of candidates that wait for more bytes; real traffic has fewer."""
-_EFFORT_PER_BYTE: Final = 16
-_EFFORT_PER_CANDIDATE: Final = 256
-_INITIAL_EFFORT: Final = 1024 * 1024
-"""Budget of a search: it starts with the initial effort, grows with each received byte, and shrinks
-with each candidate and its parsed bytes. Otherwise malicious bytes that look like a frame at every
-position would be parsed again and again."""
+"""Maximum number of candidates that wait for more bytes. Valid traffic has fewer."""
+_BUDGET_PER_BYTE: Final = 16
+_COST_PER_CANDIDATE: Final = 256
+_INITIAL_BUDGET: Final = 1024 * 1024
+"""The budget limits the cost of a search. It grows with each received byte. Each candidate costs a
+fixed amount, plus its parsed bytes. Without a budget, malicious bytes that look like a frame at
+every position would take quadratic time."""
 _unpack_length = Struct(">i").unpack_from
 
 
@@ -58,7 +58,7 @@ class Verdict(Enum):
     YES = 2
 
 
-class Finder(Protocol):
+class FrameFinder(Protocol):
     """Finds frames of one direction."""
 
     def candidates(self, buffer: bytearray, start: int) -> Iterator[int]:
@@ -69,7 +69,7 @@ class Finder(Protocol):
 
     @property
     def overlap_bytes(self) -> int:
-        """Number of bytes at the end of the buffer that are too few to be a candidate."""
+        """Number of last bytes of a buffer that are searched again with the next bytes."""
 
 
 Frames: TypeAlias = list[CompleteFrame]
@@ -78,21 +78,21 @@ Frames: TypeAlias = list[CompleteFrame]
 class _Search:
     """A search for the start of a frame, with the buffered bytes."""
 
-    __slots__ = ("_effort", "_finder", "_open_candidates", "_pieces", "_searched", "buffer")
+    __slots__ = ("_budget", "_finder", "_open_candidates", "_pieces", "_searched_bytes", "buffer")
 
-    def __init__(self, finder: Finder) -> None:
+    def __init__(self, finder: FrameFinder) -> None:
         self._finder = finder
         self.buffer = bytearray()
         self._pieces: list[tuple[int, Piece]] = []
         self._open_candidates: list[int] = []
-        self._searched = 0
-        self._effort = _INITIAL_EFFORT
+        self._searched_bytes = 0
+        self._budget = _INITIAL_BUDGET
 
     def add(self, piece: Piece) -> list[Piece] | None:
         """Return the pieces from the start of a frame on; None if none was found yet."""
         self._pieces.append((len(self.buffer), piece))
         self.buffer += piece.data
-        self._effort += len(piece.data) * _EFFORT_PER_BYTE
+        self._budget += len(piece.data) * _BUDGET_PER_BYTE
         candidate = self._find()
         if candidate is not None:
             return self._pieces_from(candidate)
@@ -103,25 +103,25 @@ class _Search:
         check, buffer = self._finder.check, self.buffer
         open_candidates = []
         for candidate in self._all_candidates():
-            if self._effort <= 0:
+            if self._budget <= 0:
                 break
             verdict = check(buffer, candidate)
             if verdict is Verdict.YES:
                 return candidate
-            self._effort -= _EFFORT_PER_CANDIDATE
+            self._budget -= _COST_PER_CANDIDATE
             if verdict is Verdict.UNKNOWN:
                 open_candidates.append(candidate)
             else:
-                self._effort -= min(
+                self._budget -= min(
                     max(_unpack_length(buffer, candidate)[0], 0), len(buffer) - candidate
                 )
         self._open_candidates = open_candidates[:_MAX_OPEN_CANDIDATES]
-        self._searched = max(0, len(buffer) - self._finder.overlap_bytes)
+        self._searched_bytes = max(0, len(buffer) - self._finder.overlap_bytes)
         return None
 
     def _all_candidates(self) -> Iterator[int]:
         yield from self._open_candidates
-        yield from self._finder.candidates(self.buffer, self._searched)
+        yield from self._finder.candidates(self.buffer, self._searched_bytes)
 
     def _pieces_from(self, candidate: int) -> list[Piece]:
         """Return the pieces from a position on; the first one is cut there."""
@@ -133,22 +133,24 @@ class _Search:
         return pieces
 
     def _drop_searched(self) -> None:
-        """Drop bytes in which no frame begins, and the oldest bytes above the limit."""
-        keep_from = min(self._open_candidates, default=self._searched)
+        """Drop the bytes in which no frame begins. Above the limit, drop the oldest bytes too."""
+        retained_start = min(self._open_candidates, default=self._searched_bytes)
         size = len(self.buffer)
-        if size - keep_from > _SEARCH_BYTES:
-            keep_from = size - _SEARCH_BYTES // 2
-        if keep_from < min(size, _SEARCH_BYTES // 8) and size <= _SEARCH_BYTES:
+        if size - retained_start > _SEARCH_BYTES:
+            retained_start = size - _SEARCH_BYTES // 2
+        if retained_start < min(size, _SEARCH_BYTES // 8) and size <= _SEARCH_BYTES:
             return
-        del self.buffer[:keep_from]
+        del self.buffer[:retained_start]
         self._open_candidates = [
-            candidate - keep_from for candidate in self._open_candidates if candidate >= keep_from
+            candidate - retained_start
+            for candidate in self._open_candidates
+            if candidate >= retained_start
         ]
-        self._searched = max(0, self._searched - keep_from)
+        self._searched_bytes = max(0, self._searched_bytes - retained_start)
         self._pieces = [
-            (start - keep_from, piece)
+            (start - retained_start, piece)
             for start, piece in self._pieces
-            if start + len(piece.data) > keep_from
+            if start + len(piece.data) > retained_start
         ]
 
 
@@ -157,6 +159,7 @@ class Framer:
 
     __slots__ = (
         "_buffered_bytes",
+        "_bytes_to_skip",
         "_finder",
         "_first_piece",
         "_max_frame_bytes",
@@ -164,12 +167,11 @@ class Framer:
         "_parts",
         "_report",
         "_search",
-        "_skip_bytes",
     )
 
     def __init__(
         self,
-        finder: Finder,
+        finder: FrameFinder,
         *,
         is_synchronized: bool,
         max_frame_bytes: int = MAX_FRAME_BYTES,
@@ -181,7 +183,7 @@ class Framer:
         self._parts: list[bytes] = []
         self._buffered_bytes = 0
         self._needed_bytes = LENGTH_BYTES
-        self._skip_bytes = 0
+        self._bytes_to_skip = 0
         self._first_piece: Piece | None = None
         self._search = None if is_synchronized else _Search(finder)
 
@@ -197,8 +199,8 @@ class Framer:
 
     @property
     def partial_frame(self) -> PartialFrame | None:
-        """Return the incomplete frame; None while frame boundaries are unknown."""
-        if self._search is not None or self._skip_bytes:
+        """The incomplete frame; None while frame boundaries are unknown or bytes are skipped."""
+        if self._search is not None or self._bytes_to_skip:
             return None
         offset = (
             self._first_piece.offset
@@ -210,7 +212,7 @@ class Framer:
     def skip(self, size: int) -> None:
         """Skip the first `size` bytes, the end of a frame that began in an earlier file."""
         if not self._buffered_bytes and self._search is None:
-            self._skip_bytes = size
+            self._bytes_to_skip = size
 
     def feed(self, piece: Piece) -> Frames:
         """Return the frames that the piece completes."""
@@ -231,20 +233,20 @@ class Framer:
 
     def skip_missing(self, size: int) -> None:
         """Continue after missing bytes."""
-        remaining_bytes = self._skip_bytes or (
+        remaining_bytes = self._bytes_to_skip or (
             self._needed_bytes - self._buffered_bytes if self._buffered_bytes >= LENGTH_BYTES else 0
         )
         self._drop_partial_frame()
         if self._search is not None or not remaining_bytes or size > remaining_bytes:
             self._start_search()
         else:
-            self._skip_bytes = remaining_bytes - size
+            self._bytes_to_skip = remaining_bytes - size
 
     def _drop_partial_frame(self) -> None:
         self._parts = []
         self._buffered_bytes = 0
         self._needed_bytes = LENGTH_BYTES
-        self._skip_bytes = 0
+        self._bytes_to_skip = 0
 
     def _start_search(self) -> None:
         self._drop_partial_frame()
@@ -253,9 +255,9 @@ class Framer:
     def _split(self, piece: Piece, frames: Frames) -> Piece | None:
         """Append the frames that a piece completes; after an invalid length, return the rest."""
         data = piece.data
-        if self._skip_bytes:
-            cut = min(self._skip_bytes, len(data))
-            self._skip_bytes -= cut
+        if self._bytes_to_skip:
+            cut = min(self._bytes_to_skip, len(data))
+            self._bytes_to_skip -= cut
             data = data[cut:]
             piece = piece._replace(data=data)
         first_piece = piece

@@ -37,7 +37,7 @@ class _Source(NamedTuple):
 def segments(paths: Iterable[str | os.PathLike[str]], report: Reporter) -> Iterator[Segment]:
     """Yield the segments of capture files and directories of them, in time order."""
     unopened_files = sorted(
-        _with_first_times(find_capture_files(paths, report), report), reverse=True
+        _first_packet_times(find_capture_files(paths, report), report), reverse=True
     )
     open_sources: list[_Source] = []
     while unopened_files or open_sources:
@@ -49,7 +49,7 @@ def segments(paths: Iterable[str | os.PathLike[str]], report: Reporter) -> Itera
         if not open_sources:
             continue
         _, path, packet, remaining_packets, dissector = heappop(open_sources)
-        segment = dissector.segment(packet)
+        segment = dissector.extract_segment(packet)
         if segment is not None:
             yield segment
         next_times = [open_sources[0].at_ns] if open_sources else []
@@ -62,7 +62,7 @@ def segments(paths: Iterable[str | os.PathLike[str]], report: Reporter) -> Itera
                     open_sources, _Source(packet.at_ns, path, packet, remaining_packets, dissector)
                 )
                 break
-            segment = dissector.segment(packet)
+            segment = dissector.extract_segment(packet)
             if segment is not None:
                 yield segment
 
@@ -98,7 +98,7 @@ def _unreadable_problem(path: str, detail: str) -> Problem:
 
 
 def _read_packets(window: Window) -> Iterator[Packet]:
-    window.has(_MAGIC_BYTES)
+    window.buffer_bytes(_MAGIC_BYTES)
     magic = window.buffer[:_MAGIC_BYTES]
     if magic == pcapng_reader.MAGIC:
         return pcapng_reader.packets(window)
@@ -112,9 +112,9 @@ def _reason_not_capture(magic: bytes) -> str:
     return f"neither pcap nor pcapng: begins with {magic.hex()}" if magic else "an empty file"
 
 
-def _with_first_times(files: Iterable[str], report: Reporter) -> Iterator[tuple[int, str]]:
-    """Yield the files that have packets, with the time of the first packet."""
-    for path in files:
+def _first_packet_times(paths: Iterable[str], report: Reporter) -> Iterator[tuple[int, str]]:
+    """Yield the time of the first packet and the path, for each file that has packets."""
+    for path in paths:
         problems: list[Problem] = []
         first = next(packets(path, problems.append), None)
         if first is None:
@@ -125,19 +125,22 @@ def _with_first_times(files: Iterable[str], report: Reporter) -> Iterator[tuple[
 
 
 def find_capture_files(paths: Iterable[str | os.PathLike[str]], report: Reporter) -> list[str]:
-    """Return every file once, including those in subdirectories; hidden files are skipped."""
-    found: dict[str, None] = {}
+    """Return the given files and the files in the given directories, each once.
+
+    Subdirectories are searched. Hidden files in directories are skipped.
+    """
+    files: dict[str, None] = {}
 
     def report_error(error: OSError) -> None:
         report(_unreadable_problem(os.fsdecode(error.filename), error.strerror or str(error)))
 
     for path in [os.fspath(each) for each in paths]:
         if not os.path.isdir(path):  # noqa: PTH112 - paths are plain text here
-            found[path] = None
+            files[path] = None
             continue
         for directory, subdirectories, names in os.walk(path, onerror=report_error):
             subdirectories[:] = sorted(name for name in subdirectories if not name.startswith("."))
             for name in sorted(names):
                 if not name.startswith("."):
-                    found[f"{directory.rstrip('/')}/{name}"] = None
-    return list(found)
+                    files[f"{directory.rstrip('/')}/{name}"] = None
+    return list(files)

@@ -146,7 +146,7 @@ def _parse(exchange: Exchange, frame: bytes, start: int, *, is_request: bool) ->
 
 
 def is_request(frame: bytes) -> bool:
-    """Whether the whole frame parses as a request of a known API and version."""
+    """Whether the frame parses to its end as a request of a known API and version."""
     try:
         header = request_header(frame)
         parse = codec.request_parser(header.api_key, header.api_version)
@@ -157,7 +157,7 @@ def is_request(frame: bytes) -> bool:
 
 
 def is_response(frame: bytes, api_key: int, api_version: int) -> bool:
-    """Whether the whole frame parses as a response of this API and version."""
+    """Whether the frame parses to its end as a response of this API and version."""
     try:
         start = response_start(frame, api_key, api_version)
         parse = codec.response_parser(api_key, response_version(frame, api_key, api_version))

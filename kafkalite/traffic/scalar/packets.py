@@ -27,15 +27,17 @@ _NEEDS_DPKT: Final = "reading its headers needs dpkt: pip install 'kafkalite[cap
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
-MIN_CLOCK_JUMP_NS: Final = 1_000_000_000
-"""Minimum step back in time that is reported; packets of several queues differ by less."""
+_SECOND_NS: Final = 1_000_000_000
+MIN_CLOCK_JUMP_NS: Final = _SECOND_NS
+"""A packet is reported if it is earlier than the previous one by more than this. The times of
+packets of several queues differ by less."""
 _IP4, _IP6 = 0x0800, 0x86DD
 _VLANS: Final = frozenset((0x8100, 0x88A8, 0x9100, 0x9200))
 _NULL, _ETHERNET, _RAW, _LOOP, _COOKED, _RAW4, _RAW6, _COOKED2 = 0, 1, 101, 108, 113, 228, 229, 276
 _TCP: Final = 6
 _IP4_BYTES, _IP6_BYTES, _TCP_BYTES = 20, 40, 20
 _PLAIN_IP4: Final = 0x45
-_FRAGMENT_MASK: Final = 0x3FFF  # mask: more fragments, or an offset
+_FRAGMENT_MASK: Final = 0x3FFF  # the flag "more fragments", and the fragment offset
 
 _unpack_uint16 = Struct(">H").unpack_from
 _unpack_ip4 = Struct(">BxHxxHxB").unpack_from
@@ -94,11 +96,11 @@ class Dissector:
         self._has_reported_dpkt = False
         self._unknown_links: set[int] = set()
 
-    def segment(self, packet: Packet) -> Segment | None:
-        """Return the packet's TCP segment, None if it has none."""
+    def extract_segment(self, packet: Packet) -> Segment | None:
+        """Return the TCP segment of a packet; None if it has none, or is unreadable."""
         data = packet.data
         if packet.at_ns < self._last_ns - MIN_CLOCK_JUMP_NS:
-            back_s = (self._last_ns - packet.at_ns) // MIN_CLOCK_JUMP_NS
+            back_s = (self._last_ns - packet.at_ns) // _SECOND_NS
             self._report_problem(packet, ProblemKind.CLOCK_JUMP, f"time goes back by {back_s} s")
         self._last_ns = packet.at_ns
         try:
@@ -123,38 +125,38 @@ class Dissector:
         """Parse a packet whose network header is at `start`."""
         if start < 0:
             return None
-        first = data[start] if start < len(data) else 0
-        if first == _PLAIN_IP4:
+        first_byte = data[start] if start < len(data) else 0
+        if first_byte == _PLAIN_IP4:
             _, size, fragment, protocol = _unpack_ip4(data, start)
             if protocol != _TCP:
                 return None
             if fragment & _FRAGMENT_MASK:
                 raise _UnreadablePacket(ProblemKind.IP_FRAGMENT, "a fragment of an IPv4 packet")
-            tcp = start + _IP4_BYTES
-            addresses = data[start + 12 : tcp]
-        elif first >> 4 == 6 and data[start + 6] == _TCP:  # noqa: PLR2004 - of IPv6
+            tcp_start = start + _IP4_BYTES
+            addresses = data[start + 12 : tcp_start]
+        elif first_byte >> 4 == 6 and data[start + 6] == _TCP:  # noqa: PLR2004 - of IPv6
             (size,) = _unpack_uint16(data, start + 4)
             size = size and size + _IP6_BYTES
-            tcp = start + _IP6_BYTES
-            addresses = data[start + 8 : tcp]
+            tcp_start = start + _IP6_BYTES
+            addresses = data[start + 8 : tcp_start]
         else:
             header = _parse_with_dpkt(data, start)
             if header is None:
                 return None
-            addresses, tcp, size = header
-        # The size is 0 if a network card splits the packet later and sets the size then.
+            addresses, tcp_start, size = header
+        # The size is 0 if a network card sets it later, when it splits the packet.
         end = start + size if size else max(packet.length, len(data))
-        seq, ack, words, flags = _unpack_tcp(data, tcp + 4)
-        body = tcp + (words >> 4 << 2)
-        if body < tcp + _TCP_BYTES or body > end:
+        seq, ack, data_offset, flags = _unpack_tcp(data, tcp_start + 4)
+        payload_start = tcp_start + (data_offset >> 4 << 2)
+        if payload_start < tcp_start + _TCP_BYTES or payload_start > end:
             raise _UnreadablePacket(ProblemKind.CORRUPT_BLOCK, "invalid TCP header length")
-        payload = data[body:end]
-        missing = end - body - len(payload)
-        if missing:
+        payload = data[payload_start:end]
+        missing_bytes = end - payload_start - len(payload)
+        if missing_bytes:
             self._report_problem(packet, ProblemKind.TRUNCATED_PACKET, _TRUNCATED_DETAIL)
         return Segment(
-            packet.at_ns, addresses + data[tcp : tcp + 4], seq, ack, flags, payload, missing,
-            self._file, packet.offset, packet.interface, packet.comment,
+            packet.at_ns, addresses + data[tcp_start : tcp_start + 4], seq, ack, flags, payload,
+            missing_bytes, self._file, packet.offset, packet.interface, packet.comment,
         )  # fmt: skip
 
     def _report_link_type(self, packet: Packet) -> None:
@@ -188,7 +190,7 @@ def _parse_with_dpkt(data: bytes, start: int) -> tuple[bytes, int, int] | None:
         return None
     if header.is_fragment:
         raise _UnreadablePacket(ProblemKind.IP_FRAGMENT, "a fragment of an IP packet")
-    return header.addresses, start + header.tcp, header.size
+    return header.addresses, start + header.tcp_start, header.size
 
 
 @cache
@@ -204,21 +206,21 @@ _NOT_TCP: Final = frozenset((17, 58, 59, 132))
 """Next-header values of IPv6 packets that are neither TCP nor an extension header."""
 
 
-def _offset_after_ethertype(data: bytes, at: int) -> int:
+def _offset_after_ethertype(data: bytes, offset: int) -> int:
     """Return the offset of the network header after an EtherType and VLAN tags."""
-    (ethertype,) = _unpack_uint16(data, at)
+    (ethertype,) = _unpack_uint16(data, offset)
     while ethertype in _VLANS:
-        at += 4
-        (ethertype,) = _unpack_uint16(data, at)
-    at += 2
+        offset += 4
+        (ethertype,) = _unpack_uint16(data, offset)
+    offset += 2
     if ethertype in _MPLS:
-        while not data[at + 2] & 1:  # bottom of the label stack
-            at += 4
-        return at + 4
+        while not data[offset + 2] & 1:  # bottom of the label stack
+            offset += 4
+        return offset + 4
     if ethertype == _PPPOE:
-        (ethertype,) = _unpack_uint16(data, at + 6)
-        return at + 8 if ethertype in _PPP_IP else _NOT_IP
-    return at if ethertype in (_IP4, _IP6) else _NOT_IP
+        (ethertype,) = _unpack_uint16(data, offset + 6)
+        return offset + 8 if ethertype in _PPP_IP else _NOT_IP
+    return offset if ethertype in (_IP4, _IP6) else _NOT_IP
 
 
 _MPLS: Final = frozenset((0x8847, 0x8848))

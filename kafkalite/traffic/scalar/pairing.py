@@ -37,7 +37,7 @@ _unpack_correlation_id = Struct(">i").unpack_from
 
 
 class _Pending(NamedTuple):
-    """A request without a response so far."""
+    """A request that has no response yet."""
 
     frame: Frame
     position: int
@@ -48,8 +48,8 @@ _TOKEN: Final = None
 """Queue entry of a bare token; the response to it is a bare token as well."""
 
 
-class _Queue:
-    """The pending requests of one connection, and the number of its requests so far."""
+class _RequestQueue:
+    """The pending requests of one connection, and the number of requests that it has sent."""
 
     __slots__ = ("is_authenticating", "pending_requests", "request_count")
 
@@ -66,7 +66,7 @@ class Pairing:
 
     def __init__(self, report: Reporter) -> None:
         self._report = report
-        self._queues: dict[int, _Queue] = {}
+        self._queues: dict[int, _RequestQueue] = {}
 
     def process(self, event: Event) -> Sequence[Exchange]:
         """Return the exchanges that an event completes."""
@@ -74,7 +74,7 @@ class Pairing:
             number = event.connection.number
             queue = self._queues.get(number)
             if queue is None:
-                queue = self._queues[number] = _Queue()
+                queue = self._queues[number] = _RequestQueue()
             if event.direction is Direction.REQUEST:
                 return self._add_request(queue, event)
             return self._add_response(queue, event)
@@ -89,7 +89,7 @@ class Pairing:
             yield from _unanswered_exchanges(queue.pending_requests)
         self._queues.clear()
 
-    def _add_request(self, queue: _Queue, frame: Frame) -> Sequence[Exchange]:
+    def _add_request(self, queue: _RequestQueue, frame: Frame) -> Sequence[Exchange]:
         if queue.is_authenticating:
             if not is_request(frame.body):
                 queue.pending_requests.append(_TOKEN)
@@ -117,7 +117,7 @@ class Pairing:
             else _unanswered_exchanges((queue.pending_requests.popleft(),))
         )
 
-    def _add_response(self, queue: _Queue, frame: Frame) -> Sequence[Exchange]:
+    def _add_response(self, queue: _RequestQueue, frame: Frame) -> Sequence[Exchange]:
         pending_requests = queue.pending_requests
         if pending_requests and pending_requests[0] is _TOKEN:
             pending_requests.popleft()
@@ -132,7 +132,7 @@ class Pairing:
         if index < 0:
             self._report_problem(ProblemKind.NO_REQUEST, frame, f"correlation id {correlation_id}")
             return ()
-        skipped = [pending_requests.popleft() for _ in range(index)]
+        unanswered = [pending_requests.popleft() for _ in range(index)]
         pending = pending_requests.popleft()
         assert pending is not None
         header = pending.header
@@ -144,7 +144,7 @@ class Pairing:
         if (header.api_key, header.api_version) in _HANDSHAKES_WITH_BARE_TOKENS:
             queue.is_authenticating = frame.body[start : start + 2] == _NO_ERROR
         exchange = _make_exchange(pending, frame, start)
-        return (*_unanswered_exchanges(skipped), exchange) if skipped else (exchange,)
+        return (*_unanswered_exchanges(unanswered), exchange) if unanswered else (exchange,)
 
     def _report_problem(self, kind: ProblemKind, frame: Frame, detail: str) -> None:
         self._report(

@@ -1,4 +1,4 @@
-"""`Problems`: a collection of the problems of a capture, in which equal ones are counted."""
+"""`Problems`: the problems of a capture; equal problems are stored once, with their number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Problems:
         self._problems: dict[tuple[object, ...], Problem] = {}
 
     def __call__(self, problem: Problem) -> None:
-        """Add a problem, or count it if it is known for the same connection or file."""
+        """Add a problem; if an equal one exists, add to its count."""
         key: tuple[object, ...] = (
             problem.kind, problem.file, problem.connection, problem.detail,
         )  # fmt: skip
@@ -32,13 +32,13 @@ class Problems:
             problem = replace(
                 problem, file="", offset=None, connection=None, detail="more of this kind"
             )
-        known = self._problems.get(key)
-        if known is not None:
-            problem = replace(known, count=known.count + problem.count)
+        existing = self._problems.get(key)
+        if existing is not None:
+            problem = replace(existing, count=existing.count + problem.count)
         self._problems[key] = problem
 
     def __iter__(self) -> Iterator[Problem]:
-        """Yield each problem once, in the order of discovery."""
+        """Yield each problem once, in the order in which they were found."""
         return iter(self._problems.values())
 
     def by_kind(self) -> dict[ProblemKind, int]:

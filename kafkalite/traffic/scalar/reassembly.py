@@ -25,10 +25,10 @@ _ACKNOWLEDGED_SEGMENTS: Final = 16
 of several queues or interfaces are out of order by less."""
 _SEQ_MASK: Final = 0xFFFFFFFF
 _HALF_SEQ_RANGE: Final = 0x80000000
-_FAR_BACK_BYTES: Final = 16 * 1024 * 1024
-"""Distance of segments before the current position that are too old for retransmissions. They are
-the start of a new connection between the same ports."""
-_MAX_FAR_BACK_SEGMENTS: Final = 3
+_MIN_RESTART_DISTANCE_BYTES: Final = 16 * 1024 * 1024
+"""Minimum distance before the current position of a segment that is too old to be a retransmission.
+Several such segments are the start of a new connection between the same ports."""
+_MIN_RESTART_SEGMENTS: Final = 3
 
 
 class Piece(NamedTuple):
@@ -63,10 +63,10 @@ class Stream:
 
     __slots__ = (
         "_end",
-        "_far_back_count",
         "_latest_ns",
         "_next_seq",
         "_position",
+        "_restart_segments",
         "_segment_number",
         "_waiting",
         "_waiting_bytes",
@@ -81,7 +81,7 @@ class Stream:
         self._waiting_bytes = 0
         self._segment_number = 0
         self._latest_ns = 0
-        self._far_back_count = 0
+        self._restart_segments = 0
         self._end: int | None = None
         self.acknowledged: int | None = None
         """The last sequence number that the other side acknowledged."""
@@ -115,11 +115,11 @@ class Stream:
             size = len(payload)
             self._position += size
             self._next_seq = (seq + size) & _SEQ_MASK
-            self._far_back_count = 0
+            self._restart_segments = 0
             return (self._piece(segment, payload),)
         self.begin(seq)
         distance = self._distance(seq)
-        if distance <= -_FAR_BACK_BYTES and not self._restart_if_far_back(seq):
+        if distance <= -_MIN_RESTART_DISTANCE_BYTES and not self._restart_if_repeated(seq):
             return ()
         size = len(payload) + segment.missing
         if self._next_seq == seq:
@@ -171,14 +171,14 @@ class Stream:
         items: list[Piece | MissingBytes] = []
         while self._waiting:
             items += self.skip_gap(now_ns)
-        left = 0 if self._end is None else self._end - self._position
+        missing_bytes = 0 if self._end is None else self._end - self._position
         if self._end is None and self.acknowledged is not None and self._next_seq is not None:
             # The last acknowledged byte may be a FIN that was not captured.
             acknowledged = self._distance(self.acknowledged)
-            left = acknowledged if acknowledged > 1 else 0
-        if left > 0:
-            items.append(MissingBytes(left, now_ns))
-            self._skip(left)
+            missing_bytes = acknowledged if acknowledged > 1 else 0
+        if missing_bytes > 0:
+            items.append(MissingBytes(missing_bytes, now_ns))
+            self._skip(missing_bytes)
         return items
 
     def _distance(self, seq: int) -> int:
@@ -186,15 +186,12 @@ class Stream:
         distance = (seq - self._next_seq) & _SEQ_MASK
         return distance - _SEQ_MASK - 1 if distance >= _HALF_SEQ_RANGE else distance
 
-    def _restart_if_far_back(self, seq: int) -> bool:
-        """Restart at `seq` after several segments far before the current position.
-
-        Returns whether it restarted.
-        """
-        self._far_back_count += 1
-        if self._far_back_count < _MAX_FAR_BACK_SEGMENTS:
+    def _restart_if_repeated(self, seq: int) -> bool:
+        """Restart at `seq` after several segments that are too old; return whether it restarted."""
+        self._restart_segments += 1
+        if self._restart_segments < _MIN_RESTART_SEGMENTS:
             return False
-        self._far_back_count = 0
+        self._restart_segments = 0
         self._next_seq = seq
         return True
 
@@ -239,5 +236,7 @@ class Stream:
                 self._skip(missing)
         if count:
             del waiting[:count]
-            self.gap_since_ns = min((each.segment.at_ns for each in waiting), default=None)
+            self.gap_since_ns = min(
+                (waiting_segment.segment.at_ns for waiting_segment in waiting), default=None
+            )
         return items

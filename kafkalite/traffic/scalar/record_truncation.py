@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     FindStructs = Callable[[Any], Iterator[Any]]
 
 _CONTINUATION_BIT: Final = 0x80  # set in every byte of a varint but the last
-_MAX_HEAD_BYTES: Final = 21
+_MAX_PREFIX_BYTES: Final = 21
 """Maximum size of a record's fields before the key: attributes and two varints."""
 _NO_HEADERS: Final = encode_varint(0)
 _NULL: Final = encode_varint(-1)
-_CRC_AT: Final = 17
+_CRC_START: Final = 17
 _CRC_END: Final = 21
 _pack_length = Struct(">i").pack
 
@@ -152,7 +152,7 @@ class RecordTruncation:
             payload = compression.compress(batch.compression, truncated)
         except MalformedRecordsError:
             return b""
-        built = assemble(
+        assembled = assemble(
             payload,
             base_offset=batch.base_offset,
             leader_epoch=batch.leader_epoch,
@@ -164,8 +164,8 @@ class RecordTruncation:
             record_count=batch.record_count,
         )
         if not batch.has_valid_crc():
-            built = built[:_CRC_AT] + batch.crc.to_bytes(4) + built[_CRC_END:]
-        return built
+            assembled = assembled[:_CRC_START] + batch.crc.to_bytes(4) + assembled[_CRC_END:]
+        return assembled
 
 
 def truncate_records(data: bytes, count: int, limit: int) -> bytes:
@@ -177,43 +177,45 @@ def truncate_records(data: bytes, count: int, limit: int) -> bytes:
     out: list[bytes] = []
     limit_length = encode_varint(limit)
     truncated_bytes = len(limit_length) + limit
-    position = 0
+    record_start = 0
     try:
         for _ in range(count):
-            length, begin = _length(data, position)
-            at, end = begin + 1, begin + length
-            while data[at] >= _CONTINUATION_BIT:  # timestamp delta
-                at += 1
-            at += 1
-            while data[at] >= _CONTINUATION_BIT:  # offset delta
-                at += 1
-            at += 1
-            if at - begin > _MAX_HEAD_BYTES:
+            length, begin = _read_length(data, record_start)
+            position, end = begin + 1, begin + length
+            while data[position] >= _CONTINUATION_BIT:  # timestamp delta
+                position += 1
+            position += 1
+            while data[position] >= _CONTINUATION_BIT:  # offset delta
+                position += 1
+            position += 1
+            if position - begin > _MAX_PREFIX_BYTES:
                 raise MalformedRecordsError("a varint is longer than ten bytes")
-            size, key = _length(data, at)
+            size, key = _read_length(data, position)
             key_end = key + size if size > 0 else key
-            value_size, value = _length(data, key_end)
+            value_size, value = _read_length(data, key_end)
             value_end = value + value_size if value_size > 0 else value
             if not value_end < end <= len(data) or size < -1 or value_size < -1:
                 raise MalformedRecordsError("a record's length does not fit its content")
             if size > limit:
-                length += at - key_end + truncated_bytes
-                head = data[begin:at] + limit_length + data[key : key + limit]
+                length += position - key_end + truncated_bytes
+                prefix_and_key = data[begin:position] + limit_length + data[key : key + limit]
             else:
-                head = data[begin:key_end]
+                prefix_and_key = data[begin:key_end]
             if value_size > limit:
                 length += key_end - value_end + truncated_bytes
                 value_part = limit_length + data[value : value + limit]
             else:
                 value_part = data[key_end:value_end]
             headers = data[value_end:end]
-            short_headers = headers if headers == _NO_HEADERS else _truncate_headers(headers, limit)
-            length += len(short_headers) - len(headers)
-            out += (encode_varint(length), head, value_part, short_headers)
-            position = end
+            truncated_headers = (
+                headers if headers == _NO_HEADERS else _truncate_headers(headers, limit)
+            )
+            length += len(truncated_headers) - len(headers)
+            out += (encode_varint(length), prefix_and_key, value_part, truncated_headers)
+            record_start = end
     except IndexError:
         raise MalformedRecordsError("the records end too early") from None
-    if position != len(data):
+    if record_start != len(data):
         raise MalformedRecordsError("bytes follow the last record")
     return b"".join(out)
 
@@ -222,14 +224,14 @@ def _truncate_headers(data: bytes, limit: int) -> bytes:
     headers = decode_headers(data, 0, len(data))
     out = [encode_varint(len(headers))]
     for name, value in headers:
-        raw_name = name.encode()
-        out += (encode_varint(len(raw_name)), raw_name)
+        name_bytes = name.encode()
+        out += (encode_varint(len(name_bytes)), name_bytes)
         out += (_NULL,) if value is None else (encode_varint(min(len(value), limit)), value[:limit])
     return b"".join(out)
 
 
-def _length(data: bytes, position: int) -> tuple[int, int]:
-    """Return the varint at `position` and its end; fast for the usual sizes of one or two bytes."""
+def _read_length(data: bytes, position: int) -> tuple[int, int]:
+    """Return the varint at `position` and its end; one or two bytes, the usual sizes, are fast."""
     byte = data[position]
     if byte >= _CONTINUATION_BIT:
         second_byte = data[position + 1]

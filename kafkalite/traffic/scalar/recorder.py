@@ -4,8 +4,8 @@ A connection only copies its bytes into shared memory; a separate process does t
 `writer_process`. The memory is bounded. If the disk is too slow, the caller waits for at most
 MAX_WAIT_S, as it would for a synchronous write. After that, recording stops until there is room
 again. A connection that lost bytes is then recorded as a new one. Its recording starts between two
-requests, when no response is pending: elsewhere, a frame cannot be distinguished from a password.
-The same happens if the writer process dies and is replaced.
+requests, when no response is pending: within a frame, bytes of a frame cannot be distinguished from
+a password. The same happens if the writer process dies and is replaced.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     GetTimeNs = Callable[[], int]
 
 MAX_WAIT_S: Final = 2.0
+"""Maximum wait for room in the shared memory."""
 _CLOSE_TIMEOUT_S: Final = 30.0
 _POLL_INTERVAL_S: Final = 0.001
 _MAX_STARTS: Final = 10
@@ -69,7 +70,7 @@ class Recorder:
         self._is_stopped = False
         self._is_closed = False
         self._has_no_reader = threading.Event()
-        """Set when no process reads the ring any more."""
+        """Set when the writer process has ended and is not replaced."""
         self._options = options or CaptureOptions()
         self._memory = new_memory()
         self._ring = RingBuffer(self._memory)
@@ -259,7 +260,7 @@ class Tap:
     ) -> None:
         self._recorder = recorder
         self._opened_connection = opened_connection
-        # Bound once: it is called for every few bytes.
+        # Bound once: attribute access is slow in a method that is called for each read and write.
         self._put = ring.put
         self._now_ns = now_ns
         self._number: int

@@ -1,8 +1,8 @@
-"""Replacement of secrets in messages by zeros or asterisks of the same length.
+"""Redaction of messages: secrets are replaced by zeros or asterisks of the same length.
 
 A message that may have secrets is decoded, its secrets are overwritten, and it is encoded again.
 Its length is unchanged, so every tool can decode it. A message that cannot be decoded is
-overwritten after its header, and so is a message of an unknown API.
+overwritten after its header.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _overwrite_setting(setting: Any) -> int:  # noqa: ANN401
     )
 
 
-def _make_blanker(fields: Fields) -> OverwriteSecrets:
+def _make_overwriter(fields: Fields) -> OverwriteSecrets:
     """Return a function that overwrites the secrets of a message and returns their size."""
     credentials, settings = fields.credentials.split(), fields.setting.split()
 
@@ -76,20 +76,20 @@ def _make_blanker(fields: Fields) -> OverwriteSecrets:
 
 
 SECRETS_OF_REQUESTS: Final[Mapping[int, OverwriteSecrets]] = {
-    key: _make_blanker(row.request)
+    key: _make_overwriter(row.request)
     for key, row in ROWS.items()
     if row.request.credentials or row.request.setting
 }
 """API key → function that overwrites the secrets of a request and returns their size."""
 
 SECRETS_OF_RESPONSES: Final[Mapping[int, OverwriteSecrets]] = {
-    key: _make_blanker(row.response)
+    key: _make_overwriter(row.response)
     for key, row in ROWS.items()
     if row.response.credentials or row.response.setting
 }
 
 
-def blank_request(frame: bytes) -> TreatedFrame:
+def redact_request(frame: bytes) -> TreatedFrame:
     """Return a request frame of an API in SECRETS_OF_REQUESTS, with overwritten secrets."""
     body = frame[LENGTH_BYTES:]
     start = LENGTH_BYTES
@@ -103,7 +103,7 @@ def blank_request(frame: bytes) -> TreatedFrame:
         return blank_frame(frame, max(start, LENGTH_BYTES + MIN_REQUEST_BYTES))
 
 
-def blank_response(api_key: int, request_version: int, frame: bytes) -> TreatedFrame:
+def redact_response(api_key: int, request_version: int, frame: bytes) -> TreatedFrame:
     """Return a response frame of an API in SECRETS_OF_RESPONSES, with overwritten secrets."""
     body = frame[LENGTH_BYTES:]
     try:
@@ -126,8 +126,8 @@ def _overwrite_secrets(
         return frame, None
     out: list[bytes | memoryview] = []
     build(message, out)
-    built = b"".join(out)
-    if end != len(frame) or len(built) != end - start or message.unknown_tags:
+    encoded = b"".join(out)
+    if end != len(frame) or len(encoded) != end - start or message.unknown_tags:
         # Bytes after the message, and unknown tagged fields, may be secret.
         raise ProtocolViolation("the message does not encode to the same bytes")
-    return frame[:start] + built, PacketNote(blanked=count)
+    return frame[:start] + encoded, PacketNote(blanked=count)

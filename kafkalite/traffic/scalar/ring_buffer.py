@@ -26,18 +26,18 @@ WAKE_BYTES: Final = RING_BYTES // 8
 """Number of bytes after which the reader is woken, because it may sleep."""
 
 _CONTROL_BYTES: Final = 4096
-_HEAD, _TAIL = 0, 8
-"""Offsets of the counters, in words; each is in its own cache line."""
+_HEAD_INDEX, _TAIL_INDEX = 0, 8
+"""Indexes of the counters in the control page, in 64-bit numbers. Each has its own cache line."""
 
-_RECORD: Final = Struct("=IBxxxIxxxxq")
-"""The header of a record: size of the data, kind, connection, time."""
-_RECORD_BYTES: Final = _RECORD.size
-_ROUNDING_BYTES: Final = _RECORD_BYTES + 7
-_pack_into = _RECORD.pack_into
-_unpack_from = _RECORD.unpack_from
+_RECORD_HEADER: Final = Struct("=IBxxxIxxxxq")
+"""Record header: size of the data, kind, connection number, time."""
+_RECORD_HEADER_BYTES: Final = _RECORD_HEADER.size
+_ROUNDING_BYTES: Final = _RECORD_HEADER_BYTES + 7
+_pack_into = _RECORD_HEADER.pack_into
+_unpack_from = _RECORD_HEADER.unpack_from
 _pack_skip_into = Struct("=IB").pack_into
 _SKIP: Final = 255
-"""The kind of the padding at the end of the ring, where the next record did not fit."""
+"""Record kind of padding at the end of the ring, before a record that did not fit there."""
 
 
 class Room(Enum):
@@ -50,7 +50,7 @@ class Room(Enum):
 
 
 Record = tuple[int, int, int, "Buffer"]
-"""One record: kind, connection, time, data."""
+"""One record: kind, connection number, time, data."""
 
 MIN_VIEW_BYTES: Final = 4096
 """Minimum size of data that is returned as a view of the ring, without a copy."""
@@ -73,14 +73,14 @@ class RingBuffer:
     """One end of a ring buffer, for reading or writing."""
 
     __slots__ = (
+        "_counters",
         "_head",
         "_limit",
         "_mask",
         "_memory",
         "_tail",
         "_view",
-        "_wake_at",
-        "_words",
+        "_wake_position",
         "size",
     )  # fmt: skip
 
@@ -91,46 +91,48 @@ class RingBuffer:
         self.size = len(self._memory) - _CONTROL_BYTES
         self._mask = self.size - 1
         self._view = memoryview(self._memory)
-        self._words = self._view[:_CONTROL_BYTES].cast("Q")
-        self._head = self._words[_HEAD]
-        self._tail = self._words[_TAIL]
-        self._wake_at = 0
+        self._counters = self._view[:_CONTROL_BYTES].cast("Q")
+        self._head = self._counters[_HEAD_INDEX]
+        self._tail = self._counters[_TAIL_INDEX]
+        self._wake_position = 0
         self._limit = 0
-        """Position up to which `put` needs no check."""
+        """Position up to which `put` may write; above it, `make_room` must be called first."""
 
     def put(self, kind: int, number: int, at_ns: int, data: Buffer) -> bool:
         """Add a record; return False if `make_room` must be called first."""
         size = len(data)
         head = self._head
         offset = head & self._mask
-        after = head + (size + _ROUNDING_BYTES & -8)
-        if after > self._limit or offset + after - head > self.size:
+        new_head = head + (size + _ROUNDING_BYTES & -8)
+        if new_head > self._limit or offset + new_head - head > self.size:
             return False
         position = _CONTROL_BYTES + offset
         memory = self._memory
         _pack_into(memory, position, size, kind, number, at_ns)
-        position += _RECORD_BYTES
+        position += _RECORD_HEADER_BYTES
         memory[position : position + size] = data
         # This makes the record visible to the reader.
-        self._words[_HEAD] = self._head = after
+        self._counters[_HEAD_INDEX] = self._head = new_head
         return True
 
     def make_room(self, size: int) -> Room:
         """Prepare the next `put` of `size` bytes, if there is room."""
-        needed = size + _ROUNDING_BYTES & -8
+        needed_bytes = size + _ROUNDING_BYTES & -8
         bytes_to_end = self.size - (self._head & self._mask)
-        skipped = bytes_to_end if needed > bytes_to_end else 0
-        self._tail = self._words[_TAIL]
-        if self._head + skipped + needed - self._tail > self.size:
+        skipped_bytes = bytes_to_end if needed_bytes > bytes_to_end else 0
+        self._tail = self._counters[_TAIL_INDEX]
+        if self._head + skipped_bytes + needed_bytes - self._tail > self.size:
             return Room.NONE
-        if skipped:
+        if skipped_bytes:
             offset = self._head & self._mask
-            _pack_skip_into(self._memory, _CONTROL_BYTES + offset, skipped, _SKIP)
-            self._words[_HEAD] = self._head = self._head + skipped
-        is_wake_due = self._head + needed > self._wake_at
+            _pack_skip_into(self._memory, _CONTROL_BYTES + offset, skipped_bytes, _SKIP)
+            self._counters[_HEAD_INDEX] = self._head = self._head + skipped_bytes
+        is_wake_due = self._head + needed_bytes > self._wake_position
         if is_wake_due:
-            self._wake_at = self._head + WAKE_BYTES
-        self._limit = min(self._tail + self.size, max(self._wake_at, self._head + needed))
+            self._wake_position = self._head + WAKE_BYTES
+        self._limit = min(
+            self._tail + self.size, max(self._wake_position, self._head + needed_bytes)
+        )
         return Room.WAKE if is_wake_due else Room.AVAILABLE
 
     def reject_writes(self) -> None:
@@ -139,13 +141,13 @@ class RingBuffer:
 
     def is_half_free(self) -> bool:
         """Whether at least half of the ring is free."""
-        self._tail = self._words[_TAIL]
+        self._tail = self._counters[_TAIL_INDEX]
         return self._head - self._tail <= self.size // 2
 
     @property
     def head(self) -> int:
         """Total number of bytes written."""
-        return self._words[_HEAD]
+        return self._counters[_HEAD_INDEX]
 
     def read(self, head: int) -> Iterator[Record]:
         """Yield the records before `head`; their bytes stay valid until `free`."""
@@ -158,22 +160,22 @@ class RingBuffer:
                 tail += self.size - offset
                 continue
             size, kind, number, at_ns = _unpack_from(memory, position)
-            position += _RECORD_BYTES
+            position += _RECORD_HEADER_BYTES
             source = memory if size < MIN_VIEW_BYTES else view
-            tail += (size + _RECORD_BYTES + 7) & ~7
+            tail += (size + _RECORD_HEADER_BYTES + 7) & ~7
             self._tail = tail
             yield kind, number, at_ns, source[position : position + size]
 
     def free(self) -> None:
-        """Release the space of all records taken; views of them become invalid."""
-        self._words[_TAIL] = self._tail
+        """Release the space of the records that were read; views of them become invalid."""
+        self._counters[_TAIL_INDEX] = self._tail
 
     def clear(self) -> None:
         """Drop all records, after the reading process has ended."""
-        self._words[_TAIL] = self._words[_HEAD]
+        self._counters[_TAIL_INDEX] = self._counters[_HEAD_INDEX]
 
     def close(self) -> None:
         """Release the memory."""
-        self._words.release()
+        self._counters.release()
         self._view.release()
         self._memory.close()

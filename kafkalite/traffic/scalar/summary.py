@@ -68,17 +68,17 @@ _NO_NAMES: Final[Mapping[bytes, str]] = MappingProxyType({})
 
 
 def summary(request: Any, topic_names: Mapping[bytes, str] = _NO_NAMES) -> str:
-    """Return a summary of a request as words of the form label=value."""
-    words = []
+    """Return a summary of a request: label=value pairs, separated by spaces."""
+    labels = []
     for attribute in request.__slots__:
         value = getattr(request, attribute)
         if attribute in _SCALAR_LABELS and value not in _EMPTY_VALUES:
-            words.append(f"{_SCALAR_LABELS[attribute]}={value}")
+            labels.append(f"{_SCALAR_LABELS[attribute]}={value}")
         elif attribute in _LIST_LABELS and isinstance(value, list) and value:
             names = [_name(each, topic_names) for each in value]
             more = f",+{len(names) - _MAX_NAMES}" if len(names) > _MAX_NAMES else ""
-            words.append(f"{_LIST_LABELS[attribute]}={','.join(names[:_MAX_NAMES])}{more}")
-    return " ".join(words)
+            labels.append(f"{_LIST_LABELS[attribute]}={','.join(names[:_MAX_NAMES])}{more}")
+    return " ".join(labels)
 
 
 def _name(item: Any, topic_names: Mapping[bytes, str]) -> str:
@@ -104,7 +104,7 @@ def errors(response: Any) -> list[str]:
 
 
 def groups(request: Any) -> set[str]:
-    """Return the groups and coordinator keys that a request names."""
+    """Return the group ids and coordinator keys in a request."""
     return {
         value
         for name, value in _scalar_fields(request)
@@ -114,13 +114,13 @@ def groups(request: Any) -> set[str]:
 
 def topics(message: Any, topic_names: Mapping[bytes, str] = _NO_NAMES) -> set[str]:
     """Return the topics in a message by name; an unknown topic id is returned as text."""
-    found = set()
+    names = set()
     for name, value in _scalar_fields(message):
         if name in _TOPIC_FIELDS and isinstance(value, str) and value:
-            found.add(value)
+            names.add(value)
         elif name == _TOPIC_ID and isinstance(value, bytes) and value != _NO_ID:
-            found.add(topic_names.get(value) or uuid_to_text(value))
-    return found
+            names.add(topic_names.get(value) or uuid_to_text(value))
+    return names
 
 
 def named_topics(response: Any) -> Iterator[tuple[bytes, str]]:

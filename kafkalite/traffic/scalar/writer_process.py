@@ -1,7 +1,7 @@
 """The process that writes a capture: it reads the broker's records from the ring and writes files.
 
-It is a process because writing packets takes as long as serving the requests. A thread would take
-that time from the event loop; a process can use an idle core. It ends when the ring is empty and
+Writing packets takes as long as serving the requests. A thread would take that time from the event
+loop, but a process can use an idle core. It ends when the ring is empty and
 the broker's end of a pipe is closed; if the broker is killed, the system closes the pipe. It
 ignores signals.
 """
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from kafkalite.traffic.formats.pcapng import Buffer
 
 READY: Final = "ready"
-"""The line that the process prints when it has its first file; if that fails, it prints the error
-instead."""
+"""The line that the process prints when it has opened its first file. If that fails, it prints the
+error instead."""
 
 _MIN_SLEEP_S: Final = 0.008
 _MAX_SLEEP_S: Final = 0.032
@@ -51,7 +51,7 @@ class RecordKind(IntEnum):
     SENT = 2
     CLOSED = 3
     LOST = 4
-    """All earlier connections lost bytes: the ring was full for too long."""
+    """Earlier connections have lost bytes, because the ring was full for too long."""
     ENDED = 5
     """The recording ends normally; the record belongs to no connection."""
 

@@ -1,7 +1,7 @@
 """Checks that Spark can open a location, made before anything is read.
 
-Workers write tables with pyarrow; Spark reads them with Hadoop's file systems. Those for object
-stores need jars that PySpark does not include.
+Workers write tables with pyarrow; Spark reads them with Hadoop's file systems. Hadoop's file
+systems for object stores need jars that PySpark does not include.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _JARS: Final = {
     "abfs": "hadoop-azure",
     "abfss": "hadoop-azure",
 }
-"""URL scheme → Hadoop's artifact with the file system."""
+"""URL scheme → artifact of Hadoop that contains the file system."""
 _PATTERN: Final = re.compile(r"[*?{}\[\]\\]")
 
 
 def check_table_access(spark: SparkSession, out: Location) -> None:
-    """Check that Spark can read tables in `out`; raises LocationError as `check_access` does."""
+    """Check that Spark can read tables in `out`; raises LocationError if it cannot."""
     pattern = _PATTERN.search(out.url)
     if pattern is not None:
         raise LocationError(
@@ -39,7 +39,7 @@ def check_table_access(spark: SparkSession, out: Location) -> None:
 
 
 def check_access(spark: SparkSession, url: str) -> None:
-    """Check that Spark has a file system for `url`; LocationError says how to add one."""
+    """Check that Spark has a file system for `url`; raises LocationError with the missing jar."""
     context = getattr(spark, "sparkContext", None)
     if context is None:
         return  # with Spark Connect, only the server can check

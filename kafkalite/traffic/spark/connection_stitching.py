@@ -1,7 +1,7 @@
 """Joins parts of connections that span several files.
 
-Only the parts at the ends of files are shuffled, never whole connections. A task receives all parts
-of some pairs of endpoints. One connection has few such parts, however large the capture is.
+Only the incomplete data at the ends of files is shuffled, never whole connections. A task receives
+all such data of some pairs of endpoints. A connection has little of it, however large the capture.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pyarrow import parquet
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kafkalite.traffic.spark.inputs import REPORT, cores
+from kafkalite.traffic.spark.inputs import REPORT_COLUMNS, cores
 from kafkalite.traffic.spark.manifest import InputSplit
-from kafkalite.traffic.spark.stages.decoding import LOOSE, LOOSE_TABLES, TaskReport
+from kafkalite.traffic.spark.stages.decoding import INCOMPLETE, INCOMPLETE_TABLES, TaskReport
 from kafkalite.traffic.spark.stages.stitching import (
     BUCKET,
     SCHEMAS,
     TABLE,
     stitch_bucket,
-    stitch_ends,
+    stitch_incomplete,
 )
 from kafkalite.traffic.spark.tuning import DRIVER_BYTES, is_one_process
 
@@ -40,7 +40,7 @@ _BUCKETS_PER_CORE: Final = 4
 _BUCKET_BYTES: Final = 32 << 20
 
 
-def stitch(  # noqa: PLR0917 - once called
+def stitch(  # noqa: PLR0917 - called once
     spark: SparkSession,
     splits: Sequence[InputSplit],
     new: Sequence[InputSplit],
@@ -53,54 +53,54 @@ def stitch(  # noqa: PLR0917 - once called
     The files of the splits in `new` are still staged, those of the other splits are in `out`.
     Returns a split with the paths of the written files.
     """
-    staged_paths = {split.loose for split in new}
-    loose = [
-        (task.staged if split.loose in staged_paths else out) / path
+    staged_paths = {split.incomplete for split in new}
+    incomplete_files = [
+        (task.staged if split.incomplete in staged_paths else out) / path
         for split in splits
-        for path in split.loose
+        for path in split.incomplete
     ]
-    if not loose:
+    if not incomplete_files:
         return InputSplit(inputs=())
     reporter.step(step_text(splits))
-    size = sum(file.files.get_file_info(file.path).size for file in loose)
+    size = sum(file.files.get_file_info(file.path).size for file in incomplete_files)
     if size <= DRIVER_BYTES and is_one_process(spark):
-        return _split([stitch_ends(read_incomplete_frames(loose), task, 0, 0)])
+        return _to_split([stitch_incomplete(read_incomplete_frames(incomplete_files), task, 0, 0)])
     buckets = max(_BUCKETS_PER_CORE * cores(spark), size // _BUCKET_BYTES)
-    parts = []
-    for table in LOOSE_TABLES:
-        urls = [file.url for file in loose if f"{LOOSE}/{table}/" in file.path]
+    tables = []
+    for table in INCOMPLETE_TABLES:
+        urls = [file.url for file in incomplete_files if f"{INCOMPLETE}/{table}/" in file.path]
         if urls:
-            read = spark.read.schema(from_arrow_schema(SCHEMAS[table])).parquet(*urls)
-            parts.append(
-                read.select(
+            rows = spark.read.schema(from_arrow_schema(SCHEMAS[table])).parquet(*urls)
+            tables.append(
+                rows.select(
                     f.lit(str(table)).alias(TABLE),
                     _bucket(buckets).alias(BUCKET),
-                    f.struct(*read.columns).alias(str(table)),
+                    f.struct(*rows.columns).alias(str(table)),
                 )
             )
-    rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
+    all_rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), tables)
 
     def stitch_rows(bucket: pa.Table) -> pa.Table:
         return stitch_bucket(bucket, task)
 
-    report_rows = rows.groupBy(BUCKET).applyInArrow(stitch_rows, REPORT)
-    return _split([TaskReport.from_json(row.report) for row in report_rows.collect()])
+    report_rows = all_rows.groupBy(BUCKET).applyInArrow(stitch_rows, REPORT_COLUMNS)
+    return _to_split([TaskReport.from_json(row.report) for row in report_rows.collect()])
 
 
 def step_text(splits: Sequence[InputSplit]) -> str:
-    """Return a description of the step for users."""
+    """Return the description of the step that users see."""
     files = {file.url for split in splits for file in split.inputs}
     across = f" across {len(files):,} files" if len(files) > 1 else ""
     return f"joining connections{across}"
 
 
-def read_incomplete_frames(loose: Sequence[Location]) -> dict[Table, pa.Table]:
+def read_incomplete_frames(incomplete_files: Sequence[Location]) -> dict[Table, pa.Table]:
     """Read the tables of incomplete frames from files."""
     incomplete = {}
     for table, schema in SCHEMAS.items():
         tables = [schema.empty_table()]
-        for file in loose:
-            if f"{LOOSE}/{table}/" in file.path:
+        for file in incomplete_files:
+            if f"{INCOMPLETE}/{table}/" in file.path:
                 with file.files.open_input_file(file.path) as stream:
                     tables.append(parquet.read_table(stream, schema=schema))
         incomplete[table] = pa.concat_tables(tables)
@@ -113,7 +113,7 @@ def _bucket(buckets: int) -> Column:
     return f.pmod(f.xxhash64(endpoints), f.lit(buckets)).cast("int")
 
 
-def _split(reports: Sequence[TaskReport]) -> InputSplit:
+def _to_split(reports: Sequence[TaskReport]) -> InputSplit:
     return InputSplit(
         inputs=(),
         requests=tuple(name for report in reports for name in report.requests),

@@ -1,7 +1,7 @@
 """A daemon for Spark that forks Python workers on this machine, with our decoder already loaded.
 
-Spark's own daemon forks first and imports afterwards: every worker would need two seconds to import
-and compile loops. This daemon is not used on clusters, where our package may arrive with a task.
+Spark's own daemon forks before it imports, so every worker would need two seconds to import modules
+and to compile loops. This daemon is not used on clusters, where our package may arrive with a task.
 """
 
 from __future__ import annotations

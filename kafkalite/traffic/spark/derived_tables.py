@@ -1,4 +1,4 @@
-"""Writes state and audit tables; each is computed once, and later queries read the files."""
+"""Computes state and audit tables once and writes them; later queries read the files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from kafkalite.traffic.spark.audits import AUDITS, STATES, TABLES
 from kafkalite.traffic.spark.state.tables import in_memory_table
-from kafkalite.traffic.spark.state.time_range import EXTENT
+from kafkalite.traffic.spark.state.time_range import TIME_RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,21 +26,36 @@ if TYPE_CHECKING:
 
 STATE: Final = "state"
 AUDIT: Final = "audits"
+_FORMER_FOLDERS: Final = (
+    "state/signs_of_life",
+    "state/classic_turns",
+    "state/holdings",
+    "state/sifted_commits",
+    "state/plain_commits",
+    "state/judged_commits",
+    "state/judged_by_generation",
+    "state/taken_offsets",
+    "state/lasting_commits",
+    "state/extent",
+    "audits/offsets_spared",
+)
+"""Paths of tables under the names that they had in earlier versions."""
 FOLDERS: Final = (
     *(f"{STATE}/{name}" for name in STATES),
     *(f"{AUDIT}/{name}" for name in TABLES),
+    *_FORMER_FOLDERS,
 )
 """Paths of all state and audit tables below the output folder."""
 
 _US_PER_MS: Final = 1_000
 _MIN_BUCKETS: Final = 50
-"""Minimum number of buckets of a capture, as far as buckets are not shorter than 1 ms."""
-_AT_ONCE: Final = 4
+"""Minimum number of buckets of a capture, unless buckets would be shorter than 1 ms."""
+_PARALLEL_AUDITS: Final = 4
 """Number of audits computed in parallel. While one waits for a state table, others continue."""
 
 
 class DerivedTables:
-    """Makes the state and audit tables of one run, below a staging folder."""
+    """Computes the state and audit tables of one run, and writes them below a staging folder."""
 
     def __init__(self, staged: Location, options: AuditOptions, reporter: ProgressReporter) -> None:
         self._staged = staged
@@ -50,28 +65,28 @@ class DerivedTables:
         """Paths of the written tables below the staging folder."""
 
     def state(self, requests: Requests, name: str) -> DataFrame:
-        """Make a state table and return it as written."""
+        """Compute and write a state table; return the written table."""
         self._reporter.step(f"state: {name}")
         computed = STATES[name](requests, self._options)
         where = self._write(f"{STATE}/{name}", computed)
         if requests.are_few:
-            return in_memory(requests.spark, where, computed.schema)
+            return load_into_memory(requests.spark, where, computed.schema)
         return requests.spark.read.schema(computed.schema).parquet(where.url)
 
     def audit(self, requests: Requests, names: Iterable[str]) -> None:
-        """Make the tables of audits in parallel: planning a query uses one core only."""
-        for row in requests.state(EXTENT.name).where("first_us is not null").collect():
+        """Compute and write the tables of audits, in parallel: planning a query uses one core."""
+        for row in requests.state(TIME_RANGE.name).where("first_us is not null").collect():
             duration_ms = (row.last_us - row.first_us) // _US_PER_MS
-            bucket_ms = fitting_bucket_ms(self._options.bucket_ms, duration_ms)
+            bucket_ms = choose_bucket_ms(self._options.bucket_ms, duration_ms)
             self._options = replace(self._options, bucket_ms=bucket_ms)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(_PARALLEL_AUDITS) as pool:
             for future in [pool.submit(self._audit, requests, name) for name in names]:
                 future.result()
 
     def _audit(self, requests: Requests, name: str) -> None:
         audit = AUDITS[name]
         self._reporter.step(f"audit: {name}: {audit.summary}")
-        for table, frame in audit.tables(requests, self._options).items():
+        for table, frame in audit.compute(requests, self._options).items():
             self._write(f"{AUDIT}/{table}", frame)
 
     def moves(self) -> Iterator[tuple[str, str]]:
@@ -88,21 +103,21 @@ class DerivedTables:
         return where
 
 
-def fitting_bucket_ms(longest_ms: int, duration_ms: int) -> int:
-    """Return the length of a bucket: shorter than `longest_ms` if a capture has few such buckets.
+def choose_bucket_ms(max_ms: int, duration_ms: int) -> int:
+    """Return the length of a bucket: `max_ms`, or less if the capture would have few buckets.
 
-    It is 1, 2 or 5 times a power of ten then.
+    A shorter length is 1, 2 or 5 times a power of ten.
     """
-    room_ms = duration_ms // _MIN_BUCKETS
-    if room_ms >= longest_ms:
-        return longest_ms
-    unit_ms: int = 10 ** (len(str(max(1, room_ms))) - 1)
+    target_ms = duration_ms // _MIN_BUCKETS
+    if target_ms >= max_ms:
+        return max_ms
+    unit_ms: int = 10 ** (len(str(max(1, target_ms))) - 1)
     return min(
-        longest_ms, unit_ms * max(step for step in (1, 2, 5) if unit_ms * step <= max(1, room_ms))
+        max_ms, unit_ms * max(step for step in (1, 2, 5) if unit_ms * step <= max(1, target_ms))
     )
 
 
-def in_memory(spark: SparkSession, where: Location, schema: StructType) -> DataFrame:
+def load_into_memory(spark: SparkSession, where: Location, schema: StructType) -> DataFrame:
     """Return a small written table as in-memory rows, which Spark knows when it plans a query.
 
     Spark removes empty tables from the plan, and does not read the files again for each query.

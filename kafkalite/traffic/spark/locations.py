@@ -31,11 +31,11 @@ _HADOOP_SCHEMES: Final = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}
 """Other schemes → Hadoop's schemes."""
 _ARROW_SCHEMES: Final = {"s3a": "s3"}
 """Hadoop's schemes → pyarrow's schemes."""
-_PRIVATE: Final = re.compile(r"://[^/@]*:[^/@]*@|[^/]\?\w+=")
+_CREDENTIALS: Final = re.compile(r"://[^/@]*:[^/@]*@|[^/]\?\w+=")
 """Matches passwords and settings in URLs."""
 _OBJECT_STORES: Final = ("s3a://", "gs://")
-"""Object stores: they have no folders, and a written object appears as a whole."""
-_LINE: Final = 160
+"""Object stores: they have no folders, and a written object appears atomically."""
+_MAX_ERROR_LENGTH: Final = 160
 _PATTERN: Final = re.compile(r"[*?\[]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """Matches Python's replacement for bytes of an argument that are not valid UTF-8."""
@@ -72,9 +72,9 @@ class Location:
 
     def __truediv__(self, name: str) -> Location:
         """Return the location `name`, which may contain slashes, below this one."""
-        return self.at(f"{self.path.rstrip('/')}/{name}")
+        return self.with_path(f"{self.path.rstrip('/')}/{name}")
 
-    def at(self, path: str) -> Location:
+    def with_path(self, path: str) -> Location:
         """Return another path in the same file system."""
         return replace(self, path=path)
 
@@ -95,7 +95,7 @@ class Location:
 
     def write_text(self, text: str) -> None:
         """Replace the file's content atomically."""
-        draft = self if self._is_object else self.at(f"{self.path}.draft")
+        draft = self if self._is_object else self.with_path(f"{self.path}.draft")
         with draft.create() as stream:
             stream.write(text.encode("utf-8"))
         if draft != self:
@@ -107,7 +107,7 @@ class Location:
         return self.files.open_output_stream(self.path)
 
     def move_to(self, target: Location) -> None:
-        """Move the file to `other`, which is replaced."""
+        """Move the file to `target`, which is replaced."""
         target._create_folder()
         if self.root and not self._is_object and target.exists():
             # HDFS does not replace files. The journal covers a crash between the two steps.
@@ -150,14 +150,14 @@ def location(url: str) -> Location:
     if parts is None:
         path = str(Path(_FILE.sub("", url)).expanduser().absolute())
         return Location(fs.LocalFileSystem(), path)
-    if _PRIVATE.search(url):
+    if _CREDENTIALS.search(url):
         raise LocationError(
-            f"{_PRIVATE.split(url)[0]}…: pass settings and passwords of a store in the"
+            f"{_CREDENTIALS.split(url)[0]}…: pass settings and passwords of a store in the"
             " environment, not in its URL: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and the like"
         )
     root = _root(hadoop_url(f"{parts[1]}://{parts[2]}"))
     # The path is not parsed as a URL's, because it may contain patterns and spaces.
-    return root.at(f"{root.base}{parts[3]}".rstrip("/") or "/")
+    return root.with_path(f"{root.base}{parts[3]}".rstrip("/") or "/")
 
 
 def hadoop_url(url: str) -> str:
@@ -173,61 +173,61 @@ def _root(url: str) -> Location:
     try:
         files, base = fs.FileSystem.from_uri(f"{_ARROW_SCHEMES.get(scheme, scheme)}://{path}/")
     except (pa.ArrowException, OSError, ValueError) as error:
-        files, base = _by_fsspec(url, error)
+        files, base = _open_with_fsspec(url, error)
     base = base.rstrip("/")
     return Location(files, base, url, base)
 
 
 def find(
-    urls: Iterable[str], without: Location | None = None, *, with_hidden: bool = False
+    urls: Iterable[str], excluded: Location | None = None, *, with_hidden: bool = False
 ) -> list[InputFile]:
     """List the files that paths, folders and patterns match, without duplicates, sorted by name.
 
     A folder stands for all files below it. Files and folders whose names begin with `.` or `_` are
-    skipped unless `with_hidden`, and so are files below `without`.
+    skipped unless `with_hidden`, and so are files below `excluded`.
     Raises LocationError for a location that does not exist.
     """
     files: dict[str, InputFile] = {}
     for url in urls:
         root = location(url)
         try:
-            listed = _listed(root, with_hidden=with_hidden)
+            listed = _list_matching(root, with_hidden=with_hidden)
         except OSError as error:
             raise LocationError(f"{url}: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
             raise LocationError(f"{url}: {error.object!r} is a file name but not UTF-8") from error
         for info in listed:
-            if without is None or not info.path.startswith(f"{without.path.rstrip('/')}/"):
-                name = root.at(info.path).url
+            if excluded is None or not info.path.startswith(f"{excluded.path.rstrip('/')}/"):
+                name = root.with_path(info.path).url
                 files[name] = InputFile(
                     url=name, size=info.size, modified_ns=int(info.mtime_ns or 0)
                 )
     return sorted(files.values())
 
 
-def _listed(root: Location, *, with_hidden: bool) -> list[fs.FileInfo]:
+def _list_matching(root: Location, *, with_hidden: bool) -> list[fs.FileInfo]:
     info = root.files.get_file_info(root.path)
     if info.type == fs.FileType.File:
         return [info]
     if info.type == fs.FileType.Directory:
-        return _below(root, root.path, with_hidden=with_hidden)
+        return _list_below(root, root.path, with_hidden=with_hidden)
     if info.type == fs.FileType.Unknown:
         raise LocationError(f"{root.url}: neither a file nor a folder")
-    first = _PATTERN.search(root.path)
-    if first is None:
+    first_wildcard = _PATTERN.search(root.path)
+    if first_wildcard is None:
         raise LocationError(f"{root.url}: no such file or folder")
-    folder = root.path[: first.start()].rpartition("/")[0]
-    expression = re.compile(_expression(root.path), re.DOTALL)
-    below = _below(root, folder, with_hidden=with_hidden)
-    matching = [info for info in below if expression.fullmatch(info.path)]
+    folder = root.path[: first_wildcard.start()].rpartition("/")[0]
+    regex = re.compile(_pattern_to_regex(root.path), re.DOTALL)
+    below = _list_below(root, folder, with_hidden=with_hidden)
+    matching = [info for info in below if regex.fullmatch(info.path)]
     if not matching:
         raise LocationError(f"{root.url}: no file matches")
     return matching
 
 
-def _below(root: Location, folder: str, *, with_hidden: bool) -> list[fs.FileInfo]:
+def _list_below(root: Location, folder: str, *, with_hidden: bool) -> list[fs.FileInfo]:
     if isinstance(root.files, fs.LocalFileSystem):
-        listed = list(_walked(folder))
+        listed = list(_walk_local_folder(folder))
     else:
         selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
         listed = root.files.get_file_info(selector)
@@ -245,18 +245,20 @@ def _below(root: Location, folder: str, *, with_hidden: bool) -> list[fs.FileInf
     ]
 
 
-def _walked(top: str) -> Iterator[fs.FileInfo]:
+def _walk_local_folder(top: str) -> Iterator[fs.FileInfo]:
     """Yield the files below a local folder, visiting each folder once even if links lead to it.
 
-    Arrow's own walk follows links to parent folders until paths are too long, and with two such
-    links practically for ever.
+    Arrow's own walk follows links to parent folders until paths are too long. With two such links
+    it practically never ends.
     """
     seen = {os.path.realpath(top)}
-    for at, folders, names in os.walk(top, followlinks=True, onerror=_refuse):
+    for at, folders, names in os.walk(top, followlinks=True, onerror=_raise_unless_missing):
         folder = Path(at)
-        real = {os.path.realpath(folder / name): name for name in sorted(folders, reverse=True)}
-        folders[:] = sorted(name for path, name in real.items() if path not in seen)
-        seen.update(real)
+        by_real_path = {
+            os.path.realpath(folder / name): name for name in sorted(folders, reverse=True)
+        }
+        folders[:] = sorted(name for path, name in by_real_path.items() if path not in seen)
+        seen.update(by_real_path)
         for path in (folder / name for name in names):
             try:
                 status = path.stat()
@@ -269,36 +271,36 @@ def _walked(top: str) -> Iterator[fs.FileInfo]:
                 )
 
 
-def _refuse(error: OSError) -> None:
+def _raise_unless_missing(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error
 
 
-def _expression(pattern: str) -> str:
+def _pattern_to_regex(pattern: str) -> str:
     """Translate a shell pattern to a regular expression; `**` matches across folders."""
     return "".join(
-        _PIECES.get(piece, f"[{'^' + piece[2:-1] if piece[1:2] == '!' else piece[1:-1]}]")
-        if piece in _PIECES or piece.startswith("[")
-        else re.escape(piece)
-        for piece in re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|.", pattern, re.DOTALL)
+        _WILDCARDS.get(token, f"[{'^' + token[2:-1] if token[1:2] == '!' else token[1:-1]}]")
+        if token in _WILDCARDS or token.startswith("[")
+        else re.escape(token)
+        for token in re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|.", pattern, re.DOTALL)
     )
 
 
-_PIECES: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_WILDCARDS: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
-def _by_fsspec(url: str, refused: Exception) -> tuple[fs.FileSystem, str]:
+def _open_with_fsspec(url: str, arrow_error: Exception) -> tuple[fs.FileSystem, str]:
     try:
         import fsspec  # noqa: PLC0415 - optional, used if pyarrow has no file system
     except ImportError:
         raise LocationError(
-            f"{url}: {_brief(refused)}; fsspec supports more stores: pip install fsspec, and for"
-            " HDFS hdfs-native"
-        ) from refused
+            f"{url}: {_shorten_error(arrow_error)}; fsspec supports more stores: pip install"
+            " fsspec, and for HDFS hdfs-native"
+        ) from arrow_error
     try:
         files, base = fsspec.core.url_to_fs(f"{url}/")
     except (ImportError, OSError, ValueError) as error:
-        raise LocationError(f"{url}: {_brief(error)}") from error
+        raise LocationError(f"{url}: {_shorten_error(error)}") from error
     return fs.PyFileSystem(_FsspecHandler(files)), base
 
 
@@ -307,14 +309,14 @@ class _FsspecHandler(fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no 
 
     @staticmethod
     def _create_file_info(path: str, info: Mapping[str, Any]) -> fs.FileInfo:
-        for word, unit in _MODIFIED.items():
-            if info.get(word):
-                modified_s = info[word] if unit == 1 else info[word] / unit
+        for key, unit in _MODIFICATION_TIME_KEYS.items():
+            if info.get(key):
+                modified_s = info[key] if unit == 1 else info[key] / unit
                 info = {**info, "mtime": modified_s}
         return fs.FSSpecHandler._create_file_info(path, info)  # noqa: SLF001 - no other way
 
 
-_MODIFIED: Final = {
+_MODIFICATION_TIME_KEYS: Final = {
     "mtime": 1,
     "LastModified": 1,
     "last_modified": 1,
@@ -324,6 +326,6 @@ _MODIFIED: Final = {
 """fsspec's names for the time of modification, with units per second if it is a number."""
 
 
-def _brief(error: Exception) -> str:
-    """Shorten an error to one line: some list all the paths where a library was searched."""
-    return textwrap.shorten(str(error), _LINE, placeholder="…")
+def _shorten_error(error: Exception) -> str:
+    """Shorten an error to one line; some list all paths where a library was searched."""
+    return textwrap.shorten(str(error), _MAX_ERROR_LENGTH, placeholder="…")

@@ -1,4 +1,4 @@
-"""The manifest of the output folder: which files were read, in which state, with which output.
+"""The manifest of the output folder: the files that were read, their state, and their output.
 
 Files are read in splits, one split per task; a part of a huge file is a split by itself. The output
 depends only on the input. If a file of a split changed or is gone, the whole output of the split is
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 NAME: Final = "_kafkalite/manifest.json"
 """Path of the manifest below the output folder."""
 
-_FORM: Final = 1
-_SPLITS: Final = "lots"
-"""Key of the splits in a stored manifest."""
+_VERSION: Final = 2
+"""Version of the manifest and of the tables; the output of another version is written again."""
+_STORED_NAMES: Final = {"splits": "lots", "incomplete": "loose"}
+"""Field → its key in a stored manifest, where it differs."""
+_FIELDS: Final = {stored: name for name, stored in _STORED_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class InputSplit:
     requests: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     connections: tuple[str, ...] = ()
-    loose: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
     """Files with incomplete frames and unpaired requests, which other files may complete."""
     rows: int = 0
     quarantined: tuple[str, ...] = ()
@@ -44,7 +46,7 @@ class InputSplit:
     @property
     def outputs(self) -> tuple[str, ...]:
         """All files that the task wrote."""
-        return (*self.requests, *self.problems, *self.connections, *self.loose)
+        return (*self.requests, *self.problems, *self.connections, *self.incomplete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Piece:
 
     @property
     def size(self) -> int:
-        """Its number of bytes."""
+        """Number of bytes."""
         return self.file.size if self.part is None else self.part.size_in(self.file.size)
 
 
@@ -81,14 +83,12 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the manifest as JSON."""
-        fields = {
-            _SPLITS if name == "splits" else name: value for name, value in asdict(self).items()
-        }
-        return json.dumps({"form": _FORM, **fields}, separators=(",", ":"))
+        fields = asdict(self, dict_factory=_stored_fields)
+        return json.dumps({"form": _VERSION, **fields}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str | None, decoder: str) -> Manifest:
-        """Parse a manifest; an empty one for None, or for a manifest of another decoder.
+        """Parse a manifest; returns an empty one for None, and for a manifest of another decoder.
 
         Raises ValueError for an invalid text.
         """
@@ -97,12 +97,14 @@ class Manifest:
             return empty
         try:
             fields = json.loads(text)
-            if fields.pop("form") != _FORM or fields["decoder"] != decoder:
+            if fields.pop("form") != _VERSION or fields["decoder"] != decoder:
                 return cls(decoder=decoder, run=int(fields["run"]))
             stitched = fields.pop("stitched")
-            splits = tuple(_split(split) for split in fields.pop(_SPLITS))
+            splits = tuple(_parse_split(split) for split in fields.pop(_STORED_NAMES["splits"]))
             return cls(
-                splits=splits, stitched=None if stitched is None else _split(stitched), **fields
+                splits=splits,
+                stitched=None if stitched is None else _parse_split(stitched),
+                **fields,
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"invalid manifest: {error!r}") from error
@@ -122,17 +124,17 @@ class Plan:
         return not self.drop and not self.read
 
 
-def plan(done: Manifest, listed: Iterable[InputFile], *, keep_vanished: bool = False) -> Plan:
+def plan(done: Manifest, listed: Iterable[InputFile], *, keep_removed_inputs: bool = False) -> Plan:
     """Compare the manifest with the current input files.
 
-    With `keep_vanished`, the output of deleted input files stays.
+    With `keep_removed_inputs`, the output of deleted input files stays.
     """
     current = {file.url: file for file in listed}
     keep: list[InputSplit] = []
     drop: list[InputSplit] = []
     for split in done.splits:
         are_unchanged = [
-            current.get(file.url) == file or (keep_vanished and file.url not in current)
+            current.get(file.url) == file or (keep_removed_inputs and file.url not in current)
             for file in split.inputs
         ]
         (keep if all(are_unchanged) else drop).append(split)
@@ -141,7 +143,7 @@ def plan(done: Manifest, listed: Iterable[InputFile], *, keep_vanished: bool = F
     return Plan(keep=tuple(keep), drop=tuple(drop), read=read)
 
 
-def pieces(
+def split_inputs(
     files: Sequence[InputFile],
     parts: Mapping[str, Sequence[FilePart]],
     tasks: int,
@@ -149,7 +151,7 @@ def pieces(
 ) -> list[tuple[Piece, ...]]:
     """Divide files into splits; files in `parts` get one split per part.
 
-    Parts have separate splits, so a split never has both parts and files.
+    So a split has either one part, or whole files.
     """
     part_splits = [(Piece(file, part),) for file in files for part in parts.get(file.url, ())]
     file_splits = split_evenly(
@@ -159,18 +161,18 @@ def pieces(
 
 
 class Sized(Protocol):
-    """Anything with a size that determines its reading time."""
+    """Data with a size that determines the time to read it."""
 
     @property
     def size(self) -> int:
-        """Its number of bytes."""
+        """Number of bytes."""
 
 
 S = TypeVar("S", bound=Sized)
 
 
 def split_evenly(files: Sequence[S], tasks: int, largest_bytes: int) -> list[tuple[S, ...]]:
-    """Divide files into splits of neighbours: enough splits for `tasks`, and none too large.
+    """Divide files into splits of consecutive files: enough splits for `tasks`, none too large.
 
     A split exceeds `largest_bytes` only if a single file does.
     """
@@ -188,9 +190,12 @@ def split_evenly(files: Sequence[S], tasks: int, largest_bytes: int) -> list[tup
     return [tuple(split) for split in groups]
 
 
-def _split(fields: dict[str, Any]) -> InputSplit:
+def _stored_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {_STORED_NAMES.get(name, name): value for name, value in fields}
+
+
+def _parse_split(fields: dict[str, Any]) -> InputSplit:
     inputs = tuple(InputFile(**file) for file in fields.pop("inputs"))
     rows = int(fields.pop("rows"))
-    return InputSplit(
-        inputs=inputs, rows=rows, **{name: tuple(names) for name, names in fields.items()}
-    )
+    paths = {_FIELDS.get(name, name): tuple(names) for name, names in fields.items()}
+    return InputSplit(inputs=inputs, rows=rows, **paths)

@@ -1,7 +1,7 @@
 """The journal that replaces the output of a run atomically by that of the next run.
 
 New files are staged first. Then the journal is written, with all moves and deletions. From then on
-the change is certain: this run or the next one carries it out.
+the change cannot be lost: this run or the next one carries it out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ STAGING: Final = "_kafkalite/staging"
 """Path of staged files below the output folder."""
 
 _JOURNAL: Final = "_kafkalite/journal.json"
-_LOCK: Final = "_kafkalite/lock"
+LOCK: Final = "_kafkalite/lock"
+"""Path of the lock file below the output folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +60,8 @@ def commit(out: Location, change: Change) -> None:
 def recover(out: Location) -> None:
     """Finish an interrupted change, and delete staged files that were not committed.
 
-    Raises LocationError if the journal is invalid, because only it knows which files were moved;
-    and if a file is at neither its staged nor its final path.
+    Raises LocationError if the journal is invalid, because no other file records the moves,
+    or if a file is neither at its staged nor at its final path.
     """
     journal = out / _JOURNAL
     text = journal.read_text()
@@ -89,7 +90,7 @@ def locked(out: Location) -> Iterator[None]:
     if out.root or fcntl is None:
         yield
         return
-    path = Path((out / _LOCK).path)
+    path = Path((out / LOCK).path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = path.open("w")

@@ -12,8 +12,8 @@ The output folder contains:
     _kafkalite/                                           the manifest and other internal files
 
 The output depends only on the current input. A second run does nothing, a run with new files reads
-only those, and an interrupted run changes nothing. Tables of audits that a run does not include
-stay as long as the input is unchanged.
+only these files, and an interrupted run changes nothing. Tables of audits that a run does not
+include stay as long as the input is unchanged.
 """
 
 from __future__ import annotations
@@ -34,10 +34,16 @@ from kafkalite.traffic.spark.inputs import SparkFiles, WorkerFiles, check_output
 from kafkalite.traffic.spark.locations import LocationError, location
 from kafkalite.traffic.spark.manifest import InputSplit, Manifest
 from kafkalite.traffic.spark.output_journal import Change
-from kafkalite.traffic.spark.progress import Silent
+from kafkalite.traffic.spark.progress import SilentReporter
 from kafkalite.traffic.spark.report import write_report
 from kafkalite.traffic.spark.requests import Requests, api_key
-from kafkalite.traffic.spark.stages.decoding import CONNECTIONS, LOOSE, PROBLEMS, REQUESTS, Task
+from kafkalite.traffic.spark.stages.decoding import (
+    CONNECTIONS,
+    INCOMPLETE,
+    PROBLEMS,
+    REQUESTS,
+    Task,
+)
 from kafkalite.traffic.spark.tuning import settings_for_size, single_task_settings
 
 if TYPE_CHECKING:
@@ -49,10 +55,10 @@ if TYPE_CHECKING:
 
 REPORT: Final = "report.html"
 
-_TABLES: Final = (REQUESTS.rstrip("/"), PROBLEMS, CONNECTIONS, LOOSE)
+_TABLES: Final = (REQUESTS.rstrip("/"), PROBLEMS, CONNECTIONS, INCOMPLETE)
 """Folders whose files the manifest lists."""
 _DERIVED: Final = (*FOLDERS, REPORT)
-"""Output of the audits."""
+"""Paths of the output of all audits."""
 
 
 class NothingToAuditError(Exception):
@@ -69,9 +75,9 @@ class Job:
     options: Options = DEFAULT_OPTIONS
     audits: tuple[str, ...] = tuple(AUDITS)
     audit_options: AuditOptions = field(default_factory=AuditOptions)
-    keep_vanished: bool = False
+    keep_removed_inputs: bool = False
     """Whether the output of deleted input files stays."""
-    by_spark: bool = False
+    read_with_spark: bool = False
     """Whether Spark reads the input, with Hadoop's file systems and their credentials."""
     split_bytes: int = 128 << 20
     """Bytes that a task reads; files of several times this size are read in parts."""
@@ -83,9 +89,9 @@ class Outcome:
 
     files: int
     """Number of input files."""
-    read: int
+    files_read: int
     """Number of files read in this run."""
-    size: int
+    bytes_read: int
     """Bytes read in this run."""
     requests: int
     """Number of requests in all files."""
@@ -104,11 +110,11 @@ def audit(spark: SparkSession, job: Job, reporter: ProgressReporter | None = Non
     check_output_folder(job.inputs, out)
     check_table_access(spark, out)
     with output_journal.locked(out):
-        return _Run(spark, job, out, reporter or Silent()).run()
+        return _Run(spark, job, out, reporter or SilentReporter()).run()
 
 
 class _Run:
-    """One run."""
+    """One run of the pipeline."""
 
     def __init__(
         self, spark: SparkSession, job: Job, out: Location, reporter: ProgressReporter
@@ -117,30 +123,34 @@ class _Run:
         self._job = job
         self._out = out
         self._reporter = reporter
-        self._read = 0
-        self._size = 0
+        self._files_read = 0
+        self._bytes_read = 0
         output_journal.recover(out)
-        self._done = self._manifest()
+        self._manifest = self._read_manifest()
 
     def run(self) -> Outcome:
-        source = (SparkFiles if self._job.by_spark else WorkerFiles)(self._spark, self._job.inputs)
-        listed = source.find(without=self._out)
-        if not listed and not (self._job.keep_vanished and self._done.splits):
+        source = (SparkFiles if self._job.read_with_spark else WorkerFiles)(
+            self._spark, self._job.inputs
+        )
+        listed = source.find(excluded=self._out)
+        if not listed and not (self._job.keep_removed_inputs and self._manifest.splits):
             raise NothingToAuditError(f"{' '.join(self._job.inputs)}: no files found")
         with settings_for_size(self._spark, sum(file.size for file in listed)):
             return self._update(source, listed)
 
     def _update(self, source: WorkerFiles | SparkFiles, listed: list[InputFile]) -> Outcome:
-        plan = manifest.plan(self._done, listed, keep_vanished=self._job.keep_vanished)
-        if not plan.is_empty or self._done.stitched is None:
+        plan = manifest.plan(
+            self._manifest, listed, keep_removed_inputs=self._job.keep_removed_inputs
+        )
+        if not plan.is_empty or self._manifest.stitched is None:
             self._decode(source, plan)
         report = self._audit() if self._job.audits else None
-        splits = self._done.splits
-        stitched = self._done.stitched
+        splits = self._manifest.splits
+        stitched = self._manifest.stitched
         return Outcome(
             files=len({file.url for split in splits for file in split.inputs}),
-            read=self._read,
-            size=self._size,
+            files_read=self._files_read,
+            bytes_read=self._bytes_read,
             requests=sum(split.rows for split in splits) + (stitched.rows if stitched else 0),
             quarantined=tuple(
                 dict.fromkeys(name for split in splits for name in split.quarantined)
@@ -148,28 +158,31 @@ class _Run:
             report=report,
         )
 
-    def _manifest(self) -> Manifest:
+    def _read_manifest(self) -> Manifest:
         text = (self._out / manifest.NAME).read_text()
         if text is None and any(True for name in _TABLES for _ in (self._out / name).walk()):
             raise LocationError(f"{self._out.url}: contains tables but no manifest of kafkalite")
         try:
-            return Manifest.from_json(text, _decoder(self._job.options))
+            return Manifest.from_json(text, _decoder_id(self._job.options))
         except ValueError as error:
             raise LocationError(f"{(self._out / manifest.NAME).url}: {error}") from error
 
     def _decode(self, source: WorkerFiles | SparkFiles, plan: manifest.Plan) -> None:
-        run = self._done.run + 1
+        run = self._manifest.run + 1
         staged = self._out / output_journal.STAGING
         task = Task(staged=staged, name=f"{run:06}", options=self._job.options)
         new: list[InputSplit] = []
         if plan.read:
-            self._read, self._size = len(plan.read), sum(file.size for file in plan.read)
+            self._files_read, self._bytes_read = (
+                len(plan.read),
+                sum(file.size for file in plan.read),
+            )
             new = source.decode(plan.read, task, self._job.split_bytes, self._reporter)
             if not plan.keep:
-                _refuse_all_quarantined(plan.read, new)
+                _raise_if_nothing_readable(plan.read, new)
         splits = (*plan.keep, *new)
         stitched = stitch(self._spark, splits, new, self._out, task, self._reporter)
-        manifest_ = replace(self._done, run=run, splits=splits, stitched=stitched, audited="")
+        manifest_ = replace(self._manifest, run=run, splits=splits, stitched=stitched, audited="")
         self._commit(manifest_, staged)
 
     def _commit(self, manifest_: Manifest, staged: Location) -> None:
@@ -180,8 +193,9 @@ class _Run:
             for name in (self._out / folder).walk()
             if f"{folder}/{name}" not in outputs
         ]
-        # From the tasks' reports, not from a listing of the folder: a missing file must be noticed.
-        new = sorted(outputs - self._done.outputs)
+        # The tasks' reports are used, because a listing of the folder would not show a missing
+        # file.
+        new = sorted(outputs - self._manifest.outputs)
         moves = [(f"{output_journal.STAGING}/{name}", name) for name in new]
         if not self._job.audits:
             outdated += _DERIVED
@@ -190,16 +204,16 @@ class _Run:
             Change(moves=tuple(moves), deletes=tuple(outdated), manifest=manifest_.to_json()),
         )
         staged.delete()
-        seen = {name.split("/")[1].removeprefix("api=") for name in outputs if "/api=" in name}
+        apis = {name.split("/")[1].removeprefix("api=") for name in outputs if "/api=" in name}
         (self._out / table_descriptions.FILE).write_text(
-            table_descriptions.describe_tables(map(api_key, seen))
+            table_descriptions.describe_tables(map(api_key, apis))
         )
-        self._done = manifest_
+        self._manifest = manifest_
 
     def _audit(self) -> str:
         settings = json.dumps([list(self._job.audits), repr(self._job.audit_options)])
         report = self._out / REPORT
-        if self._done.audited == settings and report.exists():
+        if self._manifest.audited == settings and report.exists():
             self._reporter.step("audits are up to date: neither the input nor the options changed")
             return report.url
         staged = self._out / output_journal.STAGING
@@ -210,22 +224,22 @@ class _Run:
         moves = [
             (f"{output_journal.STAGING}/{source}", target) for source, target in derived.moves()
         ]
-        done = replace(self._done, audited=settings)
+        done = replace(self._manifest, audited=settings)
         # After a change of the input, the tables of other audits are outdated.
-        outdated = (*derived.folders, REPORT) if self._done.audited else _DERIVED
+        outdated = (*derived.folders, REPORT) if self._manifest.audited else _DERIVED
         output_journal.commit(
             self._out,
             # The audits are repeated if writing the report fails.
             Change(moves=tuple(moves), deletes=outdated, manifest=done.to_json()),
         )
-        self._done = done
+        self._manifest = done
         staged.delete()
         self._reporter.step("report")
         write_report(self._spark, self._out)
         return report.url
 
 
-def _decoder(options: Options) -> str:
+def _decoder_id(options: Options) -> str:
     """Return a text with the version and the options that determine the decoder's output."""
     chosen = (
         sorted(options.api_keys or ()),
@@ -236,10 +250,12 @@ def _decoder(options: Options) -> str:
     return f"{kafkalite.__version__} {json.dumps(chosen)}"
 
 
-def _refuse_all_quarantined(files: tuple[InputFile, ...], splits: list[InputSplit]) -> None:
+def _raise_if_nothing_readable(files: tuple[InputFile, ...], splits: list[InputSplit]) -> None:
     """Raise NothingToAuditError if no input file is a capture."""
     quarantined = {name for split in splits for name in split.quarantined}
-    if len(quarantined) == len(files) and not any(split.rows or split.loose for split in splits):
+    if len(quarantined) == len(files) and not any(
+        split.rows or split.incomplete for split in splits
+    ):
         first = files[0].url
         more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
         raise NothingToAuditError(f"{first}{more}: not a capture that can be read")

@@ -17,8 +17,8 @@ _MB: Final = 1_000_000
 _MS_PER_S: Final = 1_000
 
 
-class Done(NamedTuple):
-    """Finished files and bytes of a step."""
+class Amount(NamedTuple):
+    """A number of files, and their size in bytes."""
 
     files: int
     size: int
@@ -28,7 +28,7 @@ class Done(NamedTuple):
 
 
 def files_text(number: int, kind: str = "file") -> str:
-    """Return a number of files with the noun."""
+    """Return a number of files with its noun, such as "3 files"."""
     return f"{number:,} {kind}" if number == 1 else f"{number:,} {kind}s"
 
 
@@ -40,62 +40,64 @@ def size_text(size: float) -> str:
 class ProgressReporter(Protocol):
     """Receives the progress of a run."""
 
-    def step(self, what: str) -> None:
+    def step(self, description: str) -> None:
         """Report the start or the result of a step."""
 
     def reading(
-        self, what: str, whole: Done, so_far: Callable[[], Done | None]
+        self, description: str, total: Amount, current: Callable[[], Amount | None]
     ) -> AbstractContextManager[None]:
-        """Report progress inside this block; `so_far` returns None if progress is unknown."""
+        """Report progress inside this block; `current` returns None if progress is unknown."""
 
 
-class Silent:
+class SilentReporter:
     """Reports nothing."""
 
-    def step(self, what: str) -> None:
+    def step(self, description: str) -> None:
         """Do nothing."""
 
     @contextmanager
     def reading(
         self,
-        what: str,  # noqa: ARG002 - the protocol's arguments
-        whole: Done,  # noqa: ARG002
-        so_far: Callable[[], Done | None],  # noqa: ARG002
+        description: str,  # noqa: ARG002 - the protocol's arguments
+        total: Amount,  # noqa: ARG002
+        current: Callable[[], Amount | None],  # noqa: ARG002
     ) -> Iterator[None]:
         """Do nothing."""
         yield
 
 
-class Console:
+class ConsoleReporter:
     """Writes progress to a stream."""
 
     def __init__(self, stream: TextIO, now_ms: Callable[[], int]) -> None:
         self._stream = stream
         self._now_ms = now_ms
 
-    def step(self, what: str) -> None:
+    def step(self, description: str) -> None:
         """Print a line."""
-        self._stream.write(f"{what}\n")
+        self._stream.write(f"{description}\n")
         self._stream.flush()
 
     @contextmanager
-    def reading(self, what: str, whole: Done, so_far: Callable[[], Done | None]) -> Iterator[None]:
+    def reading(
+        self, description: str, total: Amount, current: Callable[[], Amount | None]
+    ) -> Iterator[None]:
         """Show a bar on a terminal; print a line with the speed at the end."""
-        began_ms = self._now_ms()
+        start_ms = self._now_ms()
         if self._stream.isatty():
-            with _bar(self._stream, what, whole, so_far):
+            with _bar(self._stream, description, total, current):
                 yield
         else:
-            self.step(f"{what}: {whole}")
+            self.step(f"{description}: {total}")
             yield
-        seconds = max(1, self._now_ms() - began_ms) / _MS_PER_S
-        speed = size_text(whole.size / seconds)
-        self.step(f"{what}: done, {whole} in {seconds:,.1f} s ({speed}/s)")
+        seconds = max(1, self._now_ms() - start_ms) / _MS_PER_S
+        speed = size_text(total.size / seconds)
+        self.step(f"{description}: done, {total} in {seconds:,.1f} s ({speed}/s)")
 
 
 @contextmanager
 def _bar(
-    stream: TextIO, what: str, whole: Done, so_far: Callable[[], Done | None]
+    stream: TextIO, description: str, total: Amount, current: Callable[[], Amount | None]
 ) -> Iterator[None]:
     from rich import progress  # noqa: PLC0415 - only needed on terminals
     from rich.console import Console as Terminal  # noqa: PLC0415
@@ -103,25 +105,25 @@ def _bar(
     columns = (
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
-        progress.TextColumn("{task.fields[files]:,}/" + files_text(whole.files)),
+        progress.TextColumn("{task.fields[files]:,}/" + files_text(total.files)),
         progress.DownloadColumn(),
         progress.TransferSpeedColumn(),
         progress.TimeRemainingColumn(),
     )
-    over = threading.Event()
-    with progress.Progress(*columns, console=Terminal(file=stream), transient=True) as shown:
-        task = shown.add_task(what, total=whole.size, files=0)
+    is_finished = threading.Event()
+    with progress.Progress(*columns, console=Terminal(file=stream), transient=True) as bar:
+        task = bar.add_task(description, total=total.size, files=0)
 
-        def look() -> None:
-            while not over.wait(_REFRESH_INTERVAL_S):
-                done = so_far()
+        def refresh() -> None:
+            while not is_finished.wait(_REFRESH_INTERVAL_S):
+                done = current()
                 if done is not None:
-                    shown.update(task, completed=done.size, files=done.files)
+                    bar.update(task, completed=done.size, files=done.files)
 
-        looking = threading.Thread(target=look, daemon=True)
-        looking.start()
+        refresher = threading.Thread(target=refresh, daemon=True)
+        refresher.start()
         try:
             yield
         finally:
-            over.set()
-            looking.join()
+            is_finished.set()
+            refresher.join()

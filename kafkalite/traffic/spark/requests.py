@@ -18,9 +18,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kafkalite.protocol import codec
 from kafkalite.traffic.columnar import tables
 from kafkalite.traffic.spark.locations import find
-from kafkalite.traffic.spark.stages.stitching import NAMES
+from kafkalite.traffic.spark.stages.stitching import CONNECTION_IDS
 from kafkalite.traffic.spark.state.tables import empty_table, in_memory_table
-from kafkalite.traffic.spark.state.timing import span
+from kafkalite.traffic.spark.state.timing import time_columns
 from kafkalite.traffic.spark.tuning import DRIVER_BYTES, is_one_process
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ CONNECTIONS: Final = "connections"
 
 _DATE: Final = pa.field("date", pa.date32(), nullable=False)
 _TASK_BYTES: Final = 32 << 20
-"""Bytes of Parquet files per task of a projection; less than a decoding task writes."""
+"""Bytes of Parquet files per task of a projection."""
 
 
 class Requests:
@@ -53,7 +53,7 @@ class Requests:
         derive: Callable[[Requests, str], DataFrame] | None = None,
         envelopes: DataFrame | None = None,
     ) -> None:
-        """Use `by_api` as tables; `derive` makes the state tables that are requested by name.
+        """Use `by_api` as tables; `derive` computes a state table by name.
 
         `envelopes` may be given if a single query is faster than a union of all tables.
         """
@@ -63,10 +63,10 @@ class Requests:
         self._derive = derive
         self._envelopes = envelopes
         self._files: Mapping[int, Sequence[InputFile]] = {}
-        self._names: DataFrame | None = None
+        self._connection_ids: DataFrame | None = None
         self._states: dict[str, DataFrame] = {}
-        # One lock per state table, because they depend on each other (without cycles).
-        self._making: dict[str, threading.Lock] = {}
+        # One lock per state table, because state tables use other state tables (without cycles).
+        self._locks: dict[str, threading.Lock] = {}
 
     @classmethod
     def of_tables(
@@ -92,8 +92,12 @@ class Requests:
         derive: Callable[[Requests, str], DataFrame] | None = None,
     ) -> Requests:
         """Return the requests that a run of the pipeline wrote to `out`."""
-        seen = {name.split("/")[0] for name in (out / REQUESTS).walk() if name.startswith("api=")}
-        folders = {api_key(name.removeprefix("api=")): out / REQUESTS / name for name in seen}
+        api_folders = {
+            name.split("/")[0] for name in (out / REQUESTS).walk() if name.startswith("api=")
+        }
+        folders = {
+            api_key(name.removeprefix("api=")): out / REQUESTS / name for name in api_folders
+        }
         files = {key: find([folder.url]) for key, folder in folders.items()}
         are_few = _are_few(spark, files)
 
@@ -102,14 +106,14 @@ class Requests:
             # A single partition: grouping and sorting need no shuffle.
             return rows.coalesce(1) if are_few else rows
 
-        names = None
+        connection_ids = None
         if any((out / CONNECTIONS).walk()):
-            names = table(from_arrow_schema(NAMES), out / CONNECTIONS)
-            names = f.broadcast(names)
+            connection_ids = table(from_arrow_schema(CONNECTION_IDS), out / CONNECTIONS)
+            connection_ids = f.broadcast(connection_ids)
 
         def rows_of(key: int) -> DataFrame:
             rows = table(spark_schema(key), folders[key])
-            return rows if names is None else _with_connection_ids(rows, names)
+            return rows if connection_ids is None else _with_connection_ids(rows, connection_ids)
 
         problems = None
         if any((out / PROBLEMS).walk()):
@@ -119,11 +123,13 @@ class Requests:
             # One scan of all files for the shared columns. Planning a union of one table per API
             # takes Spark longer than reading most captures.
             rows = table(_envelope_schema(), out / REQUESTS)
-            envelopes = (rows if names is None else _with_connection_ids(rows, names)).drop("api")
-        read = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
-        read._files = files
-        read._names = names
-        return read
+            envelopes = (
+                rows if connection_ids is None else _with_connection_ids(rows, connection_ids)
+            ).drop("api")
+        requests = cls(spark, _LazyTables(folders, rows_of), problems, derive, envelopes)
+        requests._files = files
+        requests._connection_ids = connection_ids
+        return requests
 
     def of(self, api: str | int) -> DataFrame:
         """Return one API's requests: the columns of `tables.requests`, and `date`."""
@@ -137,28 +143,33 @@ class Requests:
         """Whether the requests are few enough to process in this process, in one partition."""
         return _are_few(self.spark, self._files)
 
-    def project(self, narrowing: Projection) -> DataFrame:
-        """Return one API's requests as reduced by a projection, which runs in Python.
+    def project(self, projection: Projection) -> DataFrame:
+        """Return one API's requests, reduced by a projection, which runs in Python.
 
-        Each task reduces the files that it reads. If `are_few`, this process does.
+        Each task reduces the files that it reads. If `are_few`, this process reduces all files.
         """
-        schema = from_arrow_schema(narrowing.schema)
-        if narrowing.api_key not in self._by_api:
+        schema = from_arrow_schema(projection.schema)
+        if projection.api_key not in self._by_api:
             return empty_table(self.spark, schema)
         if not self._files:
-            rows = self._by_api[narrowing.api_key].select(
-                *span(), *(f.col(path).alias(name) for name, path in narrowing.fields.items())
+            rows = self._by_api[projection.api_key].select(
+                *time_columns(),
+                *(f.col(path).alias(name) for name, path in projection.fields.items()),
             )
-            return rows.mapInArrow(narrowing.of_rows, schema)
-        files = self._files[narrowing.api_key]
+            return rows.mapInArrow(projection.reduce_batches, schema)
+        files = self._files[projection.api_key]
         if self.are_few:
-            reduced = narrowing.of_files(file.url for file in files)
+            reduced = projection.reduce_files(file.url for file in files)
             rows = in_memory_table(self.spark, reduced, schema)
         else:
             splits = _splits(files)
-            numbers = self.spark.range(0, len(splits), 1, numPartitions=len(splits))
-            rows = numbers.mapInArrow(partial(narrowing.by_file, splits=splits), schema)
-        return rows if self._names is None else _with_connection_ids(rows, self._names)
+            indexes = self.spark.range(0, len(splits), 1, numPartitions=len(splits))
+            rows = indexes.mapInArrow(partial(projection.reduce_splits, splits=splits), schema)
+        return (
+            rows
+            if self._connection_ids is None
+            else _with_connection_ids(rows, self._connection_ids)
+        )
 
     def __contains__(self, api: str) -> bool:
         """Whether the capture has requests of that API."""
@@ -177,7 +188,7 @@ class Requests:
         if not frames:
             schema = from_arrow_schema(tables.ENVELOPE.append(_DATE))
             return empty_table(self.spark, schema)
-        return reduce(lambda left, right: left.unionByName(right), frames)
+        return reduce(lambda left, common_id: left.unionByName(common_id), frames)
 
     def problems(self) -> DataFrame:
         """Return the problems of the captures."""
@@ -186,8 +197,8 @@ class Requests:
         return self._problems
 
     def state(self, name: str) -> DataFrame:
-        """Return a state table by name; made at the first call."""
-        with self._making.setdefault(name, threading.Lock()):
+        """Return a state table by name; computed at the first call."""
+        with self._locks.setdefault(name, threading.Lock()):
             if name not in self._states:
                 if self._derive is None:
                     raise KeyError(name)
@@ -196,7 +207,7 @@ class Requests:
 
 
 class _LazyTables(Mapping[int, "DataFrame"]):
-    """Tables by API, each made on first access; most are never accessed."""
+    """Tables by API, each created on first access; most are never accessed."""
 
     def __init__(self, keys: Iterable[int], make: Callable[[int], DataFrame]) -> None:
         self._keys = frozenset(keys)
@@ -231,7 +242,7 @@ def spark_schema(key: int) -> StructType:
 
 
 def _are_few(spark: SparkSession, files: Mapping[int, Sequence[InputFile]]) -> bool:
-    size = sum(file.size for of_api in files.values() for file in of_api)
+    size = sum(file.size for api_files in files.values() for file in api_files)
     return bool(files) and size <= DRIVER_BYTES and is_one_process(spark)
 
 
@@ -253,13 +264,13 @@ def _envelope_schema() -> StructType:
     return from_arrow_schema(tables.ENVELOPE.append(pa.field("api", pa.string())).append(_DATE))
 
 
-def _with_connection_ids(rows: DataFrame, names: DataFrame) -> DataFrame:
-    """Replace the numbers of connections that have several by one number."""
+def _with_connection_ids(rows: DataFrame, connection_ids: DataFrame) -> DataFrame:
+    """Replace connection numbers by one number per connection; some connections have several."""
     if "connection" not in rows.columns:
         return rows  # the projection dropped the column
-    right = f.coalesce("id", "connection").alias("connection")
-    columns = [right if name == "connection" else f.col(name) for name in rows.columns]
-    return rows.join(names, "connection", "left").select(*columns)
+    common_id = f.coalesce("id", "connection").alias("connection")
+    columns = [common_id if name == "connection" else f.col(name) for name in rows.columns]
+    return rows.join(connection_ids, "connection", "left").select(*columns)
 
 
 def _with_date(table: pa.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Starts the Spark session: measured settings, and its Java.
+"""Starts the Spark session with measured settings, and its Java process.
 
 A user's `conf` overrides these settings. Modules that executors import must not import this one,
 because workers never start a session.
@@ -37,7 +37,7 @@ _COMMON_SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     # Saves a third of the overhead of a Python task.
     "spark.python.unix.domain.socket.enabled": "true",
-    # Saves a tenth of the time to pass rows, because batches have megabytes.
+    # Saves a tenth of the time to pass rows between Java and Python: batches have megabytes.
     "spark.buffer.size": "1048576",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.defaultJavaOptions": _ARROW_JAVA,
@@ -62,7 +62,8 @@ _LOCAL_MACHINE_SETTINGS: Final[Mapping[str, str]] = {
 }
 
 _LOCAL_TASK_SETTINGS: Final[Mapping[str, str]] = {
-    # An error fails the query; its exception says why in one line, not in a page of Java's log.
+    # An error fails the query, and its exception has the reason in one line. The log would have a
+    # page.
     "spark.log.level": "OFF",
     # Throughput matters here, pauses do not.
     "spark.driver.defaultJavaOptions": f"{_ARROW_JAVA} -XX:+UseParallelGC",
@@ -73,8 +74,8 @@ _LOCAL_TASK_SETTINGS: Final[Mapping[str, str]] = {
 _SMALL_CAPTURE_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.memory": "1g",
     "spark.default.parallelism": "2",
-    # Without the second compiler, processor time is halved for short queries. Java would then limit
-    # its code cache to a fifth, which is too small for the queries of all audits.
+    # With the first JIT compiler only, short queries need half the processor time. Java would then
+    # limit its code cache to a fifth, which is too small for the queries of all audits.
     "spark.driver.defaultJavaOptions": (
         f"{_ARROW_JAVA} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
         " -XX:+UseSerialGC -XX:-UsePerfData"

@@ -25,11 +25,11 @@ _ZIP_TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 def ship(session: SparkSession, cache: Path) -> None:
     """Send our package to the session's executors."""
-    session.addArtifacts(str(package(cache)), pyfile=True)
+    session.addArtifacts(str(zip_package(cache)), pyfile=True)
 
 
-def package(cache: Path) -> Path:
-    """Return the path of a zip of the package; written unless it is in the cache already."""
+def zip_package(cache: Path) -> Path:
+    """Return the path of a zip of our package; it is written unless the cache has it already."""
     files = sorted(_files())
     digest = hashlib.sha256()
     for name, path in files:

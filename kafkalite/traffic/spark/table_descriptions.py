@@ -11,7 +11,7 @@ from kafkalite.traffic.columnar import tables
 from kafkalite.traffic.columnar.schema import message_type
 from kafkalite.traffic.model import Direction
 from kafkalite.traffic.spark.audits import AUDITS, STATE_TABLES
-from kafkalite.traffic.spark.stages.stitching import NAMES
+from kafkalite.traffic.spark.stages.stitching import CONNECTION_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ FILE: Final = "tables.md"
 
 ENVELOPE: Final[Mapping[str, str]] = {
     "ts": "time of the request's last byte",
-    "answered": "time of the response's last byte; null without a response",
+    "response_ts": "time of the response's last byte; null without a response",
     "latency_us": "time between the two in microseconds",
     "connection": "number of the connection, the same in all files",
     "client": "the client: host:port",
@@ -64,55 +64,59 @@ def describe_tables(apis: Iterable[int]) -> str:
             "# Tables",
             "",
             "All tables are Parquet files. Times are UTC; `_us` and `_ms` columns are integers.",
-            *_requests(sorted(apis)),
-            *_part("problems", "A problem of the captures", tables.PROBLEMS, PROBLEMS),
-            *_part("connections", "A connection with several numbers", NAMES, CONNECTIONS),
-            *(line for table in STATE_TABLES.values() for line in _table("state", table)),
+            *_request_sections(sorted(apis)),
+            *_schema_section("problems", "A problem of the captures", tables.PROBLEMS, PROBLEMS),
+            *_schema_section(
+                "connections", "A connection with several numbers", CONNECTION_IDS, CONNECTIONS
+            ),
+            *(line for table in STATE_TABLES.values() for line in _table_section("state", table)),
             *(
                 line
                 for audit in AUDITS.values()
-                for table in audit.columns
-                for line in _table("audits", table, f" (audit: {audit.name})")
+                for table in audit.tables
+                for line in _table_section("audits", table, f" (audit: {audit.name})")
             ),
             "",
         ]
     )
 
 
-def _requests(apis: list[int]) -> Iterator[str]:
+def _request_sections(apis: list[int]) -> Iterator[str]:
     schema = tables.ENVELOPE.append(pa.field("date", pa.date32(), nullable=False))
-    yield from _part("requests/api=NAME/date=DAY", "A request", schema, ENVELOPE)
+    yield from _schema_section("requests/api=NAME/date=DAY", "A request", schema, ENVELOPE)
     yield f"| `request` | struct, by API | {ENVELOPE['request']} |"
     yield f"| `response` | struct, by API | {ENVELOPE['response']} |"
     for key in apis:
         yield from ("", f"### requests/api={codec.api_name(key)}", "")
         for direction, name in ((Direction.REQUEST, "request"), (Direction.RESPONSE, "response")):
-            fields = ", ".join(f"`{path}` {kind}" for path, kind in _leaves(key, direction))
+            fields = ", ".join(f"`{path}` {kind}" for path, kind in _message_fields(key, direction))
             yield f"- `{name}`: {fields or 'no fields'}"
 
 
-def _leaves(key: int, direction: Direction) -> Iterator[tuple[str, str]]:
-    yield from _below(message_type(key, direction), "")
+def _message_fields(key: int, direction: Direction) -> Iterator[tuple[str, str]]:
+    yield from _leaf_fields(message_type(key, direction), "")
 
 
-def _below(kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
+def _leaf_fields(kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
     if pa.types.is_list(kind):
-        yield from _below(kind.value_type, f"{path}[]")
+        yield from _leaf_fields(kind.value_type, f"{path}[]")
     elif pa.types.is_struct(kind):
         for field in kind:
-            yield from _below(field.type, f"{path}.{field.name}" if path else field.name)
+            yield from _leaf_fields(field.type, f"{path}.{field.name}" if path else field.name)
     else:
         yield path, str(kind)
 
 
-def _part(name: str, about: str, schema: pa.Schema, abouts: Mapping[str, str]) -> Iterator[str]:
+def _schema_section(
+    name: str, about: str, schema: pa.Schema, abouts: Mapping[str, str]
+) -> Iterator[str]:
     yield from _heading(name, about)
     for column in schema:
         yield f"| `{column.name}` | {column.type} | {abouts[column.name]} |"
 
 
-def _table(folder: str, table: Table, more: str = "") -> Iterator[str]:
-    yield from _heading(f"{folder}/{table.name}", f"{table.about}{more}")
+def _table_section(folder: str, table: Table, suffix: str = "") -> Iterator[str]:
+    yield from _heading(f"{folder}/{table.name}", f"{table.about}{suffix}")
     for column in table.columns:
         yield f"| `{column.name}` | {column.type} | {column.about} |"
 

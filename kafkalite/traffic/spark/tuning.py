@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SMALL_BYTES: Final = 64 << 20
 """Below this size, planning and compiling take longer than the work."""
 DRIVER_BYTES: Final = 4 << 20
-"""Below this size, starting the first worker takes longer than the work."""
+"""Below this size, starting the first worker process takes longer than the work."""
 
 SHUFFLE: Final = "spark.sql.shuffle.partitions"
 
@@ -33,7 +33,7 @@ _SPARK_DEFAULTS: Final[Mapping[str, str]] = {
 """Spark's defaults. A setting with another value was chosen by the user and is not changed."""
 
 _SMALL_INPUT_SETTINGS: Final[Mapping[str, str]] = {
-    # Starting a task takes longer than its part of the work; parallel audits use the other cores.
+    # Starting a task takes longer than its share of the work; other audits use the other cores.
     SHUFFLE: "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -64,8 +64,8 @@ def settings(size: int, cores: int | None = None) -> dict[str, str]:
     """Return settings for an input size; `cores` is the number of cores of a single machine."""
     if size < SMALL_BYTES:
         return dict(_SMALL_INPUT_SETTINGS)
-    fewest = _MIN_PARTITIONS if cores is None else _MIN_PARTITIONS_PER_CORE * cores
-    return {SHUFFLE: str(min(_MAX_PARTITIONS, max(fewest, size // _SHUFFLED_BYTES)))}
+    min_partitions = _MIN_PARTITIONS if cores is None else _MIN_PARTITIONS_PER_CORE * cores
+    return {SHUFFLE: str(min(_MAX_PARTITIONS, max(min_partitions, size // _SHUFFLED_BYTES)))}
 
 
 @contextmanager
@@ -83,24 +83,24 @@ def single_task_settings(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-def _not_chosen_by_user(spark: SparkSession, chosen: Mapping[str, str]) -> dict[str, str]:
+def _not_chosen_by_user(spark: SparkSession, settings_: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
-        for name, value in chosen.items()
+        for name, value in settings_.items()
         if spark.conf.get(name) == _SPARK_DEFAULTS[name]
     }
 
 
 @contextmanager
-def temporary_settings(spark: SparkSession, chosen: Mapping[str, str]) -> Iterator[None]:
+def temporary_settings(spark: SparkSession, settings_: Mapping[str, str]) -> Iterator[None]:
     """Use these settings inside this block."""
-    before = {name: str(spark.conf.get(name)) for name in chosen}
+    previous = {name: str(spark.conf.get(name)) for name in settings_}
     try:
-        for name, value in chosen.items():
+        for name, value in settings_.items():
             spark.conf.set(name, value)
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             spark.conf.set(name, value)
 
 

@@ -24,13 +24,13 @@ def main(url: str, folder: str, conf: str) -> None:
     by_name = Job(inputs=(captures,), out=f"{url}/out", audits=("fencing",), split_bytes=1)
     local = replace(by_name, inputs=(f"{folder}/in",), out=f"{folder}/out")
     # The output is below the input folder and must be skipped.
-    by_spark = Job(inputs=(captures,), out=f"{captures}/by-spark", audits=(), by_spark=True)
+    by_spark = Job(inputs=(captures,), out=f"{captures}/by-spark", audits=(), read_with_spark=True)
     register(spark)
     source = spark.read.format("kafkalite.capture").option("table", "frames")
     frames = [source.load(f"{captures}{below}").count() for below in ("", "/part-[01]*")]
     runs = [audit(spark, job) for job in (local, by_name, by_name, by_spark, by_spark)]
     result = {
-        "read": [run.read for run in runs],
+        "read": [run.files_read for run in runs],
         "requests": [run.requests for run in runs],
         "report": runs[2].report,
         "quarantined": [*runs[2].quarantined],

@@ -28,9 +28,9 @@ _NAMELESS_JOIN = 3
 _JOIN = 5
 
 SCENARIOS = (
-    ("classic-lost", "lost answer", True),
-    ("classic-silent", "never came back", False),
-    ("classic-vanished", "vanished", False),
+    ("classic-lost", "lost response", True),
+    ("classic-silent", "no heartbeat", False),
+    ("classic-vanished", "stopped", False),
     ("classic-retried", None, False),
     ("classic-polite", None, False),
 )

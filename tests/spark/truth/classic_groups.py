@@ -208,11 +208,11 @@ class Group:
         then = next(given for number, given in self.given if number == generation)
         since = [given for number, given in self.given if number > generation]
         if partition not in then.get(member_id, ()):
-            return "never its own"
+            return "never assigned"
         if any(partition in had for step in since for who, had in step.items() if who != member_id):
             return "zombie"
         is_owner = all(partition in step.get(member_id, ()) for step in since)
-        return "innocent" if is_owner else "given up"
+        return "still owned" if is_owner else "revoked"
 
 
 class Consumer:

@@ -1,4 +1,4 @@
-"""Scenarios of commits: most in time, some late but innocent, some by zombies."""
+"""Scenarios of commits: most in time, some late by owners of the partition, some by zombies."""
 
 from __future__ import annotations
 

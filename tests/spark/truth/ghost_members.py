@@ -1,4 +1,4 @@
-"""Scenarios of ghosts: lost join responses, and members that never return or vanish."""
+"""Scenarios of ghosts: lost join responses, and members that never return or stop."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class ExpectedGhost:
 
 
 SCENARIOS = (
-    ("lost", "lost answer", True),
-    ("silent", "never came back", True),
-    ("silent-named", "never came back", False),
-    ("vanished", "vanished", False),
+    ("lost", "lost response", True),
+    ("silent", "no heartbeat", True),
+    ("silent-named", "no heartbeat", False),
+    ("vanished", "stopped", False),
     ("retried", None, False),
     ("polite", None, False),
     ("late", None, False),

@@ -27,9 +27,9 @@ _BEAT_MS = 20_000
 
 @dataclass(slots=True)
 class Forgotten:
-    """Expected results: (group id, fate) of every offset that expires, and responses."""
+    """Expected results: (group id, outcome) of every offset that expires, and responses."""
 
-    fates: set[tuple[str, str]] = field(default_factory=set)
+    outcomes: set[tuple[str, str]] = field(default_factory=set)
     missing: dict[str, bool] = field(default_factory=dict)
     """Group that returned → whether its broker had expired the offset by then."""
     spared: dict[str, bool] = field(default_factory=dict)
@@ -74,25 +74,25 @@ def offsets(stage: Stage, topics: Topics, prefix: str, by_generation: Rebalanced
     brief.commit(brief.owned)
     _live_on(stage, late, brief, *unread, minutes=RETENTION_MIN)
     for name in ("away", "simple", "narrow", "narrow-classic"):
-        truth.fates.add((f"{prefix}/{name}", "lost"))
+        truth.outcomes.add((f"{prefix}/{name}", "lost"))
         truth.missing[f"{prefix}/{name}"] = _ask(simple, f"{prefix}/{name}")
     # By the rule before KIP-211 their offsets had expired, members or not.
     assert not _ask(late.line, f"{prefix}/late")
     truth.spared = {f"{prefix}/{name}": True for name in ("late", "shared")}
     truth.spared[f"{prefix}/brief"] = False
     assert not _ask(late.line, f"{prefix}/shared")
-    truth.fates.add((f"{prefix}/gone", "expired"))
-    truth.fates.add((f"{prefix}/laggard", "expired"))
+    truth.outcomes.add((f"{prefix}/gone", "expired"))
+    truth.outcomes.add((f"{prefix}/laggard", "expired"))
     late.commit(late.owned)
     late.leave()
-    truth.fates.add((f"{prefix}/late", "at risk"))
+    truth.outcomes.add((f"{prefix}/late", "at risk"))
     brief.commit(brief.owned)
     brief.leave()
-    truth.fates.add((f"{prefix}/brief", "at risk"))
+    truth.outcomes.add((f"{prefix}/brief", "at risk"))
     unread[0].commit(unread[0].owned)
     for member_ in unread:
         member_.leave()
-    truth.fates.add((f"{prefix}/shared", "at risk"))
+    truth.outcomes.add((f"{prefix}/shared", "at risk"))
     return truth
 
 

@@ -243,7 +243,7 @@ def decode_typed(api_key: int, rows: list[Exchange]) -> pa.Table:
     envelope = [
         {
             "ts": row.start_us,
-            "answered": row.end_us,
+            "response_ts": row.end_us,
             "latency_us": None if row.end_us is None else row.end_us - row.start_us,
             "connection": row.line.number,
             "client": str(row.line.client),

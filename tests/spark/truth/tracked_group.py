@@ -128,15 +128,15 @@ class TrackedGroup:
         held = committer_state.assignment_epoch("", *part)
         given = self.gains[part]
         if held is not None and held <= epoch:
-            truth = "innocent"
+            truth = "still owned"
         elif any(owner != member_id and since > epoch for since, owner in given):
             truth = "zombie"
         else:
-            truth = "given up"
+            truth = "revoked"
         if epoch == committer_state.member_epoch:
             truth = "current"
         elif not any(owner == member_id for _, owner in given):
-            truth = "never its own"
+            truth = "never assigned"
         return Classification(truth, by_rule)
 
 

@@ -271,7 +271,7 @@ class _Workers:
 
     def begin(self, connector: str, task: int) -> Producer:
         """Start a task, which writes a record."""
-        producer = self._next(connector, task, "succeeded", host=22 + task)
+        producer = self._next(connector, task, "replaced", host=22 + task)
         assert producer.write() == ErrorCode.NONE
         return producer
 

@@ -39,10 +39,12 @@ class ClusterWire:
         config: Mapping[str, str] | None = None,
         *,
         files: Files | None = None,
+        node_config: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
         self._path, self._nodes = str(path), nodes
         self._files = OsFiles() if files is None else files
         self._settings = dict(config or {})
+        self._node_settings = node_config or {}
         self.clock = ManualClock()
         self._start()
 
@@ -50,6 +52,8 @@ class ClusterWire:
         self._directory = DataDirectory(self._files, self._path)
         nodes = self._nodes
         self.config = BrokerConfig.from_text(self._settings)
+        for node_id, settings in self._node_settings.items():
+            self.config.configure_node(node_id, settings)
         self.cluster = Cluster(
             cluster_id="cluster",
             directory=self._directory,
@@ -79,10 +83,10 @@ class ClusterWire:
         self.cluster.stop()
         self._directory.close(self.cluster.partitions.logs())
 
-    def create(self, name: str, partitions: int = 1) -> bytes:
+    def create(self, name: str, partitions: int = 1, replication_factor: int = 1) -> bytes:
         """Create a topic and return its id."""
         (made,) = self.cluster.metadata.create_topics(
-            [NewTopic(name=name, partitions=partitions, replication_factor=1)]
+            [NewTopic(name=name, partitions=partitions, replication_factor=replication_factor)]
         )
         assert made.error is None
         return made.topic_id

@@ -1,15 +1,30 @@
-"""DescribeCluster and ElectLeaders."""
+"""DescribeCluster, UnregisterBroker and ElectLeaders."""
 
 from __future__ import annotations
 
-from kafkalite.apis.cluster import APIS
-from kafkalite.metadata.creation import NewTopic
-from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
-from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
-from kafkalite.protocol.error_codes import ErrorCode
-from tests.unit.metadata_world import MetadataWorld
+from typing import TYPE_CHECKING, Any
 
-DESCRIBE, ELECT = APIS
+import pytest
+
+from kafkalite.apis.cluster import APIS
+from kafkalite.config.layers import ConfigSource
+from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.image import NO_LEADER, PartitionImage, ResourceType
+from kafkalite.metadata.leadership import ElectionType
+from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.unregister_broker import UnregisterBrokerRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.apis.cluster_wire import ClusterWire
+from tests.unit.metadata_world import MetadataWorld, code_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DESCRIBE, ELECT, _ = APIS
 Partitions = ElectLeadersRequest.TopicPartitions
 
 
@@ -82,3 +97,239 @@ def test_an_unknown_election_type_is_refused() -> None:
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     (result,) = answer.replica_election_results
     assert [each.error_code for each in result.partition_result] == [ErrorCode.INVALID_REQUEST]
+
+
+def described_nodes(answer: Any) -> list[tuple[int, bool]]:  # noqa: ANN401 - a generated response
+    return [(each.broker_id, each.is_fenced) for each in answer.brokers]
+
+
+def test_fenced_nodes_are_described_on_request() -> None:
+    world = MetadataWorld(nodes=(1, 2, 3))
+    world.controller.fence(2)
+    world.controller.unregister_broker(3)
+    assert described_nodes(world.ask(DESCRIBE, DescribeClusterRequest())) == [(1, False)]
+    every = world.ask(DESCRIBE, DescribeClusterRequest(include_fenced_brokers=True))
+    assert described_nodes(every) == [(1, False), (2, True)]
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+    """Return a cluster of three nodes; a topic has replicas on nodes 2 and 1."""
+    wire = ClusterWire(tmp_path, nodes=3)
+    wire.cluster.metadata.create_topics([NewTopic(name="t", assignments=((0, (2, 1)),))])
+    yield wire
+    wire.end()
+
+
+def state_of(wire: ClusterWire) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Return leader, replicas and ISR of the partition."""
+    partition = wire.cluster.metadata.image.topics["t"].partitions[0]
+    return partition.leader, partition.replicas, partition.isr
+
+
+def unregister(wire: ClusterWire, node_id: int, *, on: int = 1) -> tuple[int, str | None]:
+    answer = wire.ask(UnregisterBrokerRequest(broker_id=node_id), 0, on)
+    return answer.error_code, answer.error_message
+
+
+def fenced_nodes(wire: ClusterWire, version: int = 2) -> list[tuple[int, bool]]:
+    request = DescribeClusterRequest(include_fenced_brokers=version > 1)
+    return described_nodes(wire.ask(request, version))
+
+
+def test_a_running_node_is_unregistered_until_it_is_started_again(wire: ClusterWire) -> None:
+    assert unregister(wire, 2) == (ErrorCode.NONE, "")
+    assert state_of(wire) == (1, (2, 1), (1,))
+    assert fenced_nodes(wire) == [(1, False), (3, False)]
+    assert unregister(wire, 2) == (
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+        "Broker ID 2 is not currently registered",
+    )
+    # The node still answers its clients, as Kafka's does.
+    assert described_nodes(wire.ask(DescribeClusterRequest(), 0, 2)) == [(1, False), (3, False)]
+    wire.cluster.node_control.start(2)
+    assert fenced_nodes(wire) == [(1, False), (2, False), (3, False)]
+    assert state_of(wire) == (1, (2, 1), (1, 2))
+
+
+def test_a_stopped_node_is_unregistered(wire: ClusterWire) -> None:
+    wire.cluster.node_control.stop(2)
+    assert fenced_nodes(wire) == [(1, False), (2, True), (3, False)]
+    assert fenced_nodes(wire, 1) == [(1, False), (3, False)]
+    assert unregister(wire, 2) == (ErrorCode.NONE, "")
+    assert fenced_nodes(wire) == [(1, False), (3, False)]
+    wire.cluster.node_control.start(2)
+    assert state_of(wire) == (1, (2, 1), (1, 2))
+
+
+def test_an_isolated_node_is_unregistered_before_its_session_expires(wire: ClusterWire) -> None:
+    wire.cluster.node_control.isolate(2)
+    assert unregister(wire, 2) == (ErrorCode.NONE, "")
+    wire.clock.advance(60_000)
+    assert state_of(wire) == (1, (2, 1), (1,))
+    wire.cluster.node_control.start(2)
+    assert state_of(wire) == (1, (2, 1), (1, 2))
+
+
+def test_the_next_start_registers_all_nodes(wire: ClusterWire) -> None:
+    unregister(wire, 2)
+    wire.restart()
+    assert fenced_nodes(wire) == [(1, False), (2, False), (3, False)]
+    assert state_of(wire) == (1, (2, 1), (2, 1))
+
+
+def test_the_last_node_can_be_unregistered(wire: ClusterWire) -> None:
+    for node_id in (1, 2, 3):
+        assert unregister(wire, node_id) == (ErrorCode.NONE, "")
+    assert fenced_nodes(wire) == []
+    assert state_of(wire) == (NO_LEADER, (2, 1), ())
+
+
+def test_elections_of_every_kind_have_kafkas_error_codes(wire: ClusterWire) -> None:
+    def elect(kind: int) -> int:
+        request = ElectLeadersRequest(
+            election_type=kind, topic_partitions=[Partitions(topic="t", partitions=[0])]
+        )
+        ((result,),) = (
+            row.partition_result for row in wire.ask(request, 2).replica_election_results
+        )
+        code: int = result.error_code
+        return code
+
+    control = wire.cluster.node_control
+    assert [elect(kind) for kind in (0, 1)] == [ErrorCode.ELECTION_NOT_NEEDED] * 2
+    control.stop(2)
+    assert elect(0) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert elect(1) == ErrorCode.ELECTION_NOT_NEEDED
+    control.start(2)
+    assert elect(0) == ErrorCode.NONE
+    assert state_of(wire) == (2, (2, 1), (1, 2))
+    control.stop(1)
+    control.stop(2)
+    assert state_of(wire)[0] == NO_LEADER
+    assert elect(0) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert elect(1) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    control.start(1)
+    assert elect(1) == ErrorCode.NONE
+    assert state_of(wire) == (1, (2, 1), (1,))
+
+
+def world_with(*replicas: int, as_version: str | None = None) -> MetadataWorld:
+    """Return a cluster with a topic "t" of one partition with these replicas."""
+    world = MetadataWorld(nodes=(1, 2, 3), as_version=as_version)
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, replicas),))])
+    return world
+
+
+def partition_of(world: MetadataWorld) -> PartitionImage:
+    return world.topic("t").partitions[0]
+
+
+def elect_in(world: MetadataWorld, kind: ElectionType) -> ErrorCode | None:
+    (error,) = world.controller.elect_leaders([("t", 0)], kind)
+    return code_of(error)
+
+
+def expand_isr(world: MetadataWorld, *isr: int) -> None:
+    world.controller.alter_isr([(world.topic("t").topic_id, 0, isr)])
+
+
+def test_preferred_replica_must_be_in_sync() -> None:
+    world = world_with(1, 2)
+    world.controller.fence(1)
+    assert elect_in(world, ElectionType.PREFERRED) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    world.controller.unfence(1)
+    assert elect_in(world, ElectionType.PREFERRED) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    expand_isr(world, 2, 1)
+    assert elect_in(world, ElectionType.PREFERRED) is None
+    assert (partition_of(world).leader, partition_of(world).leader_epoch) == (1, 2)
+    assert elect_in(world, ElectionType.PREFERRED) is ErrorCode.ELECTION_NOT_NEEDED
+
+
+def leaderless_world(as_version: str | None = None) -> MetadataWorld:
+    """Return a cluster in which node 2, which led last, is fenced; node 1 runs but is behind."""
+    world = world_with(1, 2, as_version=as_version)
+    world.controller.fence(1)
+    world.controller.fence(2)
+    world.controller.unfence(1)
+    assert partition_of(world).leader == NO_LEADER
+    return world
+
+
+def test_partition_without_a_leader_needs_an_unclean_election_to_continue() -> None:
+    world = leaderless_world()
+    before = partition_of(world)
+    assert (before.isr, before.elr, before.last_known_elr) == ((), (2,), (2,))
+    assert elect_in(world, ElectionType.PREFERRED) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert elect_in(world, ElectionType.UNCLEAN) is None
+    after = partition_of(world)
+    assert (after.leader, after.isr, after.elr, after.last_known_elr) == (1, (1,), (), ())
+    assert after.is_recovering
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert elect_in(world, ElectionType.UNCLEAN) is ErrorCode.ELECTION_NOT_NEEDED
+    expand_isr(world, 1, 2)
+    assert partition_of(world).is_recovering
+
+
+def test_eligible_replica_is_elected_cleanly() -> None:
+    world = leaderless_world()
+    world.controller.unfence(2)
+    after = partition_of(world)
+    assert (after.leader, after.isr, after.is_recovering) == (2, (2,), False)
+
+
+def test_without_eligible_replicas_the_last_in_sync_replica_remains_in_the_isr() -> None:
+    world = leaderless_world("4.0")
+    before = partition_of(world)
+    assert (before.isr, before.elr) == ((2,), ())
+    assert elect_in(world, ElectionType.UNCLEAN) is None
+    assert (partition_of(world).leader, partition_of(world).isr) == (1, (1,))
+
+
+def test_no_leader_can_be_elected_while_no_replica_runs() -> None:
+    world = world_with(1)
+    world.controller.fence(1)
+    for kind, code in (
+        (ElectionType.PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (ElectionType.UNCLEAN, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ):
+        assert elect_in(world, kind) is code
+
+
+RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
+
+
+@pytest.fixture
+def racks(tmp_path: Path) -> Iterator[ClusterWire]:
+    """Return a cluster of four nodes in two racks."""
+    node_config = {node_id: {"broker.rack": rack} for node_id, rack in RACKS.items()}
+    wire = ClusterWire(tmp_path, 4, {"broker.rack": "all"}, node_config=node_config)
+    yield wire
+    wire.end()
+
+
+def test_each_node_has_its_own_rack(racks: ClusterWire) -> None:
+    described = racks.ask(DescribeClusterRequest(), 1)
+    assert {row.broker_id: row.rack for row in described.brokers} == RACKS
+    metadata = racks.ask(MetadataRequest(topics=[]), 12, node=2)
+    assert {row.node_id: row.rack for row in metadata.brokers} == RACKS
+
+
+def test_each_node_describes_its_own_rack(racks: ClusterWire) -> None:
+    for node_id, rack in RACKS.items():
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=ResourceType.BROKER,
+            resource_name=f"{node_id}",
+            configuration_keys=["broker.rack"],
+        )
+        answer = racks.ask(DescribeConfigsRequest(resources=[resource]), 4, node=node_id)
+        (config,) = answer.results[0].configs
+        assert (config.value, config.config_source) == (rack, ConfigSource.STATIC_BROKER)
+
+
+def test_replicas_of_a_partition_are_in_different_racks(racks: ClusterWire) -> None:
+    racks.create("t", partitions=8, replication_factor=2)
+    topic = racks.cluster.metadata.image.topics["t"]
+    assert len({partition.leader for partition in topic.partitions}) == 4
+    for partition in topic.partitions:
+        assert {RACKS[node_id] for node_id in partition.replicas} == {"a", "b"}

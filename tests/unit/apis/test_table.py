@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 APIS = {key: api for key in TABLE if (api := find_api(key)) is not None}
 
-# APIs that must be served, and the minimum of their versions.
-ASKED = {
+# API keys that must be served, with the lowest and the highest version.
+REQUIRED_VERSIONS = {
     0: (3, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (1, 10), 9: (1, 10), 10: (0, 6),
     11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4),
     19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5), 23: (2, 4),
     24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 5), 32: (1, 4), 33: (0, 2),
-    35: (1, 5), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1), 47: (0, 0), 60: (0, 2), 61: (0, 0),
-    65: (0, 0), 66: (0, 2),
+    34: (1, 2), 35: (1, 5), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1), 45: (0, 1),
+    46: (0, 0), 47: (0, 0), 60: (0, 2), 61: (0, 0), 64: (0, 0), 65: (0, 0), 66: (0, 2),
     68: (0, 1), 69: (0, 1), 74: (0, 1), 75: (0, 0), 76: (1, 1), 77: (1, 1), 78: (1, 2),
     79: (1, 2), 83: (0, 0), 84: (0, 0), 85: (0, 1), 86: (0, 0), 87: (0, 1), 88: (0, 0),
     89: (0, 0), 90: (0, 1), 91: (0, 0), 92: (0, 0),
@@ -71,16 +71,16 @@ def test_a_start_imports_no_handlers() -> None:
     assert (done.stdout, done.stderr) == ("", "")
 
 
-@pytest.mark.parametrize("key", ASKED)
+@pytest.mark.parametrize("key", REQUIRED_VERSIONS)
 def test_required_versions_are_served(key: int) -> None:
-    lowest, highest = ASKED[key]
+    lowest, highest = REQUIRED_VERSIONS[key]
     versions = APIS[key].versions
     assert versions.lowest <= lowest
     assert versions.highest >= highest
 
 
 def test_no_other_apis_are_served() -> None:
-    assert set(APIS) == set(ASKED)
+    assert set(APIS) == set(REQUIRED_VERSIONS)
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)

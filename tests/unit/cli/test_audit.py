@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from argparse import ArgumentParser
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.cli.audit import COUNTS, DURATIONS, _root_cause
+from kafkalite.cli.audit import COUNTS, DURATIONS, _root_cause, add_audit
 from kafkalite.cli.main import main
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def test_defaults_equal_those_of_audit_options() -> None:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--jobs", "fencng"], "fencing"),
-        (["--follow", "--jobs", "health"], "--jobs cannot be combined with --follow"),
+        (["--audits", "fencng"], "fencing"),
+        (["--follow", "--audits", "health"], "--audits cannot be combined with --follow"),
         (["--conf", "spark.sql"], "KEY=VALUE"),
         (["--api", "OffsetComit"], "OffsetComit"),
         (["--from", "yesterday"], "--from"),
@@ -58,7 +59,7 @@ def test_defaults_equal_those_of_audit_options() -> None:
             "the start of the time range",
         ),
         (["--offset-retention", "a week"], "--offset-retention"),
-        (["--storm", "0"], "--storm"),
+        (["--rebalance-storm-threshold", "0"], "--rebalance-storm-threshold"),
         (["--task-mib", "0"], "--task-mib"),
     ],
 )
@@ -69,8 +70,26 @@ def test_invalid_arguments_are_rejected_before_spark_starts(
     assert not (tmp_path / "out").exists()
 
 
+def test_former_flags_are_accepted_but_not_shown() -> None:
+    parser = ArgumentParser()
+    add_audit(parser)
+    former = [
+        *("--aftermath", "5s", "--storm", "7", "--jobs", "health"),
+        *("--by-spark", "--keep-vanished"),
+    ]
+    arguments = parser.parse_args(["in", "--out", "out", *former])
+    assert (arguments.effect_window_ms, arguments.rebalance_storm_threshold) == ("5s", "7")
+    assert arguments.audits == "health"
+    assert arguments.read_with_spark
+    assert arguments.keep_removed_inputs
+    defaults = parser.parse_args(["in", "--out", "out"])
+    assert (defaults.effect_window_ms, defaults.audits) == ("1m", None)
+    assert not defaults.read_with_spark
+    assert not any(flag in parser.format_help() for flag in former if flag.startswith("--"))
+
+
 @pytest.mark.parametrize("inputs", [["caps"], ["caps/*.pcap"], ["caps/a.pcap"], ["alias"]])
-@pytest.mark.parametrize("options", [[], ["--by-spark"], ["--follow"]])
+@pytest.mark.parametrize("options", [[], ["--read-with-spark"], ["--follow"]])
 def test_output_inside_an_input_is_rejected(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

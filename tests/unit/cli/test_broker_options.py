@@ -7,7 +7,15 @@ from argparse import ArgumentParser, ArgumentTypeError
 import pytest
 
 from kafkalite.cli.broker_options import add_argument_keywords, add_broker_options
-from kafkalite.config.options import BROKERS, CONTROL, KEEP_SECRETS, OPTIONS, PORT, TOPIC
+from kafkalite.config.options import (
+    BROKERS,
+    CONTROL,
+    KEEP_SECRETS,
+    OPTIONS,
+    PORT,
+    TOPIC,
+    TRUNCATE_RECORDS,
+)
 
 
 def test_repeatable_option_collects_a_list() -> None:
@@ -39,3 +47,12 @@ def test_option_without_flag_is_not_added() -> None:
 def test_invalid_value_is_rejected_with_its_reason() -> None:
     with pytest.raises(ArgumentTypeError, match="'0' is not a number from 1 to 1000"):
         add_argument_keywords(BROKERS)["type"]("0")
+
+
+@pytest.mark.parametrize("given", [["--truncate-records", "8"], ["--snap-records", "8"]])
+def test_former_flag_is_accepted_but_not_shown(given: list[str]) -> None:
+    parser = ArgumentParser()
+    add_broker_options(parser, [TRUNCATE_RECORDS])
+    assert parser.parse_args(given).truncate_records == 8
+    assert parser.parse_args([]).truncate_records is None
+    assert "--snap-records" not in parser.format_help()

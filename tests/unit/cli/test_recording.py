@@ -32,7 +32,7 @@ def test_sizes_have_units() -> None:
     sizes = [parsed("--rotate-bytes", text).rotate_bytes for text in ("65536", "500k", "64M", "1g")]
     assert sizes == [65536, 500 * 1024, 64 * 1024**2, 1024**3]
     assert parsed("--rotate-seconds", "0.5").rotate_seconds == 0.5
-    assert parsed("--snap-records", "0").snap_records == 0
+    assert parsed("--truncate-records", "0").truncate_records == 0
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_sizes_have_units() -> None:
         ("--rotate-seconds", "0"),
         ("--rotate-seconds", "-1"),
         ("--rotate-seconds", "nan"),
-        ("--snap-records", "-1"),
-        ("--snap-records", "٣"),
+        ("--truncate-records", "-1"),
+        ("--truncate-records", "٣"),
     ],
 )
 def test_invalid_size_is_rejected(
@@ -57,7 +57,7 @@ def test_invalid_size_is_rejected(
 
 
 def test_recorder_has_the_given_options(tmp_path: Path) -> None:
-    asked = parsed("--snap-records", "3", "--rotate-bytes", "64k")
+    asked = parsed("--truncate-records", "3", "--rotate-bytes", "64k")
     recorder = recorder_from(asked, str(tmp_path / "here"), lambda: 5, pytest.fail)
     recorder.close()
     (file,) = (tmp_path / "here").iterdir()
@@ -78,7 +78,7 @@ def test_missing_or_unwritable_directory_is_rejected(tmp_path: Path) -> None:
         (("--capture", "{file}"), "--capture: cannot write captures to"),
         (("--capture", ""), "--capture: the directory for captures is empty"),
         (("--keep-secrets",), "--keep-secrets needs --capture"),
-        (("--snap-records", "0"), "--snap-records needs --capture"),
+        (("--truncate-records", "0"), "--truncate-records needs --capture"),
     ],
 )
 def test_broker_with_invalid_recording_options_does_not_start(

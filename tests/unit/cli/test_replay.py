@@ -151,7 +151,7 @@ def test_interrupted_replay_prints_a_partial_report(
     with pytest.raises(SystemExit, match="130"):
         main(["replay", str(capture), "--to", broker.bootstrap_servers, "--json"])
     shape = json.loads(capsys.readouterr().out)
-    assert (shape["requests"], shape["broken_off"]) == (1, "it was interrupted")
+    assert (shape["requests"], shape["abort_reason"]) == (1, "it was interrupted")
 
 
 def test_replay_that_loses_the_clock_prints_a_partial_report(
@@ -179,7 +179,7 @@ def test_replay_that_loses_the_clock_prints_a_partial_report(
         main(["replay", str(tmp_path), "--to", broker.bootstrap_servers, "--json"])
     output = capsys.readouterr()
     shape = json.loads(output.out)
-    assert (shape["requests"], shape["broken_off"]) == (2, "the clock is lost")
+    assert (shape["requests"], shape["abort_reason"]) == (2, "the clock is lost")
     assert output.err == "kafkalite: the clock is lost\n"
 
 
@@ -205,4 +205,4 @@ def test_terminated_replay_prints_a_partial_report(
     finally:
         signal.signal(signal.SIGINT, handlers[1])
     shape = json.loads(capsys.readouterr().out)
-    assert (shape["requests"], shape["broken_off"]) == (1, "it was interrupted")
+    assert (shape["requests"], shape["abort_reason"]) == (1, "it was interrupted")

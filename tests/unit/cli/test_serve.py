@@ -388,7 +388,7 @@ def parsed_arguments(*arguments: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def test_no_capture_is_staged_by_default() -> None:
+def test_no_stand_in_is_prepared_by_default() -> None:
     assert prepared_from(parsed_arguments(), Log()) is None
 
 

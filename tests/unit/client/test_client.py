@@ -265,3 +265,14 @@ async def test_errors_have_a_hint_about_tls_and_passwords() -> None:
         async with KafkaClient([address], Access(login=Login("PLAIN", "u", "p"))) as client:
             with pytest.raises(UnreachableError, match="does it require TLS, or no password"):
                 await client.check_reachable()
+
+
+async def test_a_request_without_a_response_is_sent() -> None:
+    broker = ScriptedBroker()
+    async with listening(broker.serve) as address, KafkaClient([address]) as client:
+        assert client.bootstrap == [address]
+        await client.send(address, REQUEST, KNOWN)
+        assert (await client.ask(address, REQUEST, KNOWN)).error_code == 0
+        with pytest.raises(UnreachableError, match="does not support FindCoordinator"):
+            await client.send(address, REQUEST, Versions(30, 31))
+    assert [key for key, _ in broker.asked] == [18, FIND, FIND]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.groups.share.intents import InitializeShareState, SharePartitionStart
+from kafkalite.groups.share.intents import InitializeShareState, SharePartitionInitialization
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.state import ShareKey
@@ -26,7 +26,8 @@ def wire(tmp_path: Path) -> Iterator[ShareGroupWire]:
 
 def intent_for(topic_id: bytes, *partitions: int, epoch: int = 9, start: int = 7) -> object:
     return InitializeShareState(
-        "g", tuple(SharePartitionStart(topic_id, index, epoch, start) for index in partitions)
+        "g",
+        tuple(SharePartitionInitialization(topic_id, index, epoch, start) for index in partitions),
     )
 
 

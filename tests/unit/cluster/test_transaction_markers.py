@@ -162,7 +162,7 @@ def test_a_partition_without_its_marker_does_not_delay_others(
     assert len(cluster.wire.cluster.outbox) == 0
 
 
-def test_markers_for_many_partitions_are_written_in_portions(
+def test_markers_for_many_partitions_are_written_in_several_passes(
     cluster: MarkerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other requests are served in between, and the producer gets a retriable error."""

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.config.broker import BrokerConfig, check_no_plugins, parse_broker_text
+from kafkalite.config.broker import (
+    RACK_AWARE_SELECTOR,
+    BrokerConfig,
+    check_no_plugins,
+    parse_broker_text,
+)
 from kafkalite.config.definitions import ConfigError, ConfigType, value_to_text
 from kafkalite.config.keys import broker_keys
 
@@ -99,6 +104,77 @@ def test_node_text_is_for_describing_only() -> None:
     assert config.node_text(1)["listeners"] == "PLAINTEXT://:1"
     assert config.node_text(2)["listeners"] == "PLAINTEXT://:2"
     assert config.node_text(2)["node.id"] == config.node_text(2)["broker.id"] == "2"
+
+
+def test_node_text_adds_to_the_settings_of_the_node() -> None:
+    config = BrokerConfig.from_text()
+    config.configure_node(2, {"broker.rack": "b"})
+    config.set_node_text(2, {"listeners": "PLAINTEXT://:2"})
+    assert config.node_text(2)["broker.rack"] == "b"
+    assert config.node_text(2)["listeners"] == "PLAINTEXT://:2"
+    assert "broker.rack" not in config.node_text(1)
+
+
+def test_node_value_has_precedence_over_the_value_of_all_nodes() -> None:
+    config = BrokerConfig.from_text({"broker.rack": "a", "replica.lag.time.max.ms": "5000"})
+    config.configure_node(2, {"broker.rack": "b", "replica.selector.class": RACK_AWARE_SELECTOR})
+    config.configure_node(3, {"replica.lag.time.max.ms": "9000"})
+    assert [config.node_str_or_none(node, "broker.rack") for node in (1, 2, 3)] == ["a", "b", "a"]
+    assert [config.node_int(node, "replica.lag.time.max.ms") for node in (1, 2, 3)] == [
+        5000, 5000, 9000,
+    ]  # fmt: skip
+    selectors = [config.node_str_or_none(node, "replica.selector.class") for node in (1, 2)]
+    assert selectors == [None, RACK_AWARE_SELECTOR]
+    assert config.str("broker.rack") == "a"
+
+
+def test_node_value_of_another_type_is_not_returned() -> None:
+    config = BrokerConfig.from_text()
+    with pytest.raises(TypeError, match=r"broker\.rack is not an integer"):
+        config.node_int(1, "broker.rack")
+    with pytest.raises(TypeError, match=r"replica\.lag\.time\.max\.ms is not a string"):
+        config.node_str_or_none(1, "replica.lag.time.max.ms")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            {"num.partitions": "3"},
+            "num.partitions cannot differ between nodes: set it for all nodes",
+        ),
+        (
+            {"broker.rak": "a"},
+            "Unknown configuration broker.rak; did you mean broker.rack?",
+        ),
+        (
+            {"replica.lag.time.max.ms": "x"},
+            "Invalid value x for configuration replica.lag.time.max.ms: Not a number of type LONG",
+        ),
+        (
+            {"replica.lag.time.max.ms": "100"},
+            "replica.fetch.wait.max.ms should always be less than or equal to",
+        ),
+        (
+            {"replica.selector.class": "com.example.Selector"},
+            "replica.selector.class is com.example.Selector, but JVM plug-ins are not supported",
+        ),
+    ],
+)
+def test_invalid_setting_of_a_node_is_rejected(text: dict[str, str], message: str) -> None:
+    config = BrokerConfig.from_text()
+    with pytest.raises(ConfigError) as refused:
+        config.configure_node(2, text)
+    assert str(refused.value).startswith("node 2: ")
+    assert message in str(refused.value)
+    assert refused.value.key in {*text, "replica.fetch.wait.max.ms"}
+
+
+def test_replication_of_internal_topics_depends_on_the_number_of_nodes() -> None:
+    for count, replicas in ((1, 1), (2, 2), (3, 3), (5, 3)):
+        config = BrokerConfig.from_text(node_count=count)
+        assert config.int("offsets.topic.replication.factor") == replicas
+    assert BrokerConfig.from_text(defaults="kafka").int("offsets.topic.replication.factor") == 3
 
 
 GROUP = "org.apache.kafka.coordinator.group"

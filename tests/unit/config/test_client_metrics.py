@@ -12,7 +12,7 @@ from kafkalite.config.client_metrics import (
 from kafkalite.config.definitions import ConfigError
 
 
-def test_there_are_three_keys() -> None:
+def test_client_metrics_have_three_keys() -> None:
     assert list(client_metrics_keys()) == ["interval.ms", "match", "metrics"]
 
 

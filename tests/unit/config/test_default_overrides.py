@@ -31,6 +31,16 @@ def test_the_overrides_are_valid_and_count_as_unset() -> None:
     assert config.int("offsets.topic.replication.factor") == 1
 
 
+@pytest.mark.parametrize(("node_count", "replication"), [(1, 1), (2, 2), (3, 3), (5, 3)])
+def test_internal_topics_have_replicas_on_up_to_three_nodes(
+    node_count: int, replication: int
+) -> None:
+    config = BrokerConfig.from_text(node_count=node_count)
+    for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
+        assert config.int(f"{topic}.replication.factor") == replication
+    assert default_overrides("kafka", node_count) == {}
+
+
 def test_kafkas_defaults_can_be_selected() -> None:
     config = BrokerConfig.from_text(defaults="kafka")
     assert config.default_text == {}
@@ -51,3 +61,18 @@ def test_an_unknown_name_is_rejected_with_the_known_names(wrong: str) -> None:
         default_overrides(wrong)
     assert refused.value.key == "defaults"
     assert str(refused.value).endswith("is not one of kafkalite, kafka")
+
+
+@pytest.mark.parametrize(
+    ("node_count", "replicas", "min_isr"), [(1, "1", "1"), (2, "2", "1"), (3, None, None)]
+)
+def test_replicas_of_internal_topics_depend_on_the_number_of_nodes(
+    node_count: int, replicas: str | None, min_isr: str | None
+) -> None:
+    overrides = default_overrides("kafkalite", node_count)
+    assert overrides.get("offsets.topic.replication.factor") == replicas
+    for topic in ("transaction.state.log", "share.coordinator.state.topic"):
+        assert overrides.get(f"{topic}.replication.factor") == replicas
+        assert overrides.get(f"{topic}.min.isr") == min_isr
+    assert overrides["group.initial.rebalance.delay.ms"] == "0"
+    assert default_overrides("kafka", node_count) == {}

@@ -91,7 +91,7 @@ def test_text_that_java_rejects_is_rejected(kind: ConfigType, text: str, complai
         (1e-10, "1.0E-10"),
     ],
 )
-def test_values_are_printed(value: Value, text: str | None) -> None:
+def test_values_are_converted_to_text(value: Value, text: str | None) -> None:
     assert value_to_text(value) == text
 
 
@@ -104,7 +104,7 @@ def test_duplicates_in_a_list_are_removed_before_validation() -> None:
     assert KeyTable(TABLE)["a.list"].parse("x , x,y") == ("x", "y")
 
 
-def test_a_class_that_is_not_the_default_does_not_exist() -> None:
+def test_a_class_other_than_the_default_is_reported_as_missing() -> None:
     keys = KeyTable("a.class class org.example.Own - low")
     assert keys["a.class"].parse("org.example.Own") == "org.example.Own"
     with pytest.raises(ConfigError, match=r"Class org\.example\.Other could not be found\."):

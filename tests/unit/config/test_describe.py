@@ -49,7 +49,7 @@ def test_a_topics_own_value_is_shown_as_parsed() -> None:
     assert (entry.type, entry.is_read_only, entry.is_sensitive) == (ConfigType.LIST, False, False)
 
 
-def test_a_key_determined_by_another_unit_looks_like_a_default() -> None:
+def test_a_value_from_a_synonym_in_another_unit_is_described_as_a_default() -> None:
     entry = by_name(describe_topic({}, LAYERS, CONFIG))["retention.ms"]
     assert (entry.value, entry.source, entry.synonyms) == ("604800000", ConfigSource.DEFAULT, ())
 

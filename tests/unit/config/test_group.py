@@ -55,7 +55,7 @@ def test_values_within_bounds_are_accepted() -> None:
     check_group_values(own, BrokerConfig.from_text())
 
 
-def test_only_numbers_have_bounds() -> None:
+def test_only_numeric_values_are_clamped_to_bounds() -> None:
     config = BrokerConfig.from_text()
     assert clamp_to_bounds("share.isolation.level", "read_committed", config) == "read_committed"
     assert clamp_to_bounds("share.renew.acknowledge.enable", True, config) is True

@@ -13,7 +13,7 @@ def test_a_plain_key_has_only_its_default() -> None:
     )
 
 
-def test_a_default_that_is_not_kafkas_is_a_default_too() -> None:
+def test_a_default_of_kafkalite_is_described_as_a_default() -> None:
     layers = BrokerLayers(
         node={}, cluster_default={}, static={}, defaults={"message.max.bytes": "7"}
     )

@@ -18,7 +18,7 @@ from kafkalite.config.options import (
     PORT,
     ROTATE_BYTES,
     ROTATE_SECONDS,
-    SNAP_RECORDS,
+    TRUNCATE_RECORDS,
     VARIABLE_PREFIX,
     Option,
 )
@@ -35,7 +35,7 @@ def option_named(name: str) -> Option:
     return option
 
 
-def test_names_are_unique() -> None:
+def test_names_of_options_are_unique() -> None:
     for names in (
         [option.name for option in OPTIONS],
         [option.keyword.name for option in OPTIONS if option.keyword is not None],
@@ -104,7 +104,7 @@ def test_choices_are_those_of_the_code(name: str, words: Iterable[str]) -> None:
     ("option", "text", "value"),
     [
         (BROKERS, "3", 3),
-        (SNAP_RECORDS, "0", 0),
+        (TRUNCATE_RECORDS, "0", 0),
         (ROTATE_BYTES, "64m", 64 * 1024**2),
         (ROTATE_SECONDS, "0.5", 0.5),
     ],
@@ -118,7 +118,7 @@ def test_a_valid_text_is_parsed(option: Option, text: str, value: object) -> Non
     ("option", "text", "reason"),
     [
         (BROKERS, "0", "is not a number from 1 to 1000"),
-        (SNAP_RECORDS, "-1", "is not a number of bytes"),
+        (TRUNCATE_RECORDS, "-1", "is not a number of bytes"),
         (ROTATE_BYTES, "1k", "is not a size of 64k or more"),
         (ROTATE_SECONDS, "nan", "is not a number of seconds"),
     ],

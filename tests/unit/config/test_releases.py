@@ -28,7 +28,7 @@ def test_versions_and_features_of_a_release_are_found_by_name() -> None:
     assert "share.version" not in release.features
 
 
-def test_without_a_name_the_newest_is_emulated_completely() -> None:
+def test_without_a_release_the_newest_one_is_emulated_completely() -> None:
     assert emulated_release(None).apis is None
     assert emulated_release(None).features == emulated_release("4.3").features
 

@@ -43,8 +43,6 @@ _READ_BY_SETTINGS = frozenset(
 _READ_BY_TOPIC_SETTINGS = frozenset(("internal.segment.bytes",))
 _MENTIONED_BUT_NOT_READ = frozenset(
     (
-        # A topic setting with the same name.
-        "unclean.leader.election.enable",
         # "….segment.bytes" is a setting of the coordinators' topics.
         "internal.metadata.log.segment.bytes", "metadata.log.segment.bytes",
     )

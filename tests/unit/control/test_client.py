@@ -41,6 +41,23 @@ def test_faults_are_added_listed_and_removed(broker: Broker) -> None:
     assert client.faults()["faults"] == []
 
 
+def test_nodes_are_listed_and_changed_and_leaders_moved() -> None:
+    with Broker(
+        brokers=2, topics={"t": 1}, control=True, config={"default.replication.factor": 2}
+    ) as broker:
+        client = ControlClient(broker.control_url)
+        assert [node["id"] for node in client.nodes()["nodes"]] == [1, 2]
+        assert client.change_node(2, {"state": "isolated"})["state"] == "isolated"
+        assert client.change_node(2, {"state": "running"}) == client.nodes()["nodes"][1]
+        (leader,) = (node["id"] for node in client.nodes()["nodes"] if node["led_partitions"])
+        moved = client.move_leader({"topic": "t", "partition": 0, "leader": 3 - leader})
+        assert (moved["leader"], moved["leader_epoch"]) == (3 - leader, 1)
+        with pytest.raises(ControlError, match=r"^there is no node 3: the nodes are 1, 2$"):
+            client.change_node(3, {"state": "stopped"})
+        with pytest.raises(ControlError, match=r"^INVALID_REPLICA_ASSIGNMENT: "):
+            client.move_leader({"topic": "t", "partition": 0, "leader": 3})
+
+
 def test_a_refusal_has_the_message_of_the_broker(broker: Broker) -> None:
     with pytest.raises(ControlError, match="is not a duration"):
         ControlClient(broker.control_url).change_clock({"advance": "soon"})

@@ -8,24 +8,39 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.control.commands import (
     AdvanceClock,
     CommandError,
     Explain,
+    ListNodes,
+    MoveLeader,
     RunClock,
     SetClock,
+    SetNodeMetadata,
+    SetNodeReplication,
+    SetNodeState,
     ShowClock,
+    ShowNode,
     new_clock,
     perform_clock_command,
     perform_explain,
+    perform_move_leader,
+    perform_node_command,
     rate_of,
 )
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.server.broker import Broker as ServerBroker
+from kafkalite.server.settings import Settings
 from kafkalite.testing.clock import ManualClock
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from kafkalite.control.commands import ClockCommand
     from kafkalite.ports.clock import Clock
     from kafkalite.server.broker import Broker
@@ -144,3 +159,87 @@ def test_the_rate_must_fit_the_mode() -> None:
     assert rate_of("manual", 0) == 0
     with pytest.raises(CommandError, match="leave out the rate"):
         rate_of("real", 60)
+
+
+# Nodes and leaders
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[ServerBroker]:
+    """Yield a broker of three nodes; each has a replica of topic `t`."""
+    running = ServerBroker(
+        Settings(
+            listen=("127.0.0.1:0",),
+            brokers=3,
+            topics={"t": 1},
+            config={"default.replication.factor": "3"},
+        ),
+        clock=AdjustableClock(rate=0, now_ms=0),
+    )
+    await running.start()
+    yield running
+    await running.stop(grace_s=0)
+
+
+def leader_of(broker: ServerBroker) -> int:
+    assert broker.cluster is not None
+    return broker.cluster.metadata.image.topics["t"].partitions[0].leader
+
+
+async def test_a_command_returns_the_affected_nodes(cluster: ServerBroker) -> None:
+    listed = await perform_node_command(cluster, ListNodes())
+    assert [status.node_id for status in listed] == [1, 2, 3]
+    assert await perform_node_command(cluster, ShowNode(2)) == (listed[1],)
+    (stopped,) = await perform_node_command(cluster, SetNodeState(2, "stopped"))
+    assert stopped == (await perform_node_command(cluster, ListNodes()))[1]
+    assert (stopped.state, stopped.metadata, stopped.led_partitions) == ("stopped", "stale", 0)
+    (started,) = await perform_node_command(cluster, SetNodeState(2, "running"))
+    assert started.listeners == listed[1].listeners
+    (frozen,) = await perform_node_command(cluster, SetNodeMetadata(2, "frozen"))
+    assert frozen.metadata == "frozen"
+    (paused,) = await perform_node_command(cluster, SetNodeReplication(2, "paused"))
+    assert paused.replication == "paused"
+
+
+async def test_an_unknown_node_and_an_unknown_value_are_refused(cluster: ServerBroker) -> None:
+    for command in (ShowNode(4), SetNodeState(4, "stopped"), SetNodeMetadata(4, "frozen")):
+        with pytest.raises(UnknownNodeError):
+            await perform_node_command(cluster, command)
+    with pytest.raises(
+        CommandError, match=r"^state must be running, isolated or stopped, not 'x'$"
+    ):
+        await perform_node_command(cluster, SetNodeState(2, "x"))
+
+
+async def test_a_refusal_of_the_disk_is_one_sentence(
+    cluster: ServerBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cluster.cluster is not None
+
+    def refuse(node_id: int) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no space for node {node_id}.")
+
+    monkeypatch.setattr(cluster.cluster.metadata, "fence", refuse)
+    with pytest.raises(CommandError, match=r"^KAFKA_STORAGE_ERROR: no space for node 2$"):
+        await perform_node_command(cluster, SetNodeState(2, "stopped"))
+
+
+async def test_a_leader_is_moved(cluster: ServerBroker) -> None:
+    leader = leader_of(cluster)
+    target = leader % 3 + 1
+    moved = await perform_move_leader(cluster, MoveLeader("t", 0, target))
+    assert (moved.leader, moved.leader_epoch) == (target, 1) == (leader_of(cluster), 1)
+    assert (moved.end_offset, moved.truncated_records) == (0, 0)
+    assert await perform_move_leader(cluster, MoveLeader("t", 0, target)) == moved
+    for impossible in (MoveLeader("t", 0, 4), MoveLeader("t", 1, 1), MoveLeader("u", 0, 1)):
+        with pytest.raises(CommandError):
+            await perform_move_leader(cluster, impossible)
+    assert leader_of(cluster) == target
+
+
+async def test_a_broker_that_is_not_running_has_no_nodes() -> None:
+    stopped = cast("Broker", SimpleNamespace(cluster=None))
+    with pytest.raises(CommandError, match=r"^the broker is not running$"):
+        await perform_node_command(stopped, ListNodes())
+    with pytest.raises(CommandError, match=r"^the broker is not running$"):
+        await perform_move_leader(stopped, MoveLeader("t", 0, 1))

@@ -21,13 +21,15 @@ from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.faults import Faults
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.server.broker import Broker as ServerBroker
 from kafkalite.server.logging import Level, Log
+from kafkalite.server.settings import Settings
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
 from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.control.asgi_client import Answer, ask
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from kafkalite.server.broker import Broker
 
@@ -134,7 +136,7 @@ _JSON = st.recursive(
 
 
 @given(st.lists(_JSON, max_size=4))
-def test_no_body_causes_more_than_a_refusal(bodies: list[object]) -> None:
+def test_any_body_is_accepted_or_raises_value_error(bodies: list[object]) -> None:
     clock = AdjustableClock(rate=0, now_ms=5_000)
     for body in bodies:
         before_ms = clock.now_ms()
@@ -383,3 +385,158 @@ async def test_a_bug_is_logged_and_reported() -> None:
     answer = await driven.get("/v1/explain")
     assert answer.status == 500
     assert "AttributeError" in driven.words.getvalue()
+
+
+# Nodes and leaders
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[ServedControl]:
+    broker = ServerBroker(
+        Settings(
+            listen=("127.0.0.1:0",),
+            brokers=3,
+            topics={"t": 1},
+            config={"default.replication.factor": "3"},
+        ),
+        clock=AdjustableClock(rate=0, now_ms=0),
+    )
+    await broker.start()
+    yield ServedControl(broker)
+    await broker.stop(grace_s=0)
+
+
+class ServedControl:
+    """The endpoint of a broker of three nodes."""
+
+    def __init__(self, broker: ServerBroker) -> None:
+        self.app = ControlApp(broker, Log(Level.ERROR, "json", io.StringIO()), None).app
+
+    async def get(self, path: str) -> Answer:
+        return await ask(self.app, path, headers={})
+
+    async def post(self, path: str, body: object) -> Answer:
+        raw = json.dumps(body).encode()
+        return await ask(self.app, path, method="POST", body=raw, headers=JSON)
+
+    async def leader(self) -> int:
+        """Return the leader of t-0, the only partition."""
+        nodes = (await self.get("/v1/nodes")).body["nodes"]
+        (leader,) = (node["id"] for node in nodes if node["led_partitions"])
+        return int(leader)
+
+
+async def test_nodes_are_listed_and_shown(served: ServedControl) -> None:
+    nodes = (await served.get("/v1/nodes")).body["nodes"]
+    assert [node["id"] for node in nodes] == [1, 2, 3]
+    leader = await served.leader()
+    shown = await served.get(f"/v1/nodes/{leader}")
+    assert shown.status == 200
+    address = shown.body["listeners"].pop("PLAINTEXT")
+    assert address.startswith("127.0.0.1:")
+    assert shown.body == {
+        "id": leader, "state": "running", "metadata": "live", "replication": "running",
+        "led_partitions": 1, "rack": None, "listeners": {},
+    }  # fmt: skip
+
+
+async def test_a_node_is_changed_by_one_field(served: ServedControl) -> None:
+    for body, expected in (
+        ({"state": "isolated"}, ("isolated", "live", "running")),
+        ({"state": "stopped"}, ("stopped", "stale", "running")),
+        ({"state": "running"}, ("running", "live", "running")),
+        ({"metadata": "frozen"}, ("running", "frozen", "running")),
+        ({"replication": "paused"}, ("running", "frozen", "paused")),
+        ({"metadata": "live"}, ("running", "live", "paused")),
+        ({"replication": "running"}, ("running", "live", "running")),
+    ):
+        answer = await served.post("/v1/nodes/2", body)
+        assert answer.status == 200, answer.body
+        found = answer.body
+        assert (found["state"], found["metadata"], found["replication"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("/v1/nodes/4", "there is no node 4: the nodes are 1, 2, 3"),
+        ("/v1/nodes/0", "there is no node 0: the nodes are 1, 2, 3"),
+        ("/v1/nodes/" + "9" * 40, "there is no node 999999999999: the nodes are 1, 2, 3"),
+        ("/v1/nodes/x", "'x' is not the id of a node"),
+        ("/v1/nodes/-1", "'-1' is not the id of a node"),
+        ("/v1/nodes/", "'' is not the id of a node"),
+    ],
+)
+async def test_an_unknown_node_is_not_found(served: ServedControl, path: str, error: str) -> None:
+    for answer in (await served.get(path), await served.post(path, {"state": "stopped"})):
+        assert (answer.status, answer.body) == (404, {"error": error})
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ([], 'the body must be a JSON object, such as {"state": "stopped"}'),
+        ({}, "the body must have one of these fields: state, metadata, replication"),
+        ({"state": "stopped", "metadata": "live"},
+         "the body must have one of these fields: state, metadata, replication"),
+        ({"rack": "a"}, "the body must have one of these fields: state, metadata, replication"),
+        ({"state": 1}, "state must be text, not 1"),
+        ({"state": "dead"}, "state must be running, isolated or stopped, not 'dead'"),
+        ({"metadata": "stale"}, "metadata must be frozen or live, not 'stale'"),
+        ({"replication": "\ud800"}, "replication must be paused or running, not '\\ud800'"),
+    ],
+)  # fmt: skip
+async def test_an_invalid_change_of_a_node_is_refused(
+    served: ServedControl, body: object, error: str
+) -> None:
+    answer = await served.post("/v1/nodes/2", body)
+    assert (answer.status, answer.body) == (400, {"error": error})
+
+
+async def test_an_impossible_state_is_refused(served: ServedControl) -> None:
+    for node in (1, 2):
+        await served.post(f"/v1/nodes/{node}", {"state": "stopped"})
+    for state in ("stopped", "isolated"):
+        answer = await served.post("/v1/nodes/3", {"state": state})
+        assert answer.status == 400
+        assert answer.body == {"error": f"node 3 cannot be {state}: no other node is running"}
+
+
+async def test_a_leader_is_moved(served: ServedControl) -> None:
+    leader = await served.leader()
+    target = leader % 3 + 1
+    body = {"topic": "t", "partition": 0, "leader": target, "unclean": False}
+    answer = await served.post("/v1/leaders", body)
+    assert answer.status == 200
+    assert {name: answer.body[name] for name in ("topic", "partition", "leader")} == {
+        "topic": "t", "partition": 0, "leader": target,
+    }  # fmt: skip
+    assert (answer.body["leader_epoch"], answer.body["truncated_records"]) == (1, 0)
+    assert sorted(answer.body["isr"]) == sorted(answer.body["replicas"]) == [1, 2, 3]
+    again = await served.post("/v1/leaders", body)
+    assert (again.status, again.body) == (200, answer.body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None, [], {}, {"topic": "t", "partition": 0}, {"topic": "t", "partition": 0, "node": 1},
+        {"topic": 1, "partition": 0, "leader": 1}, {"topic": "t", "partition": "0", "leader": 1},
+        {"topic": "t", "partition": True, "leader": 1}, {"topic": "t", "partition": 0, "leader": 9},
+        {"topic": "t", "partition": 0, "leader": None}, {"topic": "u", "partition": 0, "leader": 1},
+        {"topic": "t", "partition": 10**30, "leader": 1},
+        {"topic": "t", "partition": -1, "leader": 1}, {"topic": "", "partition": 0, "leader": 1},
+        {"topic": "\ud800", "partition": 0, "leader": 1},
+        {"topic": "x" * 10_000, "partition": 0, "leader": 1},
+        {"topic": "t", "partition": 0, "leader": 1, "unclean": 1},
+        {"topic": "t", "partition": 0, "leader": 1, "force": True},
+    ],
+)  # fmt: skip
+async def test_an_invalid_move_is_refused_in_one_sentence(
+    served: ServedControl, body: object
+) -> None:
+    answer = await served.post("/v1/leaders", body)
+    assert answer.status == 400
+    assert list(answer.body) == ["error"]
+    assert "\n" not in answer.body["error"]
+    assert len(answer.body["error"]) < 200

@@ -323,7 +323,7 @@ def test_ticks_are_skipped_when_time_jumps() -> None:
     class Ticking(Register):
         def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
             rounds.append(now_ms)
-            again = SetTimer("tick", now_ms + 10, event, is_tick=True)
+            again = SetTimer("tick", now_ms + 10, event, is_periodic=True)
             return CoordinatorResult(response=None, timers=[again])
 
     stage.runtime = CoordinatorRuntime(

@@ -24,7 +24,7 @@ def test_nothing_is_due_before_its_deadline() -> None:
     assert queue.pop_due(10) == "event"
 
 
-def test_setting_a_key_again_replaces_what_it_held() -> None:
+def test_setting_a_timer_again_replaces_its_deadline_and_event() -> None:
     queue = TimerQueue()
     queue.apply([SetTimer("a", 10, "old"), SetTimer("a", 30, "new")])
     assert queue.next_deadline_ms() == 30

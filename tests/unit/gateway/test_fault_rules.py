@@ -129,7 +129,7 @@ _JSON = st.recursive(
 
 
 @given(_JSON)
-def test_no_json_causes_more_than_a_fault_error(body: object) -> None:
+def test_any_json_is_a_rule_or_raises_fault_error(body: object) -> None:
     with contextlib.suppress(FaultError):
         rule = parse_rule(body)
         assert parse_rule(rule_to_json(rule)) == rule

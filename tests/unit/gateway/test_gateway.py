@@ -127,7 +127,7 @@ def test_an_answer_that_cannot_be_encoded_closes_the_connection() -> None:
     assert len(served.faults) == 1
 
 
-def test_no_answer_adds_no_bytes() -> None:
+def test_missing_answer_adds_no_bytes() -> None:
     served = Served(lambda *_: None)
     assert served.send(request_frame(BEAT, 4)) == 0
     assert served.out == []
@@ -516,7 +516,7 @@ def test_a_step_prevents_batching() -> None:
     assert batching.steps[-1] == "flush"
 
 
-def test_others_may_be_served_while_refusals_are_built() -> None:
+def test_other_clients_may_be_served_while_refusals_are_built() -> None:
     """No batch is pending then."""
     batching = Batching()
 

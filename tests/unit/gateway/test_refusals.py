@@ -135,7 +135,7 @@ def test_a_message_without_facts_is_recorded_with_its_error() -> None:
     assert entry.text == "JoinGroup refused: is full (GROUP_MAX_SIZE_REACHED)"
 
 
-def test_observers_replace_the_history() -> None:
+def test_refusals_go_to_the_observers_instead_of_the_history() -> None:
     asked = call()
     seen: list[Refusal] = []
     asked.refusal_observers = [lambda _, refusal: seen.append(refusal)]

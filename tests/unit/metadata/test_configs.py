@@ -223,3 +223,42 @@ def test_group_setting_applies_at_once_and_after_a_restart() -> None:
     alter(world, GROUP, (SET, "consumer.session.timeout.ms", "46000"))
     for each in (world, world.restart(1)):
         assert each.config.group_int("g", "consumer.session.timeout.ms") == 46000
+
+
+def eligible(world: MetadataWorld) -> dict[str, tuple[int, ...]]:
+    """Return the eligible leader replicas of each topic's partition."""
+    return {name: topic.partitions[0].elr for name, topic in world.image.topics.items()}
+
+
+def world_with_eligible_replicas() -> MetadataWorld:
+    world = MetadataWorld(nodes=(1, 2), min_insync_replicas="2")
+    world.controller.create_topics(
+        [NewTopic(name=name, assignments=((0, (1, 2)),)) for name in ("t", "u")]
+    )
+    world.controller.fence(2)
+    return world
+
+
+def test_change_of_min_insync_replicas_clears_eligible_replicas_of_the_topic() -> None:
+    world = world_with_eligible_replicas()
+    assert eligible(world) == {"t": (2,), "u": (2,)}
+    before = world.topic("t").partitions[0]
+    assert alter(world, TOPIC, (SET, "retention.ms", "1000")) is None
+    assert eligible(world) == {"t": (2,), "u": (2,)}
+    assert alter(world, TOPIC, (SET, "min.insync.replicas", "1")) is None
+    assert eligible(world) == {"t": (), "u": (2,)}
+    after = world.topic("t").partitions[0]
+    assert after == before._replace(elr=(), partition_epoch=before.partition_epoch + 1)
+
+
+def test_change_of_min_insync_replicas_of_all_nodes_clears_all_eligible_replicas() -> None:
+    world = world_with_eligible_replicas()
+    assert alter(world, ALL_BROKERS, (SET, "min.insync.replicas", "1")) is None
+    assert eligible(world) == {"t": (), "u": ()}
+
+
+def test_validation_of_min_insync_replicas_clears_nothing() -> None:
+    world = world_with_eligible_replicas()
+    change = ConfigChange("min.insync.replicas", SET, "1")
+    assert world.controller.alter_configs({TOPIC: [change]}, validate_only=True) == {TOPIC: None}
+    assert eligible(world) == {"t": (2,), "u": (2,)}

@@ -83,6 +83,42 @@ def test_failed_append_changes_nothing() -> None:
     assert "t" in world.image.topics
 
 
+def test_change_of_a_leader_is_synced_before_listeners_are_called() -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    flushed: list[bool] = []
+    world.controller.subscribe(
+        lambda *_: flushed.append(world.log.flushed_count == len(world.log.entries))
+    )
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
+    world.controller.alter_configs({})
+    topic_id = world.topic("t").topic_id
+    world.controller.alter_isr([(topic_id, 0, (1,))])
+    world.controller.alter_isr([(topic_id, 0, (1, 2))])
+    world.controller.move_leader("t", 0, 2)
+    world.controller.fence(2)
+    assert flushed == [False, False, False, True, True]
+
+
+def test_change_of_a_leader_that_cannot_be_synced_takes_effect() -> None:
+    """It is in the log, so the next start would apply it to all that was done since."""
+    world = MetadataWorld(nodes=(1, 2))
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
+    world.log.next_flush_error = OSError(28, "no room")
+    with pytest.raises(KafkaError) as refused:
+        world.controller.move_leader("t", 0, 2)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.topic("t").partitions[0].leader == 2
+    assert world.last_delta.changed == (world.topic("t"),)
+    assert world.restart(1, 2).topic("t") == world.topic("t")
+
+
+def test_start_that_changes_leaders_is_synced() -> None:
+    first = MetadataWorld(nodes=(1, 2))
+    first.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2)),))])
+    again = first.restart(2)
+    assert again.log.flushed_count == len(again.log.entries) > 0
+
+
 def test_all_listeners_are_called_although_one_fails() -> None:
     world = MetadataWorld()
     notified: list[str] = []

@@ -157,3 +157,50 @@ def test_a_request_for_too_many_partitions_is_refused() -> None:
         world.controller.create_topics(topics)
     assert refusal.value.code is ErrorCode.POLICY_VIOLATION
     assert world.image.topics == {}
+
+
+def test_a_fenced_node_follows_but_is_not_in_sync() -> None:
+    world = MetadataWorld(nodes=(1, 2, 3))
+    world.controller.fence(2)
+    world.controller.create_topics(
+        [
+            NewTopic(name="t", partitions=4, replication_factor=3),
+            NewTopic(name="manual", assignments=((0, (2, 3)),)),
+        ]
+    )
+    for partition in world.topic("t").partitions:
+        assert partition.replicas[2] == 2
+        assert partition.isr == partition.replicas[:2]
+        assert partition.leader == partition.replicas[0]
+    (manual,) = world.topic("manual").partitions
+    assert (manual.replicas, manual.isr, manual.leader) == ((2, 3), (3,), 3)
+
+
+def test_replicas_on_fenced_nodes_only_are_refused() -> None:
+    world = MetadataWorld(nodes=(1, 2, 3))
+    world.controller.fence(2)
+    world.controller.fence(3)
+    new_topic = NewTopic(name="t", assignments=((0, (1, 2)), (1, (2, 3))))
+    (creation,) = world.controller.create_topics([new_topic])
+    assert creation.error is not None
+    assert (creation.error.code, creation.error.message) == (
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        (
+            "All brokers specified in the manual partition assignment for partition 1 are fenced "
+            "or in controlled shutdown."
+        ),
+    )
+
+
+def test_registered_nodes_limit_the_replication_factor_also_if_they_are_fenced() -> None:
+    world = MetadataWorld(nodes=(1, 2, 3))
+    world.controller.fence(2)
+    world.controller.unregister_broker(3)
+    new_topics = [
+        NewTopic(name="two", replication_factor=2), NewTopic(name="three", replication_factor=3)
+    ]  # fmt: skip
+    two, three = world.controller.create_topics(new_topics)
+    assert two.error is None
+    assert three.error is not None
+    assert three.error.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "only 2 broker(s) are registered" in (three.error.message or "")

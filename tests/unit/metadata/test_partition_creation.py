@@ -76,3 +76,49 @@ def test_refusals(growth: NewPartitions, code: ErrorCode, message: str | None) -
     (error,) = world.controller.create_partitions([growth])
     assert error is not None
     assert (error.code, error.message) == (code, message)
+
+
+def test_new_partitions_have_no_fenced_node_in_sync() -> None:
+    world = world_with_topic()
+    world.controller.fence(2)
+    assert world.controller.create_partitions([NewPartitions(topic="t", partitions=4)]) == [None]
+    assert [(each.replicas, each.isr) for each in world.topic("t").partitions[2:]] == [
+        ((1, 2), (1,))
+    ] * 2
+    world.controller.create_topics([NewTopic(name="u", assignments=((0, (1, 2)),))])
+    (error,) = world.controller.create_partitions(
+        [NewPartitions(topic="u", partitions=2, assignments=((2, 1),))]
+    )
+    assert error is None
+    (_, added) = world.topic("u").partitions
+    assert (added.replicas, added.isr, added.leader) == ((2, 1), (1,), 1)
+
+
+def test_new_partitions_on_fenced_nodes_only_are_refused() -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1,)),))])
+    world.controller.fence(2)
+    growth = NewPartitions(topic="t", partitions=3, assignments=((1,), (2,)))
+    (error,) = world.controller.create_partitions([growth])
+    assert error is not None
+    assert (error.code, error.message) == (
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        (
+            "All brokers specified in the manual partition assignment for partition 2 are fenced "
+            "or in controlled shutdown."
+        ),
+    )
+
+
+def test_too_few_nodes_are_reported_without_the_prefix_of_new_topics() -> None:
+    world = world_with_topic()
+    world.controller.unregister_broker(2)
+    (error,) = world.controller.create_partitions([NewPartitions(topic="t", partitions=3)])
+    assert error is not None
+    assert (error.code, error.message) == (
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        (
+            "The target replication factor of 2 cannot be reached because only 1 broker(s) are "
+            "registered or some brokers have all their log directories cordoned."
+        ),
+    )

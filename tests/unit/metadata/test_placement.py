@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from kafkalite.metadata.image import BrokerImage
-from kafkalite.metadata.placement import interleave_racks, plan_replicas
+from kafkalite.metadata.placement import PlacementError, interleave_racks, plan_replicas
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -38,6 +38,48 @@ def test_replicas_are_on_as_many_racks_as_possible() -> None:
     assert [{nodes[node_id].rack for node_id in replicas} for replicas in placed] == [
         {"a", "b"}
     ] * 2
+
+
+def with_fenced(nodes: dict[int, BrokerImage], *fenced: int) -> dict[int, BrokerImage]:
+    return {
+        node_id: broker._replace(is_fenced=node_id in fenced) for node_id, broker in nodes.items()
+    }
+
+
+@pytest.mark.parametrize("start", range(3))
+def test_fenced_nodes_follow_only_after_all_others(start: int) -> None:
+    nodes = with_fenced(brokers(*[None] * 5), 2, 4)
+    for replication_factor, fenced_count in ((1, 0), (3, 0), (4, 1), (5, 2)):
+        placed = plan_replicas(
+            nodes, partitions=6, replication_factor=replication_factor, start=start
+        )
+        for replicas in placed:
+            assert len(set(replicas)) == replication_factor
+            assert not nodes[replicas[0]].is_fenced
+            assert [nodes[node_id].is_fenced for node_id in replicas].count(True) == fenced_count
+            assert {*replicas[replication_factor - fenced_count :]} <= {2, 4}
+    followers = {
+        replicas[3]
+        for replicas in plan_replicas(nodes, partitions=2, replication_factor=4, start=start)
+    }
+    assert followers == {2, 4}
+
+
+def test_a_fenced_node_on_an_unused_rack_precedes_others_on_a_used_rack() -> None:
+    nodes = with_fenced(brokers("a", "a", "b"), 3)
+    placed = plan_replicas(nodes, partitions=2, replication_factor=2, start=0)
+    assert placed == ((1, 3), (2, 3))
+
+
+def test_nothing_is_placed_if_all_nodes_are_fenced() -> None:
+    with pytest.raises(PlacementError) as refusal:
+        plan_replicas(
+            with_fenced(brokers(None, None), 1, 2), partitions=1, replication_factor=1, start=0
+        )
+    reason = "All brokers are currently fenced, or have all their log directories cordoned."
+    assert refusal.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert refusal.value.message == f"Unable to replicate the partition 1 time(s): {reason}"
+    assert refusal.value.reason == reason
 
 
 def test_there_cannot_be_more_replicas_than_nodes() -> None:

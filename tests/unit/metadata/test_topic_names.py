@@ -8,7 +8,7 @@ from kafkalite.metadata.topic_names import colliding_topic, invalid_name_reason
 
 
 @pytest.mark.parametrize("name", ["a", "a.b_c-D9", "x" * 249, "..."])
-def test_good_names(name: str) -> None:
+def test_valid_topic_names_are_accepted(name: str) -> None:
     assert invalid_name_reason(name) is None
 
 
@@ -28,7 +28,7 @@ def test_good_names(name: str) -> None:
         ),
     ],
 )
-def test_bad_names(name: str, reason: str) -> None:
+def test_invalid_topic_names_are_refused_with_a_reason(name: str, reason: str) -> None:
     assert invalid_name_reason(name) == f"Topic name is invalid: {reason}"
 
 

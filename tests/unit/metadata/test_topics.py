@@ -65,6 +65,32 @@ def test_recreated_topic_has_another_id() -> None:
     assert list(world.image.topics_by_id) == [world.topic("t").topic_id]
 
 
+def test_truncation_by_a_new_leader_remains_in_the_image() -> None:
+    """Later leaders may have no reason to truncate, although a crash prevented the truncation."""
+    world = MetadataWorld(nodes=(1, 2, 3))
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, (1, 2, 3)),))])
+
+    def truncation(world: MetadataWorld) -> tuple[int, int, int]:
+        (partition,) = world.topic("t").partitions
+        return partition.leader_epoch, partition.epoch_start_offset, partition.truncation_epoch
+
+    assert truncation(world) == (0, -1, -1)
+    world.controller.move_leader("t", 0, 2)
+    assert truncation(world) == (1, -1, -1)
+    world.controller.truncate_at(lambda *_: 50)
+    world.controller.move_leader("t", 0, 3)
+    assert truncation(world) == (2, 50, 2)
+    world.controller.truncate_at(lambda *_: -1)
+    world.controller.move_leader("t", 0, 1)
+    world.controller.fence(1)
+    assert truncation(world) == (4, 50, 2)
+    world.controller.truncate_at(lambda *_: 40)
+    world.controller.fence(2)
+    assert truncation(world) == (5, 40, 5)
+    assert truncation(world.restart(1)) == (6, 40, 5)
+    assert truncation(world.restart(7)) == (7, 40, 5)
+
+
 def epochs_of(world: MetadataWorld, topic: str) -> list[int]:
     return [partition.incarnation_epoch for partition in world.topic(topic).partitions]
 

@@ -69,6 +69,14 @@ def test_append_above_max_message_bytes_is_refused(
     assert list(log.read_all()) == []
 
 
+def test_flush_makes_appended_records_durable(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
+    log.append([(b"a", b"1"), (b"b", b"2")], plane.clock.now_ms())
+    log.flush()
+    assert plane.partition(TOPIC).log.recovery_point == 2
+
+
 def test_log_name_is_the_partition_name(log: PartitionCoordinatorLog) -> None:
     assert log.name == f"{TOPIC}-0"
 

@@ -45,7 +45,9 @@ class Poller:
         self.ended = 0
         self.poll = LongPoll(missing_bytes=missing, on_end=self.on_end)
         for place in places:
-            self.poll.add(place, offset=0, readable=0, max_bytes=100, committed=committed)
+            self.poll.add(
+                place, offset=0, readable_bytes=0, max_bytes=100, is_read_committed=committed
+            )
         self.poll.start(self.clock, 500)
 
     def on_end(self) -> None:
@@ -148,11 +150,11 @@ def test_failing_disk_ends_the_wait(place: Place) -> None:
 def test_a_partition_counts_up_to_its_own_limit() -> None:
     place = Place()
     poller = Poller(missing=120)
-    poller.poll.add(place, offset=0, readable=30, max_bytes=100, committed=False)
+    poller.poll.add(place, offset=0, readable_bytes=30, max_bytes=100, is_read_committed=False)
     place.append(500)
     assert poller.ended == 0
     other = Place()
-    poller.poll.add(other, offset=0, readable=0, max_bytes=100, committed=False)
+    poller.poll.add(other, offset=0, readable_bytes=0, max_bytes=100, is_read_committed=False)
     other.append(50)
     assert poller.ended == 1
 

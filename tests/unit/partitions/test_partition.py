@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,12 +11,14 @@ from kafkalite.partitions.partition import EpochEnd
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, ControlKind, Producer
+from kafkalite.storage.log import Log
 from kafkalite.storage.transaction_marker import TransactionMarker
 from tests.unit.data_plane import batch_of, values_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkalite.metadata.image import PartitionImage
     from kafkalite.partitions.partition import Partition
     from tests.unit.data_plane import DataPlane
 
@@ -93,7 +95,7 @@ def test_change_without_a_new_leader_does_not_end_waits(
 ) -> None:
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
-    poll.add(partition, offset=0, readable=0, max_bytes=1, committed=False)
+    poll.add(partition, offset=0, readable_bytes=0, max_bytes=1, is_read_committed=False)
     topic = plane.image.topics["t"]
     shrunk = tuple(one._replace(isr=(0,), partition_epoch=1) for one in topic.partitions)
     plane.change(topic._replace(partitions=shrunk))
@@ -107,7 +109,7 @@ def test_own_append_wakes_fetches_at_once(plane: DataPlane) -> None:
     partition = plane.partition()
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
-    poll.add(partition, offset=0, readable=0, max_bytes=100, committed=False)
+    poll.add(partition, offset=0, readable_bytes=0, max_bytes=100, is_read_committed=False)
     assert partition.append_internal(BatchView(batch_of(b"v")), plane.clock.now_ms()) == 1
     assert ended == [True]
 
@@ -191,7 +193,7 @@ def test_marker_wakes_fetches_on_announce(plane: DataPlane, partition: Partition
     partition.append(transactional(producer, b"t"), plane.clock.now_ms(), is_verified=True)
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
-    poll.add(partition, offset=0, readable=0, max_bytes=1000, committed=True)
+    poll.add(partition, offset=0, readable_bytes=0, max_bytes=1000, is_read_committed=True)
     partition.append_marker(commit(producer), plane.clock.now_ms())
     assert ended == []
     plane.table.announce()
@@ -207,3 +209,93 @@ def test_deleting_records_of_an_open_transaction_moves_the_last_stable_offset(
     assert partition.last_stable_offset == 2
     partition.delete_records(3)
     assert partition.last_stable_offset == 3
+
+
+def led(
+    plane: DataPlane, leader_epoch: int, truncation: tuple[int, int] = (-1, -1)
+) -> PartitionImage:
+    """Return the partition's image with another leader epoch and truncation: offset and epoch."""
+    (image,) = plane.image.topics["t"].partitions
+    offset, epoch = truncation
+    return image._replace(
+        leader_epoch=leader_epoch, epoch_start_offset=offset, truncation_epoch=epoch
+    )
+
+
+def test_truncation_is_pending_while_the_log_has_batches_of_earlier_epochs(
+    plane: DataPlane, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane.append(b"c")
+
+    def check() -> None:
+        assert partition.truncation_offset(led(plane, 1)) is None
+        assert partition.truncation_offset(led(plane, 1, (2, 1))) == 2
+        assert partition.truncation_offset(led(plane, 7, (2, 1))) == 2
+        assert partition.truncation_offset(led(plane, 7, (3, 1))) is None
+        assert partition.truncation_offset(led(plane, 7, (9, 1))) is None
+
+    check()
+
+    def refuse(*_: object) -> int:
+        raise OSError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "leader_epoch_at", refuse)
+        check()
+    partition.apply_image(led(plane, 1, (2, 1)))
+    plane.append(b"d")
+    assert partition.truncation_offset(led(plane, 1, (2, 1))) is None
+    assert partition.truncation_offset(led(plane, 2, (2, 1))) is None
+    assert partition.truncation_offset(led(plane, 2, (2, 2))) == 2
+
+
+def test_new_leader_ends_waits_and_limits_the_high_watermark(
+    plane: DataPlane, partition: Partition
+) -> None:
+    plane.append(b"c")
+    ended: list[bool] = []
+    poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
+    poll.add(partition, offset=3, readable_bytes=0, max_bytes=1, is_read_committed=False)
+    partition.apply_image(led(plane, 1, (2, 1)))
+    assert ended == [True]
+    assert (partition.high_watermark, partition.end_offset) == (2, 2)
+    assert partition.divergence(0, 3) == EpochEnd(0, 2)
+    assert (
+        refusal(lambda: partition.read(3, max_bytes=1, limit_offset=9, at_least_one=True))
+        == ErrorCode.OFFSET_OUT_OF_RANGE
+    )
+
+
+def change_partition(plane: DataPlane, **fields: object) -> None:
+    """Apply a change of the partition's image."""
+    topic = plane.image.topics["t"]
+    values: dict[str, Any] = fields
+    plane.change(topic._replace(partitions=(topic.partitions[0]._replace(**values),)))
+
+
+def test_an_added_replica_is_empty(plane: DataPlane, partition: Partition) -> None:
+    partition.delete_records(1)
+    change_partition(plane, replicas=(0, 1, 2), adding=(2,))
+    assert [partition.end_offset_of(node_id) for node_id in (0, 1, 2)] == [2, 2, 1]
+    assert partition.high_watermark == 2
+    view = partition.seen_by(2)
+    assert view is not partition
+    assert (view.leader, view.high_watermark, view.replicas) == (0, 1, (0, 1, 2))
+
+
+def test_an_added_replica_that_leads_has_the_whole_log(
+    plane: DataPlane, partition: Partition
+) -> None:
+    change_partition(plane, replicas=(2,), isr=(2,), leader=2, leader_epoch=1)
+    assert partition.seen_by(2) is partition
+    assert partition.end_offset_of(2) == 2
+
+
+def test_fewer_replicas_can_be_enough_for_the_high_watermark(plane: DataPlane) -> None:
+    plane.create(replicas=(0, 1), config={"min.insync.replicas": "2"})
+    partition = plane.partition()
+    change_partition(plane, isr=(0,))
+    plane.append(b"a")
+    assert (partition.high_watermark, partition.has_enough_replicas) == (0, False)
+    change_partition(plane, replicas=(0,), isr=(0,), leader_epoch=1)
+    assert (partition.high_watermark, partition.has_enough_replicas) == (1, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,7 @@ from kafkalite.storage.file_names import parse_partition_directory
 from tests.unit.data_plane import batch_of, values_in
 
 if TYPE_CHECKING:
+    from kafkalite.metadata.image import TopicImage
     from kafkalite.storage.log import Log
     from tests.unit.data_plane import DataPlane
 
@@ -247,6 +249,15 @@ def test_every_node_has_its_own_sessions(plane: DataPlane) -> None:
     assert table.fetch_sessions(0) is not table.fetch_sessions(1)
 
 
+def test_the_sessions_of_one_node_are_dropped(plane: DataPlane) -> None:
+    table = plane.table
+    first, second = table.fetch_sessions(0), table.fetch_sessions(1)
+    table.drop_fetch_sessions(0)
+    table.drop_fetch_sessions(0)
+    assert table.fetch_sessions(0) is not first
+    assert table.fetch_sessions(1) is second
+
+
 def test_checkpoint_preserves_log_start_offsets(plane: DataPlane) -> None:
     plane.create()
     plane.append(b"a")
@@ -255,3 +266,161 @@ def test_checkpoint_preserves_log_start_offsets(plane: DataPlane) -> None:
     plane.table.checkpoint()
     text = (plane.directory / "log-start-offset-checkpoint").read_text()
     assert text.split() == ["0", "1", "t", "0", "1"]
+
+
+# --- truncation by new leaders -------------------------------------------------------------------
+
+
+def truncated(topic: TopicImage, leader_epoch: int, offset: int = -1) -> TopicImage:
+    """Return the topic with new leaders, which truncate the logs at `offset` if it is not -1."""
+    partitions = [one._replace(leader_epoch=leader_epoch) for one in topic.partitions]
+    if offset >= 0:
+        partitions = [
+            one._replace(epoch_start_offset=offset, truncation_epoch=leader_epoch)
+            for one in partitions
+        ]
+    return topic._replace(partitions=tuple(partitions))
+
+
+def set_image(plane: DataPlane, topic: TopicImage) -> None:
+    """Change a topic as the metadata log does, without applying the change."""
+    plane.image = plane.image._replace(
+        topics={topic.name: topic}, topics_by_id={topic.topic_id: topic}
+    )
+
+
+def recovery_point(plane: DataPlane) -> str:
+    text = (plane.directory / "recovery-point-offset-checkpoint").read_text()
+    return text.splitlines()[-1]
+
+
+def flushed(plane: DataPlane, *records: bytes) -> None:
+    for record in records:
+        plane.append(record)
+    plane.partition().log.flush()
+    plane.table.checkpoint()
+
+
+def test_new_leader_truncates_the_log(plane: DataPlane) -> None:
+    topic = plane.create()
+    flushed(plane, b"a", b"b", b"c")
+    assert recovery_point(plane) == "t 0 3"
+    plane.change(truncated(topic, 4, 1))
+    assert values(plane) == [b"a"]
+    assert recovery_point(plane) == "t 0 0"
+    partition = plane.partition()
+    assert (partition.leader_epoch, partition.high_watermark) == (4, 1)
+    assert partition.log.epochs.entries == [(0, 0), (4, 1)]
+    assert plane.append(b"d") == 1
+    plane.change(truncated(plane.image.topics["t"], 5))
+    assert values(plane) == [b"a", b"d"]
+
+
+@pytest.mark.parametrize("later_epochs", [0, 3])
+@pytest.mark.parametrize("cleanly", [True, False])
+def test_start_completes_a_truncation(
+    plane: DataPlane, *, cleanly: bool, later_epochs: int
+) -> None:
+    topic = plane.create()
+    flushed(plane, b"a", b"b", b"c")
+    set_image(plane, truncated(truncated(topic, 4, 1), 4 + later_epochs))
+    plane.restart(cleanly=cleanly)
+    assert values(plane) == [b"a"]
+    assert recovery_point(plane) == "t 0 0"
+    assert plane.append(b"d") == 1
+    assert plane.partition().log.epochs.latest == 4 + later_epochs
+    for again in (False, True):
+        plane.restart(cleanly=again)
+        assert values(plane) == [b"a", b"d"]
+
+
+def test_records_after_a_truncation_survive_the_loss_of_the_epoch_checkpoint(
+    plane: DataPlane,
+) -> None:
+    topic = plane.create()
+    flushed(plane, b"a", b"b", b"c")
+    plane.change(truncated(topic, 4, 1))
+    flushed(plane, b"d", b"e")
+    plane.change(truncated(plane.image.topics["t"], 5))
+    for cleanly in (True, False):
+        if cleanly:
+            plane.data_directory.close(plane.table.logs())
+        (plane.directory / "t-0" / "leader-epoch-checkpoint").unlink(missing_ok=True)
+        plane.restart(cleanly=False)
+        assert values(plane) == [b"a", b"d", b"e"]
+
+
+def test_log_is_not_truncated_on_disk_if_its_recovery_point_cannot_be_lowered(
+    plane: DataPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = plane.create(partitions=2)
+    flushed(plane, b"a", b"b", b"c")
+    plane.append(b"other", index=1)
+
+    def refuse(_: str) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(plane.files, "sync", refuse)
+    first, second = truncated(topic, 4, 1).partitions
+    second = second._replace(epoch_start_offset=-1, truncation_epoch=-1)
+    with pytest.raises(OSError, match="space"):
+        plane.change(topic._replace(partitions=(first, second)))
+    assert (values(plane), values(plane, index=1)) == ([b"a"], [b"other"])
+    assert [plane.partition(index=index).leader_epoch for index in (0, 1)] == [4, 4]
+    assert plane.partition().high_watermark == 1
+    with pytest.raises(OSError, match="an earlier write to this log failed"):
+        plane.append(b"refused")
+    assert plane.append(b"more", index=1) == 1
+    assert len((plane.directory / "t-0" / f"{0:020d}.log").read_bytes()) > 200
+    monkeypatch.undo()
+    # A later leader has no reason to truncate, because readers do not see the records.
+    plane.change(truncated(plane.image.topics["t"], 5))
+    plane.restart(cleanly=False)
+    assert (values(plane), values(plane, index=1)) == ([b"a"], [b"other", b"more"])
+    assert plane.append(b"d") == 1
+
+
+def test_log_that_cannot_be_truncated_at_a_start_can_be_read(
+    plane: DataPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = plane.create()
+    flushed(plane, b"a", b"b", b"c")
+    set_image(plane, truncated(topic, 4, 1))
+
+    def refuse(_: str) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(plane.files, "sync", refuse)
+    plane.restart(cleanly=False)
+    assert values(plane) == [b"a"]
+    with pytest.raises(OSError, match="an earlier write to this log failed"):
+        plane.append(b"refused")
+    assert plane.table.disk_health.failures
+    with suppress(OSError):
+        plane.data_directory.close(plane.table.logs())
+    monkeypatch.undo()
+    plane.restart(cleanly=False)
+    assert values(plane) == [b"a"]
+    assert plane.append(b"d") == 1
+
+
+def test_log_that_is_opened_late_is_truncated(
+    plane: DataPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = plane.create()
+    flushed(plane, b"a", b"b", b"c")
+
+    def refuse(*_: object, **__: object) -> Log:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    plane.data_directory.close(plane.table.logs())
+    with monkeypatch.context() as patched:
+        patched.setattr(type(plane.data_directory), "open_log", refuse)
+        with pytest.raises(OSError, match="too many"):
+            plane.restart(cleanly=False)
+        with pytest.raises(OSError, match="too many"):
+            plane.change(truncated(topic, 4, 1))
+    plane.change(truncated(plane.image.topics["t"], 5))
+    assert values(plane) == [b"a"]
+    assert plane.append(b"d") == 1
+    assert plane.partition().log.epochs.entries == [(0, 0), (5, 1)]

@@ -96,7 +96,7 @@ def test_a_task_that_was_cancelled_takes_no_more_steps(events: list[str], step_s
     assert events == before
 
 
-def test_all_steps_at_once(events: list[str]) -> None:
+def test_run_steps_runs_all_steps_and_the_end(events: list[str]) -> None:
     run_steps(steps_of(events, job=lambda: events.append("job")))
     assert events == ["step 0", "step 1", "step 2", "job", "last"]
     with pytest.raises(OSError, match="no space"):

@@ -16,7 +16,7 @@ from kafkalite.ports.clock import (
     COARSE_ROUNDS,
     LATEST_MS,
     MAX_EXACT_CALLS,
-    TICK_ROUNDS,
+    MAX_PERIODIC_ROUNDS,
     AdjustableClock,
     SteppedClock,
 )
@@ -153,14 +153,14 @@ def test_periodic_work_is_done_some_times_in_a_jump_and_at_its_end() -> None:
 
     def tick() -> None:
         notes.call("tick")()
-        clock.call_at(clock.tick_ms(clock.now_ms() + 1_000), tick)
+        clock.call_at(clock.periodic_deadline_ms(clock.now_ms() + 1_000), tick)
 
-    clock.call_at(clock.tick_ms(1_000), tick)
+    clock.call_at(clock.periodic_deadline_ms(1_000), tick)
     clock.advance(5_000)
     assert [at_ms for _, at_ms in notes.seen] == [1_000, 2_000, 3_000, 4_000, 5_000]
     notes.seen.clear()
     clock.advance(7 * DAY_MS)
-    assert len(notes.seen) <= TICK_ROUNDS + 1
+    assert len(notes.seen) <= MAX_PERIODIC_ROUNDS + 1
     assert notes.seen[0] == ("tick", 6_000)
     assert notes.seen[-1] == ("tick", 5_000 + 7 * DAY_MS)
     assert clock.next_deadline_ms == 6_000 + 7 * DAY_MS
@@ -470,7 +470,7 @@ def test_nanoseconds_are_those_of_the_same_time(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
-def test_late_loop_reads_sockets_before_it_makes_due_calls(
+def test_delayed_loop_reads_sockets_before_it_makes_due_calls(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     """Otherwise a member whose heartbeat is waiting in its socket would be treated as dead."""

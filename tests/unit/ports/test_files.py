@@ -57,7 +57,9 @@ def test_more_buffers_than_one_call_takes(disk: tuple[Files, str]) -> None:
     file.close()
 
 
-def test_absent_files(disk: tuple[Files, str]) -> None:
+def test_opening_and_renaming_absent_files_raises_and_removing_does_not(
+    disk: tuple[Files, str],
+) -> None:
     files, root = disk
     for ask in (files.open, files.read, files.modified_ms):
         with pytest.raises(FileNotFoundError):
@@ -71,7 +73,7 @@ def test_absent_files(disk: tuple[Files, str]) -> None:
     assert files.list(join(root, "absent")) == []
 
 
-def test_names(disk: tuple[Files, str]) -> None:
+def test_files_are_listed_renamed_and_removed_by_name(disk: tuple[Files, str]) -> None:
     files, root = disk
     files.makedirs(join(root, "a", "b"))
     files.makedirs(join(root, "a", "b"))
@@ -250,7 +252,9 @@ def test_many_paths_are_synced_each_or_with_their_file_system(
     assert len(synced) == (0 if has_syncfs else 100)
 
 
-def test_nothing_is_synced_unless_lasting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_synced_unless_files_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     files = OsFiles(is_durable=False)
@@ -309,7 +313,7 @@ def test_a_file_is_in_place_until_it_is_deleted_or_moved(
     file.close()
 
 
-def test_the_space_of_a_disk(tmp_path: Path) -> None:
+def test_the_free_space_of_a_disk_is_at_most_its_size(tmp_path: Path) -> None:
     space = disk_space(str(tmp_path))
     assert 0 < space.usable_bytes <= space.total_bytes
 

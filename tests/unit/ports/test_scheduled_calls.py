@@ -48,7 +48,7 @@ def test_cancel_after_the_call_has_no_effect() -> None:
     assert len(calls) == 0
 
 
-def test_newer_calls_can_be_skipped_and_stay() -> None:
+def test_calls_added_after_a_given_number_are_not_returned() -> None:
     calls = ScheduledCalls()
     calls.add(10, nothing)
     newest = calls.latest_number

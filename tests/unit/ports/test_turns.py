@@ -182,7 +182,7 @@ def test_few_elements_are_not_copied() -> None:
 @pytest.mark.parametrize(
     "count", [ELEMENTS_PER_PAUSE + 1, 5 * ELEMENTS_PER_PAUSE, 5 * ELEMENTS_PER_PAUSE + 1]
 )
-def test_many_elements_pause_after_every_stride(count: int) -> None:
+def test_iteration_pauses_after_a_fixed_number_of_elements(count: int) -> None:
     seen: list[int] = []
     assert (
         turns_taken(lambda: seen.extend(in_steps(range(count)))) == 1 + count // ELEMENTS_PER_PAUSE
@@ -239,7 +239,7 @@ def test_without_pauses_uses_no_thread() -> None:
     assert seen == ["done"]
 
 
-def test_portions_are_complete_and_pause_in_between() -> None:
+def test_chunks_contain_all_elements_and_pause_in_between() -> None:
     seen: list[list[int]] = []
     task = lambda: seen.extend(map(list, chunks(range(7), 3)))  # noqa: E731
     assert turns_taken(task) == 4

@@ -15,7 +15,7 @@ def test_a_served_api_has_the_name_of_its_row() -> None:
     }
 
 
-def test_the_names_without_a_spec_are_of_other_apis() -> None:
+def test_apis_without_a_spec_are_not_served() -> None:
     assert APIS_WITHOUT_SPEC.keys().isdisjoint(APIS)
 
 
@@ -28,5 +28,5 @@ def test_the_names_without_a_spec_are_of_other_apis() -> None:
         (-1, "unknown API key -1 is not served"),
     ],
 )
-def test_the_sentence_names_the_api_or_its_key(key: int, sentence: str) -> None:
+def test_message_about_an_unserved_api_has_its_name_or_key(key: int, sentence: str) -> None:
     assert not_served_message(key) == sentence

@@ -172,7 +172,7 @@ def filled_message(spec: MessageSpec) -> Any:  # noqa: ANN401 - a message of any
 
 
 @pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
-def test_places_of_a_row_are_read_from_messages(key: ApiKey) -> None:
+def test_entities_at_the_paths_of_a_row_are_read_from_messages(key: ApiKey) -> None:
     for direction, fields, read in (
         ("request", row(key).request, entities_in_request),
         ("response", row(key).response, entities_in_response),
@@ -250,7 +250,7 @@ def test_endpoints_have_node_ids() -> None:
     assert endpoints(row(ApiKey.HEARTBEAT)) == ()
 
 
-def test_places_of_all_versions_are_read() -> None:
+def test_entities_are_read_from_the_fields_of_all_versions() -> None:
     key = ApiKey.ADD_PARTITIONS_TO_TXN
     topics = [AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name="t", partitions=[0, 2])]
     old = AddPartitionsToTxnRequest(

@@ -49,14 +49,14 @@ def test_a_client_has_one_module_per_api_and_a_broker_one_per_version() -> None:
     assert modules == [client, client, broker, broker]
 
 
-def test_versions_of_an_api() -> None:
+def test_versions_and_names_of_apis_are_found_by_key() -> None:
     assert codec.api_versions(8) == Versions(1, 10)
     assert codec.api_versions(22) == Versions(0, 5)
     assert codec.api_versions(22, unstable=True) == Versions(0, 6)
     assert codec.api_name(8) == "OffsetCommit"
 
 
-def test_versions_of_headers() -> None:
+def test_header_versions_depend_on_the_api_version() -> None:
     assert [codec.request_header_version(8, version) for version in (7, 8)] == [1, 2]
     assert [codec.response_header_version(8, version) for version in (7, 8)] == [0, 1]
     assert [codec.response_header_version(18, version) for version in (0, 3, 4)] == [0, 0, 0]
@@ -77,7 +77,7 @@ def test_a_request_goes_from_client_to_broker_and_its_answer_back() -> None:
                 assert parser(key, version)(frame, 0, len(frame)) == (message, len(frame))
 
 
-def test_classes_of_an_api() -> None:
+def test_message_classes_are_found_by_api_key() -> None:
     assert codec.request_class(8) is OffsetCommitRequest
     assert codec.response_class(8) is OffsetCommitResponse
 
@@ -89,7 +89,7 @@ def test_unknown_api_or_version_has_no_codec(key: int, version: int) -> None:
             lookup(key, version)
 
 
-def test_headers() -> None:
+def test_request_header_is_built_and_parsed() -> None:
     header = RequestHeader(
         request_api_key=3, request_api_version=12, correlation_id=7, client_id="c"
     )

@@ -47,7 +47,7 @@ def test_truncated_varint_is_refused() -> None:
         rest_of_varint(b"\x80", 1, 0x80)
 
 
-def test_longest_string() -> None:
+def test_string_longer_than_the_limit_is_refused() -> None:
     longest = encode_varint(MAX_STRING_BYTES + 1)
     assert encode_string_length(MAX_STRING_BYTES + 1) == longest
     assert rest_of_string_length(longest, 1, longest[0]) == (MAX_STRING_BYTES + 1, len(longest))
@@ -76,7 +76,7 @@ def test_unknown_tags_are_preserved() -> None:
     assert message.unknown_tags == {128: b"a", 5: b""}
 
 
-def test_a_long_count_of_tags() -> None:
+def test_count_of_tags_may_have_two_bytes() -> None:
     message = HeartbeatResponse()
     frame = encode_varint(128) + b"".join(bytes((tag, 0)) for tag in range(127)) + b"\x7f\x00"
     assert read_unknown_tags(frame, 1, len(frame), frame[0], message) == len(frame)
@@ -89,7 +89,7 @@ def test_a_tag_that_runs_past_the_end_is_refused() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 16, 17, 300])
 @pytest.mark.parametrize("code", ["b", "h", "i", "q"])
-def test_numbers(code: str, count: int) -> None:
+def test_arrays_of_numbers_are_read(code: str, count: int) -> None:
     values = list(range(count))[:100]
     frame = b"." + pack_numbers(code, values)
     assert read_numbers(code, frame, 1, len(values)) == values

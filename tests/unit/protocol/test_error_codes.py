@@ -8,7 +8,7 @@ def test_a_code_is_a_number_on_the_wire() -> None:
     assert ErrorCode(-1) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_retriable_codes() -> None:
+def test_retriable_errors_are_marked() -> None:
     assert ErrorCode.NOT_COORDINATOR.retriable
     assert not ErrorCode.UNKNOWN_MEMBER_ID.retriable
 

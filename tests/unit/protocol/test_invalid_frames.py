@@ -22,7 +22,7 @@ def described(body: bytes) -> str:
     return line.removeprefix("OffsetCommit request v8: ")
 
 
-def test_valid_frame(body: bytes) -> None:
+def test_valid_frame_has_no_error(body: bytes) -> None:
     assert described(body) == "no error found"
 
 
@@ -33,11 +33,11 @@ def test_truncated_frame_names_its_last_field(body: bytes) -> None:
     )
 
 
-def test_extra_bytes(body: bytes) -> None:
+def test_extra_bytes_after_a_message_are_reported(body: bytes) -> None:
     assert described(body + b"xy") == f"extra bytes at byte {len(body)}: 2"
 
 
-def test_a_null(body: bytes) -> None:
+def test_null_in_a_field_that_is_not_nullable_is_named(body: bytes) -> None:
     assert described(b"\0" + body[2:]) == "group_id at byte 0: null where null is not allowed"
 
 

@@ -38,7 +38,11 @@ PLAIN = KafkaString(compact=False, nullable=True)
         (KafkaArray(Int32sb, compact=False, nullable=True), None, b"\xff\xff\xff\xff"),
     ],
 )
-def test_values_and_their_bytes(subcon: Construct, value: Any, frame: bytes) -> None:  # noqa: ANN401
+def test_values_are_encoded_to_their_bytes_and_back(
+    subcon: Construct,
+    value: Any,  # noqa: ANN401 - values of any type
+    frame: bytes,
+) -> None:
     assert subcon.build(value) == frame
     assert subcon.parse(frame) == value
 

@@ -113,11 +113,11 @@ def field(text: str) -> FieldSpec:
         ("A: B 0+ nullable 0+ = null\n  C: int8 0+", None),
     ],
 )
-def test_defaults(text: str, default: object) -> None:
+def test_default_of_a_field_depends_on_its_type(text: str, default: object) -> None:
     assert default_of(field(text)) == default
 
 
-def test_may_be_none() -> None:
+def test_nullable_and_optional_tagged_fields_may_be_none() -> None:
     versions = Versions(0, 3)
     assert may_be_none(field("A: string 0+ nullable 2+"), versions)
     assert may_be_none(field("A: B 0+ tag 0 0+\n  C: int8 0+"), versions)
@@ -125,13 +125,13 @@ def test_may_be_none() -> None:
     assert not may_be_none(field("A: B 0+\n  C: int8 0+"), versions)
 
 
-def test_is_struct() -> None:
+def test_field_is_a_struct_if_it_has_fields_and_is_no_array() -> None:
     assert is_struct(field("A: B 0+\n  C: int8 0+"))
     assert not is_struct(field("A: []B 0+\n  C: int8 0+"))
     assert not is_struct(field("A: int8 0+"))
 
 
-def test_where_classes_live() -> None:
+def test_generated_modules_are_named_by_their_spec() -> None:
     assert (
         module_of(load_spec("apis", "fetch_request"))
         == "kafkalite.protocol._generated.messages.fetch"

@@ -29,7 +29,7 @@ def spec() -> MessageSpec:
     return parse_spec(TEXT)
 
 
-def test_head(spec: MessageSpec) -> None:
+def test_spec_has_the_properties_of_its_header(spec: MessageSpec) -> None:
     assert (spec.comment, spec.kind, spec.name, spec.key) == (
         "An example.",
         "request",
@@ -42,7 +42,7 @@ def test_head(spec: MessageSpec) -> None:
     assert [version for version in range(1, 6) if spec.is_flexible(version)] == [3, 4, 5]
 
 
-def test_fields_and_their_traits(spec: MessageSpec) -> None:
+def test_fields_have_their_traits(spec: MessageSpec) -> None:
     name, rows, from_ = spec.fields
     assert (name.type, name.entity, name.default, name.ignorable) == (
         "string",
@@ -56,7 +56,7 @@ def test_fields_and_their_traits(spec: MessageSpec) -> None:
     assert [field.about for field in spec.fields] == ["The name.", "The rows: any number.", ""]
 
 
-def test_structs_inside_a_field_and_shared_ones(spec: MessageSpec) -> None:
+def test_inner_and_shared_structs_have_their_fields(spec: MessageSpec) -> None:
     index, shared = spec.structs["Row"].fields
     assert (index.versions, index.default) == (Versions(0, 4), "-1")
     assert (shared.tag, shared.tagged) == (1, Versions(4))
@@ -87,7 +87,7 @@ def test_repeated_struct_is_refused() -> None:
         ("KRaftVersion", "k_raft_version"),
     ],
 )
-def test_snake_case(name: str, snake: str) -> None:
+def test_names_are_converted_to_snake_case(name: str, snake: str) -> None:
     assert snake_case(name) == snake
 
 
@@ -96,5 +96,5 @@ def test_every_spec_has_a_comment() -> None:
         assert spec.comment.endswith("."), spec.name
 
 
-def test_one_spec_by_its_name() -> None:
+def test_spec_is_loaded_by_its_name() -> None:
     assert load_spec("apis", "produce_request").key == 0

@@ -12,7 +12,7 @@ from kafkalite.protocol.uuids import (
 )
 
 
-def test_zero_as_kafka_prints_it() -> None:
+def test_zero_uuid_has_kafkas_text_form() -> None:
     assert uuid_to_text(ZERO_UUID) == "AAAAAAAAAAAAAAAAAAAAAA"
 
 

@@ -26,11 +26,11 @@ def test_an_open_range_has_no_end() -> None:
     assert 8 not in Versions(9)
 
 
-def test_overlap() -> None:
+def test_overlap_of_version_ranges_is_their_intersection() -> None:
     assert Versions(0, 5).overlap(Versions(3)) == Versions(3, 5)
     assert Versions(0, 2).overlap(Versions(3)) is None
 
 
-def test_within_lists_the_single_versions() -> None:
+def test_within_yields_the_versions_of_both_ranges() -> None:
     assert list(Versions(1).within(Versions(0, 3))) == [1, 2, 3]
     assert list(Versions(5).within(Versions(0, 3))) == []

@@ -60,7 +60,7 @@ async def test_a_broker_serves_its_topics(broker: Broker) -> None:
     await client.close()
 
 
-async def test_nodes_know_each_other_and_lead_different_partitions() -> None:
+async def test_nodes_list_each_other_and_lead_different_partitions() -> None:
     broker = Broker(Settings(listen=ANY_PORT, brokers=3, topics={"t": 6}))
     await broker.start()
     addresses = broker.bootstrap_servers.split(",")
@@ -72,6 +72,53 @@ async def test_nodes_know_each_other_and_lead_different_partitions() -> None:
         assert {each.leader_id for each in metadata.topics[0].partitions} == {1, 2, 3}
         await client.close()
     await broker.stop(grace_s=0.1)
+
+
+async def test_a_node_stops_and_starts_while_the_others_serve() -> None:
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2))
+    await broker.start()
+    first, second = broker.bootstrap_servers.split(",")
+    stopped_client, other_client = await Client.to(second), await Client.to(first)
+    broker.stop_node(2)
+    with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+        await stopped_client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+    with pytest.raises(ConnectionRefusedError):
+        await Client.to(second)
+    metadata = await other_client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+    assert [each.node_id for each in metadata.brokers] == [1]
+    # The second start has no effect.
+    await asyncio.gather(broker.start_node(2), broker.start_node(2))
+    client = await Client.to(second)
+    metadata = await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+    assert [each.node_id for each in metadata.brokers] == [1, 2]
+    await other_client.close()
+    await client.close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_all_ports_of_a_node_are_free_while_one_is_taken() -> None:
+    listeners = ("INSIDE://127.0.0.1:0", "OUTSIDE://127.0.0.1:0")
+    broker = Broker(Settings(listen=listeners, brokers=2))
+    await broker.start()
+    inside, outside = (
+        int(addresses.rpartition(":")[2]) for addresses in broker.bootstrap_by_listener().values()
+    )
+    broker.stop_node(2)
+    with socket.create_server(("127.0.0.1", outside)):
+        with pytest.raises(AddressError):
+            await broker.start_node(2)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", inside))
+    await broker.start_node(2)
+    socket.create_connection(("127.0.0.1", inside)).close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_broker_stops_while_a_node_is_stopped() -> None:
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2, topics={"t": 2}))
+    await broker.start()
+    broker.stop_node(1)
+    assert await broker.stop(grace_s=0.1)
 
 
 async def test_each_listener_has_its_own_addresses() -> None:
@@ -288,7 +335,7 @@ async def test_a_port_in_use_is_reported_and_everything_closed(tmp_path: Path) -
     await again.stop()
 
 
-async def test_unused_parts_of_a_directory_are_reported(tmp_path: Path) -> None:
+async def test_data_without_a_metadata_log_is_renamed_and_reported(tmp_path: Path) -> None:
     settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path), topics={"t": 1})
     broker = Broker(settings)
     await broker.start()

@@ -17,6 +17,19 @@ def test_port_0_selects_a_port() -> None:
     listener.stop()
 
 
+async def test_a_stopped_listener_is_bound_to_its_port_again() -> None:
+    listener = Listener(ListenerSpec("A", Address("127.0.0.1", 0)), 0)
+    port = listener.port
+    listener.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    listener.bind_again()
+    socket.create_connection(("127.0.0.1", port)).close()
+    listener.stop()
+    with socket.create_server(("127.0.0.1", port)), pytest.raises(AddressError, match="in use"):
+        listener.bind_again()
+
+
 def test_localhost_means_all_loopback_addresses_on_one_port() -> None:
     sockets = bind(Address("localhost", 0))
     try:

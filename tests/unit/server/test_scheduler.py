@@ -106,7 +106,9 @@ async def test_long_tasks_take_turns(scheduler: Scheduler, time: Time) -> None:
     assert log == list("abababab")
 
 
-async def test_the_loop_runs_other_work_between_portions(scheduler: Scheduler, time: Time) -> None:
+async def test_the_loop_runs_other_work_between_turns_of_the_queue(
+    scheduler: Scheduler, time: Time
+) -> None:
     log: list[str] = []
     for name in "abcdefgh":
         Client(scheduler, time, name, pieces=3, cost_s=QUEUE_TURN_S, log=log).begin()
@@ -126,7 +128,7 @@ async def test_the_loop_runs_other_work_between_portions(scheduler: Scheduler, t
 async def test_a_turn_without_a_deadline_begins_with_the_first_check(
     scheduler: Scheduler, time: Time
 ) -> None:
-    scheduler.deadline = 0.0
+    scheduler.begin_turn()
     time.now += 10
     assert not scheduler.is_turn_over()
     time.now += TURN_S

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.server.addresses import AddressError
-from kafkalite.server.settings import Settings, SettingsError, parse_config, parse_topics
+from kafkalite.server.settings import (
+    Settings,
+    SettingsError,
+    parse_config,
+    parse_node_config,
+    parse_topics,
+)
 
 
 def test_node_ids_begin_with_node_id() -> None:
@@ -152,3 +158,32 @@ def test_configurations_are_parsed() -> None:
 def test_invalid_configuration_is_rejected(text: str) -> None:
     with pytest.raises(SettingsError, match=f"--config '{text}': write KEY=VALUE"):
         parse_config([text])
+
+
+def test_configurations_of_nodes_are_parsed() -> None:
+    texts = ["1:broker.rack=a", " 2 : broker.rack = b:c ", "1:replica.selector.class="]
+    assert parse_node_config(texts) == {
+        1: {"broker.rack": "a", "replica.selector.class": ""},
+        2: {"broker.rack": "b:c"},
+    }
+    assert parse_node_config([]) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "broker.rack=a", "x:broker.rack=a", "-1:a=b", "1:=b", "1:broker.rack", ":a=b"]
+)
+def test_invalid_configuration_of_a_node_is_rejected(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"write ID:KEY=VALUE$"):
+        parse_node_config([text])
+
+
+@pytest.mark.parametrize(("brokers", "known"), [(1, "0"), (3, "0, 1, 2"), (7, "0, 1, 2, 3, 4, …")])
+def test_configuration_of_an_unknown_node_is_rejected(brokers: int, known: str) -> None:
+    settings = Settings(brokers=brokers, config={"node.id": "0"}, node_config={9: {"a": "b"}})
+    with pytest.raises(SettingsError) as refused:
+        settings.check_node_config()
+    assert str(refused.value) == f"--node-config has node 9, but the nodes are {known}"
+
+
+def test_configuration_of_known_nodes_is_accepted() -> None:
+    Settings(brokers=3, node_config={1: {"a": "b"}, 3: {"a": "b"}}).check_node_config()

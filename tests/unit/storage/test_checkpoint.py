@@ -56,7 +56,7 @@ def test_properties_are_read_as_kafka_writes_them(files: MemoryFiles) -> None:
     assert read_properties(files, "d/absent") == {}
 
 
-def test_the_topic_id_of_a_partition(files: MemoryFiles) -> None:
+def test_the_topic_id_of_a_partition_is_written_and_read_back(files: MemoryFiles) -> None:
     topic_id = uuid_to_text(bytes(range(16)))
     write_partition_metadata(files, PATH, topic_id)
     assert read_partition_metadata(files, PATH) == topic_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ from kafkalite.ports.background import run_steps
 from kafkalite.ports.files import OsFiles
 from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.storage.data_directory import DataDirectory
-from kafkalite.testing.files import MemoryFiles
+from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.unit.storage.logs import SMALL, append, values_of
 
 if TYPE_CHECKING:
@@ -219,6 +220,55 @@ def test_older_checkpoint_does_not_replace_a_newer_one() -> None:
     run_steps(begun)
     assert files.read("data/recovery-point-offset-checkpoint") == newer
     assert newer.endswith(b" 4\n")
+
+
+@pytest.mark.parametrize("runs_job", ["before", "after", "never"])
+def test_lowered_recovery_point_is_written_while_another_checkpoint_is_in_progress(
+    runs_job: str,
+) -> None:
+    """The other checkpoint has a larger one, and the file still has the lowered one."""
+    files = MemoryFiles()
+    directory = DataDirectory(files, "data")
+    log = open_log(directory)
+    append(log, b"a", b"b", b"c")
+    directory.checkpoint({NAME: log})
+    log.flush()
+    begun = directory.checkpoint_steps({NAME: log})
+    job = next(begun) or next(begun)
+    assert job is not None
+    if runs_job == "before":
+        job()
+    log.prepare_truncation(0)
+    directory.checkpoint({NAME: log})
+    if runs_job == "after":
+        job()
+    with suppress(OSError):
+        if runs_job == "never":
+            begun.throw(OSError())
+        run_steps(begun)
+    assert files.read("data/recovery-point-offset-checkpoint").endswith(b" 0\n")
+    log.flush()
+    directory.checkpoint({NAME: log})
+    assert files.read("data/recovery-point-offset-checkpoint").endswith(b" 3\n")
+    log.prepare_truncation(0)
+    directory.checkpoint({NAME: log})
+    assert files.read("data/recovery-point-offset-checkpoint").endswith(b" 0\n")
+
+
+def test_checkpoint_that_was_refused_is_written_again() -> None:
+    files = FaultyFiles(MemoryFiles(), crash=False)
+    directory = DataDirectory(files, "data")
+    log = open_log(directory)
+    append(log, b"a", b"b", b"c")
+    directory.checkpoint({NAME: log})
+    log.flush()
+    # The new content is in place, but its name was not synced.
+    files.fail_from(files.steps + 3)
+    with pytest.raises(OSError, match="space"):
+        directory.checkpoint({NAME: log})
+    log.prepare_truncation(0)
+    directory.checkpoint({NAME: log})
+    assert files.read("data/recovery-point-offset-checkpoint").endswith(b" 0\n")
 
 
 @pytest.mark.parametrize("is_marked", [False, True])

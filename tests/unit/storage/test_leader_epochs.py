@@ -29,7 +29,7 @@ def test_an_epoch_ends_where_the_next_begins(epoch: int, expected: tuple[int, in
     assert epochs((1, 10), (4, 20), (5, 30)).end_offset_for(epoch, 99) == expected
 
 
-def test_the_epoch_of_an_offset() -> None:
+def test_the_leader_epoch_of_an_offset_is_found() -> None:
     known = epochs((1, 10), (4, 20))
     assert [known.epoch_for(offset) for offset in (9, 10, 19, 20, 99)] == [-1, 1, 1, 4, 4]
 

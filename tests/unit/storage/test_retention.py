@@ -55,7 +55,7 @@ FOREVER = LogConfig(retention_ms=-1)
         ),
     ],
 )  # fmt: skip
-def test_plan(
+def test_retention_plan_has_the_old_and_excess_segments(
     segments: list[SegmentProperties],
     config: LogConfig,
     now_ms: int,

@@ -29,7 +29,7 @@ def test_incomplete_files_are_removed() -> None:
     assert cleaned_path(DIRECTORY, 0) == f"{DIRECTORY}/{A}.log.cleaned"
 
 
-def test_swap_replaces_the_segments_that_it_covers() -> None:
+def test_a_completed_swap_replaces_the_old_segments_in_its_offset_range() -> None:
     files = directory(f"{A}.log", f"{A}.index", f"{B}.log", f"{B}.timeindex", f"{C}.log")
     swap(files, A, last_offset=15)
     assert complete_swaps(files, DIRECTORY) == [f"{A}.log", f"{C}.log"]

@@ -34,7 +34,31 @@ def steps(files: FaultyFiles) -> None:
     files.remove_directory("d")
 
 
-def test_only_changes_are_steps() -> None:
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_removed_bytes_and_names_may_come_back_until_the_removal_is_synced(
+    *, is_synced: bool
+) -> None:
+    files = MemoryFiles()
+    files.makedirs("d")
+    for name in ("d/cut", "d/gone", "d/unsynced"):
+        files.open(name, create=True).append([b"abcdef"])
+    files.sync_all("d", ["d/cut", "d/gone", "d"])
+    files.open("d/cut").truncate(4)
+    files.open("d/cut").truncate(2)
+    files.open("d/cut").append([b"XY"])
+    files.remove("d/gone")
+    if is_synced:
+        files.sync("d/cut")
+        files.sync_directory("d")
+    after = files.after_power_loss(lambda _: 0, restores_removed=True)
+    names = ["d/cut", "d/unsynced"] if is_synced else ["d/cut", "d/gone", "d/unsynced"]
+    assert after.paths == names
+    assert after.read("d/cut") == (b"abXY" if is_synced else b"abcdef")
+    assert after.read("d/unsynced") == b""
+    assert files.after_power_loss(lambda _: 0).paths == ["d/cut", "d/unsynced"]
+
+
+def test_only_calls_that_change_files_count_as_steps() -> None:
     files = FaultyFiles(MemoryFiles())
     steps(files)
     assert files.steps == 11

@@ -54,12 +54,14 @@ def test_options_are_arguments_of_the_brokers(
             for broker in (kafkalite, kafkalite_session):
                 assert len(broker.bootstrap_servers.split(",")) == 2
                 assert broker.clock.now().year == 2020
+                assert broker._settings.node_config == {2: {"broker.rack": "b"}}
         """
     )
     options = (
         "--kafkalite-brokers=2",
         "--kafkalite-topic=orders:3",
         "--kafkalite-config=num.partitions=2",
+        "--kafkalite-node-config=2:broker.rack=b",
         "--kafkalite-clock=manual@2020-01-01",
     )
     run(pytester, monkeypatch, *options).assert_outcomes(passed=1)
@@ -70,6 +72,7 @@ def test_options_are_arguments_of_the_brokers(
     [
         ("--kafkalite-brokers=0", "--kafkalite-brokers: '0' is not a number from 1 to 1000"),
         ("--kafkalite-topic=orders", "--kafkalite-topic 'orders': write NAME:PARTITIONS"),
+        ("--kafkalite-node-config=2", "--kafkalite-node-config '2': write ID:KEY=VALUE"),
     ],
 )
 def test_an_invalid_option_is_a_usage_error(

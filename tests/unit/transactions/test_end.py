@@ -20,7 +20,7 @@ PREPARED = Transaction("x", 7, 3, 1_000, TransactionState.PREPARE_COMMIT, frozen
 STATES_WITHOUT_PENDING_MARKERS = {*IDLE_STATES, TransactionState.ONGOING}
 
 
-def test_tables_contain_every_state_without_pending_markers() -> None:
+def test_tables_of_end_actions_have_every_state_without_pending_markers() -> None:
     never = {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
     assert STATES_WITHOUT_PENDING_MARKERS | PREPARED_STATES | never == set(TransactionState)
     ends = (True, False)

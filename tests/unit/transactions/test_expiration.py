@@ -53,7 +53,7 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted() -> None:
     assert world.end(zombie, is_commit=False) == (FIRST_PRODUCER_ID, 1)
 
 
-def test_exactly_its_timeout_is_not_too_long() -> None:
+def test_a_transaction_open_for_exactly_its_timeout_is_not_aborted() -> None:
     world = TransactionWorld()
     producer = world.init(timeout_ms=ROUND_MS)
     world.add(producer, A)

@@ -13,12 +13,12 @@ def test_a_flexible_api_has_tagged_fields_in_the_response_header() -> None:
     assert head(6, 7) == b"\0\0\0\x0b" + b"\0\0\0\x07" + b"\0"
 
 
-def test_an_inflexible_api_has_none() -> None:
+def test_the_response_header_of_an_inflexible_api_has_no_tagged_fields() -> None:
     head = response_header_packer(12, is_flexible=False)
     assert head(6, 7) == b"\0\0\0\x0a" + b"\0\0\0\x07"
 
 
-def test_api_versions_has_none_in_any_version() -> None:
+def test_the_response_header_of_api_versions_never_has_tagged_fields() -> None:
     """KIP-511: its client does not know the versions of the broker yet."""
     assert response_header_packer(18, is_flexible=True)(6, 7) == b"\0\0\0\x0a" + b"\0\0\0\x07"
 

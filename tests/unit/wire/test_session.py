@@ -238,7 +238,7 @@ def test_after_a_violation_nothing_is_served(server: Server) -> None:
     assert server.session.violation == "bad frame"
 
 
-def test_while_held_frames_are_stored_and_reading_pauses_at_the_limit(server: Server) -> None:
+def test_paused_session_buffers_frames_and_stops_reading_at_the_limit(server: Server) -> None:
     server.session.is_paused = True
     server.send(frame(b"x" * (MAX_BUFFERED - 4)))
     assert not server.session.should_pause_reading

@@ -88,7 +88,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     """
 
     revocation_epoch: int
-    """Epoch that the member most recently left by revoking partitions; 0 if there is none.
+    """Latest earlier epoch at which the member revoked partitions; 0 if there is none.
 
     Versions 0+, tag 10000 in versions 0+.
     """

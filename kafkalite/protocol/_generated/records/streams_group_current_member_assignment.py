@@ -111,7 +111,7 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
     """
 
     active_task_revocation_epoch: int
-    """Epoch that the member most recently left by revoking active tasks; 0 if there is none.
+    """Latest earlier epoch at which the member revoked active tasks; 0 if there is none.
 
     Versions 0+, tag 10000 in versions 0+.
     """

@@ -64,12 +64,16 @@ class Change:
     """Empty for a difference of a client."""
     client: str
     """Empty for a difference of all clients."""
-    what: str
+    field_or_error: str
     """The path of a field after "request." or "response.", the name of an error, or empty."""
     before: str
+    """Number or value in the first capture."""
     after: str
+    """Number or value in the second capture."""
     times: int = 1
+    """Number of occurrences."""
     row: str = ""
+    """The keys of the rows that contain the field, in the first occurrence."""
 
 
 @dataclass(slots=True)
@@ -80,7 +84,7 @@ class DiffReport:
     after: ClusterUsage
     changes: list[Change] = field(default_factory=list)
 
-    def of(self, kind: ChangeKind) -> list[Change]:
+    def changes_of(self, kind: ChangeKind) -> list[Change]:
         """Return the changes of one kind."""
         return [change for change in self.changes if change.kind is kind]
 
@@ -94,7 +98,7 @@ class DiffReport:
                     "kind": change.kind.value,
                     "api": change.api,
                     "client": change.client,
-                    "what": change.what,
+                    "field_or_error": change.field_or_error,
                     "row": change.row,
                     "before": change.before,
                     "after": change.after,

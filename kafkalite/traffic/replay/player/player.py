@@ -120,7 +120,7 @@ class Player:
     async def play(self, steps: Iterable[Step]) -> ReplayReport:
         """Execute the steps, and return the report.
 
-        If the target becomes unavailable, `ReplayReport.broken_off` has the reason.
+        If the target becomes unavailable, `ReplayReport.abort_reason` has the reason.
         """
         loop = asyncio.get_running_loop()
         began_s = loop.time()
@@ -140,7 +140,7 @@ class Player:
             self._connections.flush()
             await self._checker.check_records(self._target)
         except (TargetUnavailableError, UnreachableError) as error:
-            self.report.broken_off = str(error)
+            self.report.abort_reason = str(error)
         finally:
             await self._connections.close_all()
             self.report.connections = self._connections.opened_count

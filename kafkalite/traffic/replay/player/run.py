@@ -73,8 +73,8 @@ async def replay_async(paths: Paths, *, to: str, options: ReplayOptions = DEFAUL
     finally:
         if controlled_clock is not None:
             controlled_clock.close()
-    if report.broken_off is not None and not report.responses:
-        raise ReplayError(f"cannot replay on {to}: {report.broken_off}")
+    if report.abort_reason is not None and not report.responses:
+        raise ReplayError(f"cannot replay on {to}: {report.abort_reason}")
     if not report.requests and not report.skipped:
         raise NothingToReplayError(
             f"nothing to replay: {_reason_if_empty(paths, options.clients, report)}"

@@ -1,4 +1,4 @@
-"""`TopicIds`: maps recorded topic ids that a client uses before it knows the topics' names.
+"""`TopicIds`: maps recorded topic ids to those of the target, before a client uses them.
 
 An assignment in a heartbeat response has ids without names. The client then sends a Metadata
 request with these ids, whose recorded response has the names. Before the replay sends this request,
@@ -25,7 +25,7 @@ MAX_UNRESOLVED = 10_000
 
 
 class TopicIds:
-    """Recorded topic ids with known names that are not mapped yet."""
+    """Recorded topic ids whose names are known, but not their ids on the target."""
 
     def __init__(self, target: Target, mapping: IdMapping) -> None:
         self._target = target
@@ -52,7 +52,7 @@ class TopicIds:
                 self._unresolved[topic_id] = row.name
 
     async def resolve(self, request: bytes) -> None:
-        """Map the topic ids in a request that are not mapped yet, by asking the target for them."""
+        """Map the topic ids in a request; ask the target for ids that are not known yet."""
         if not self._unresolved:
             return
         mapped = [

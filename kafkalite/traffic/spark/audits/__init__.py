@@ -1,7 +1,7 @@
 """The audits of captured traffic, and the state tables that they share.
 
-Each audit is a pure function of requests and of state rebuilt from them. Each table describes its
-columns. The audits answer questions raised by KIPs.
+Each audit is a pure function of requests and of state that is rebuilt from them. Each table
+describes its columns. The audits answer questions that KIPs raise.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pyspark.sql import functions as f
 
 from kafkalite.traffic.spark.audits.classic import (
     BY_GENERATION,
-    COUNTS,
+    COMMIT_COUNTS,
     classify_by_generation,
-    counts,
-    is_plain,
-    with_standing,
+    compare_with_generations,
+    count_commits,
+    is_plain_commit,
 )
 from kafkalite.traffic.spark.audits.commit_checks import BY_EPOCH, CLASSIFIED
 from kafkalite.traffic.spark.audits.commit_triage import (
@@ -27,15 +27,15 @@ from kafkalite.traffic.spark.audits.commit_triage import (
 )
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
 from kafkalite.traffic.spark.audits.fencing import (
+    CURRENT_COMMIT_COUNTS,
     FENCING,
-    PLAIN,
     classify_commits,
     count_plain_commits,
 )
 from kafkalite.traffic.spark.audits.health import HEALTH
 from kafkalite.traffic.spark.audits.members import GHOSTS, MEMBERS, find_ghosts
 from kafkalite.traffic.spark.audits.metadata import METADATA
-from kafkalite.traffic.spark.audits.offsets import LASTING, OFFSETS, lasting_commits
+from kafkalite.traffic.spark.audits.offsets import EXPIRY_CANDIDATES, OFFSETS, expiry_candidates
 from kafkalite.traffic.spark.audits.producers import PRODUCERS
 from kafkalite.traffic.spark.state.accepted_offsets import ACCEPTED_OFFSETS, accepted_offsets
 from kafkalite.traffic.spark.state.assignments import ASSIGNMENTS, assignments
@@ -48,18 +48,18 @@ from kafkalite.traffic.spark.state.heartbeats import (
     distinct_heartbeats,
     heartbeat_runs,
 )
-from kafkalite.traffic.spark.state.liveness import SIGNS, distinct_signs
-from kafkalite.traffic.spark.state.partition_ownership import HOLDINGS, holdings
+from kafkalite.traffic.spark.state.liveness import MEMBERSHIP_REQUESTS, distinct_membership_requests
+from kafkalite.traffic.spark.state.partition_ownership import OWNED_PARTITIONS, owned_partitions
 from kafkalite.traffic.spark.state.protocol_changes import (
     CLASSIC_INTERVALS,
     classic_heartbeats,
     classic_intervals,
     may_migrate,
-    with_epochs,
-    within_intervals,
+    select_with_epochs,
+    select_within_intervals,
 )
 from kafkalite.traffic.spark.state.subscriptions import SUBSCRIPTIONS, subscriptions
-from kafkalite.traffic.spark.state.time_range import EXTENT, extent
+from kafkalite.traffic.spark.state.time_range import TIME_RANGE, time_range
 from kafkalite.traffic.spark.state.topics import TASKS, TOPICS, tasks, topics
 
 if TYPE_CHECKING:
@@ -73,70 +73,80 @@ if TYPE_CHECKING:
 __all__ = ["AUDITS", "STATES", "STATE_TABLES", "TABLES", "AuditOptions"]
 
 
-def _held(requests: Requests) -> DataFrame:
-    return holdings(requests.state("epochs"), requests.state("topics"), requests.state("tasks"))
+def _owned_partitions(requests: Requests) -> DataFrame:
+    return owned_partitions(
+        requests.state("epochs"), requests.state("topics"), requests.state("tasks")
+    )
 
 
 def _accepted_offsets(requests: Requests, options: AuditOptions) -> DataFrame:
     # A bucket is at most as long as the retention, so that no offset expires within a bucket.
-    grain_ms = max(1, min(options.bucket_ms, options.retention_ms))
-    return accepted_offsets(requests, requests.state(TOPICS.name), grain_ms * 1000)
+    bucket_ms = max(1, min(options.bucket_ms, options.retention_ms))
+    return accepted_offsets(requests, requests.state(TOPICS.name), bucket_ms * 1000)
 
 
-def _signs(requests: Requests, options: AuditOptions) -> DataFrame:
-    return distinct_signs(requests, requests.state(HEARTBEATS.name), options.session_timeout_ms)
+def _membership_requests(requests: Requests, options: AuditOptions) -> DataFrame:
+    return distinct_membership_requests(
+        requests, requests.state(HEARTBEATS.name), options.session_timeout_ms
+    )
 
 
 def _classic_intervals(requests: Requests, options: AuditOptions) -> DataFrame:
     if not may_migrate(requests):
         return CLASSIC_INTERVALS.empty(requests.spark)
-    return classic_intervals(requests.state(SIGNS.name), options.session_timeout_ms)
+    return classic_intervals(requests.state(MEMBERSHIP_REQUESTS.name), options.session_timeout_ms)
 
 
 def _epochs(requests: Requests) -> DataFrame:
     heartbeats = requests.state(HEARTBEATS.name)
     if may_migrate(requests):
-        names = (SIGNS.name, CLASSIC_INTERVALS.name, ASSIGNMENTS.name, TOPICS.name)
+        names = (MEMBERSHIP_REQUESTS.name, CLASSIC_INTERVALS.name, ASSIGNMENTS.name, TOPICS.name)
         heartbeats = heartbeats.unionByName(classic_heartbeats(*map(requests.state, names)))
     return steps(heartbeats)
 
 
 def _generations(requests: Requests) -> DataFrame:
-    signs = requests.state(SIGNS.name)
+    membership_requests = requests.state(MEMBERSHIP_REQUESTS.name)
     if may_migrate(requests):
-        signs = within_intervals(signs, requests.state(CLASSIC_INTERVALS.name), negated=True)
-    return generations(signs)
+        membership_requests = select_within_intervals(
+            membership_requests, requests.state(CLASSIC_INTERVALS.name), negated=True
+        )
+    return generations(membership_requests)
 
 
-def _without_epochs(commits: DataFrame, requests: Requests) -> DataFrame:
+def _select_without_epochs(commits: DataFrame, requests: Requests) -> DataFrame:
     intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
-    return with_epochs(commits, requests.state(EPOCHS.name), intervals, negated=True)
+    return select_with_epochs(commits, requests.state(EPOCHS.name), intervals, negated=True)
 
 
 def _subscriptions(requests: Requests, options: AuditOptions) -> DataFrame:
-    return subscriptions(requests, requests.state(SIGNS.name), options.session_timeout_ms)
+    return subscriptions(
+        requests, requests.state(MEMBERSHIP_REQUESTS.name), options.session_timeout_ms
+    )
 
 
-def _by_generation(requests: Requests) -> DataFrame:
+def _classify_by_generation(requests: Requests) -> DataFrame:
     all_generations = requests.state(GENERATIONS.name)
     groups = f.broadcast(all_generations.select("group_id").distinct())
     classic = commits_to_check(requests).join(groups, "group_id", "semi")
-    commits = with_standing(_without_epochs(classic, requests), all_generations)
+    commits = compare_with_generations(_select_without_epochs(classic, requests), all_generations)
     return classify_by_generation(
-        commits.where(~is_plain()),
+        commits.where(~is_plain_commit()),
         all_generations,
         requests.state(ASSIGNMENTS.name),
         requests.state(TOPICS.name),
     )
 
 
-def _counts(requests: Requests) -> DataFrame:
-    to_check = _without_epochs(commits_to_check(requests), requests)
-    by_kind = counts(with_standing(to_check, requests.state(GENERATIONS.name))).unionByName(
-        COUNTS.shape(counted_commits(requests).where(f.col("fenced_by") != BY_EPOCH))
+def _count_commits(requests: Requests) -> DataFrame:
+    to_check = _select_without_epochs(commits_to_check(requests), requests)
+    by_kind = count_commits(
+        compare_with_generations(to_check, requests.state(GENERATIONS.name))
+    ).unionByName(
+        COMMIT_COUNTS.shape(counted_commits(requests).where(f.col("commit_kind") != BY_EPOCH))
     )
-    return COUNTS.shape(
-        by_kind.groupBy("fenced_by").agg(
+    return COMMIT_COUNTS.shape(
+        by_kind.groupBy("commit_kind").agg(
             *(f.sum(name).alias(name) for name in ("commits", "refused"))
         )
     )
@@ -150,21 +160,21 @@ STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
         requests, options.session_timeout_ms
     ),
     EPOCHS.name: lambda requests, _: _epochs(requests),
-    HOLDINGS.name: lambda requests, _: _held(requests),
-    SIGNS.name: _signs,
+    OWNED_PARTITIONS.name: lambda requests, _: _owned_partitions(requests),
+    MEMBERSHIP_REQUESTS.name: _membership_requests,
     CLASSIC_INTERVALS.name: _classic_intervals,
     SUBSCRIPTIONS.name: _subscriptions,
     GENERATIONS.name: lambda requests, _: _generations(requests),
     ASSIGNMENTS.name: lambda requests, _: assignments(requests),
     TRIAGED.name: lambda requests, _: triage_commits(requests),
-    PLAIN.name: lambda requests, _: count_plain_commits(requests),
+    CURRENT_COMMIT_COUNTS.name: lambda requests, _: count_plain_commits(requests),
     CLASSIFIED.name: lambda requests, _: classify_commits(requests),
-    BY_GENERATION.name: lambda requests, _: _by_generation(requests),
-    COUNTS.name: lambda requests, _: _counts(requests),
+    BY_GENERATION.name: lambda requests, _: _classify_by_generation(requests),
+    COMMIT_COUNTS.name: lambda requests, _: _count_commits(requests),
     CONFIGURATIONS.name: lambda requests, _: configurations(requests),
     ACCEPTED_OFFSETS.name: _accepted_offsets,
-    LASTING.name: lasting_commits,
-    EXTENT.name: lambda requests, _: extent(requests),
+    EXPIRY_CANDIDATES.name: expiry_candidates,
+    TIME_RANGE.name: lambda requests, _: time_range(requests),
     GHOSTS.name: find_ghosts,
 }
 """State table → function that computes it; each table is computed once and shared by audits."""
@@ -177,21 +187,21 @@ STATE_TABLES: Final[Mapping[str, Table]] = {
         RUNS,
         HEARTBEATS,
         EPOCHS,
-        HOLDINGS,
-        SIGNS,
+        OWNED_PARTITIONS,
+        MEMBERSHIP_REQUESTS,
         CLASSIC_INTERVALS,
         SUBSCRIPTIONS,
         GENERATIONS,
         ASSIGNMENTS,
         TRIAGED,
-        PLAIN,
+        CURRENT_COMMIT_COUNTS,
         CLASSIFIED,
         BY_GENERATION,
-        COUNTS,
+        COMMIT_COUNTS,
         CONFIGURATIONS,
         ACCEPTED_OFFSETS,
-        LASTING,
-        EXTENT,
+        EXPIRY_CANDIDATES,
+        TIME_RANGE,
         GHOSTS,
     )
 }
@@ -203,6 +213,6 @@ AUDITS: Final[Mapping[str, Audit]] = {
 """The audits by name."""
 
 TABLES: Final[Mapping[str, Table]] = {
-    table.name: table for audit in AUDITS.values() for table in audit.columns
+    table.name: table for audit in AUDITS.values() for table in audit.tables
 }
 """Descriptions of the audits' tables."""

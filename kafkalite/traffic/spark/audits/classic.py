@@ -1,8 +1,9 @@
 """Offset commits in classic groups, classified by comparing generations.
 
-The coordinator of a classic group compares generations. It refuses commits between the start of a
-generation and its SyncGroup. Rules by member epochs do not apply. A commit at an earlier generation
-comes from a zombie if its partition was assigned to another member since.
+The coordinator of a classic group compares the commit's generation with the group's. It refuses
+commits between the start of a generation and its assignment (SyncGroup). Rules by member epochs do
+not apply. A commit at an earlier generation comes from a zombie if its partition has been assigned
+to another member since.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from kafkalite.traffic.spark.audits.commit_checks import (
     CLASSIFIED,
     CURRENT,
     DEPARTED,
-    GIVEN_UP,
-    INNOCENT,
-    NEVER_OWNED,
+    NEVER_ASSIGNED,
+    REVOKED,
+    STILL_OWNED,
     ZOMBIE,
 )
 from kafkalite.traffic.spark.audits.fencing_rules import ACCEPT, NOT_APPLICABLE, REFUSE, UNDECIDABLE
@@ -33,96 +34,111 @@ if TYPE_CHECKING:
 
 GENERATION: Final = "generation"
 
-AT_ITS_OWN: Final = "at its own"
-BEHIND: Final = "behind"
+AT_CURRENT_GENERATION: Final = "current"
+AT_EARLIER_GENERATION: Final = "earlier"
 UNCERTAIN: Final = "uncertain"
 SIMPLE: Final = "simple"
 UNKNOWN: Final = "unknown"
 
 BY_GENERATION = Table(
-    "judged_by_generation",
+    "classified_by_generation",
     "A partition of a commit in a classic group, unless accepted at the group's generation",
     CLASSIFIED.columns,
 )
 
-COUNTS = table(
+COMMIT_COUNTS = table(
     "commit_counts",
     "Number of commits of one kind; commits of members with epochs are not included",
-    ("fenced_by", "string", "generation, simple or unknown, as in fencing_totals"),
+    ("commit_kind", "string", "generation, simple or unknown, as in fencing_totals"),
     ("commits", "bigint", "number of requests"),
     ("refused", "bigint", "requests of which the broker refused at least one partition"),
 )
 
-_REFUSALS: Final = (
+_FENCING_ERRORS: Final = (
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.FENCED_INSTANCE_ID,
 )
-_OUT: Final = f"error in ({int(ErrorCode.UNKNOWN_MEMBER_ID)}, {int(ErrorCode.FENCED_INSTANCE_ID)})"
+_IS_REMOVED_MEMBER: Final = (
+    f"error in ({int(ErrorCode.UNKNOWN_MEMBER_ID)}, {int(ErrorCode.FENCED_INSTANCE_ID)})"
+)
 _KEY: Final = ("connection", "start_us", "position", "topic", "partition")
-_END: Final = f"coalesce(end_us, start_us + {UNANSWERED_US})"
+_END_US: Final = f"coalesce(end_us, start_us + {UNANSWERED_US})"
 
 
-def with_standing(commits: DataFrame, generations: DataFrame) -> DataFrame:
+def compare_with_generations(commits: DataFrame, generations: DataFrame) -> DataFrame:
     """Return commits joined with their group's generation, with two new columns.
 
-    `standing`: how the commit's generation compares with the group's: at its own, behind, or
-    uncertain. It is simple for a commit without a member, and unknown if the capture shows
-    nothing else of the group.
-    `handing`: refuse if the generation had no assignment yet, undecidable if that is uncertain,
-    otherwise accept.
+    `generation_status`: current if the commit is at the group's generation, earlier if it is at an
+    earlier one, else uncertain. It is simple for a commit without a member, and unknown if the
+    capture shows no generation of the group.
+    `assignment_decision`: refuse if the generation had no assignment yet, undecidable if that is
+    uncertain, otherwise accept.
     """
     own_generation = generations.select(
-        f.col("group_id").alias("in_group"),
+        f.col("group_id").alias("joined_group_id"),
         "generation",
         *(f.col(name).alias(f"g_{name}") for name in generations.columns if name.endswith("_us")),
     )
-    first = f.min_by(f.struct("generation", "done_us"), f.struct("life", "generation"))
+    first = f.min_by(f.struct("generation", "latest_us"), f.struct("restart_count", "generation"))
     groups = generations.groupBy("group_id").agg(
-        first.alias("first"), (f.max("life") == 0).alias("is_one_life")
+        first.alias("first"), (f.max("restart_count") == 0).alias("never_restarted")
     )
     is_own = f.expr(
-        "group_id = in_group and commit_epoch = generation and start_us >= g_begin_us"
-        " and (g_again_us is null or start_us < g_again_us)"
+        "group_id = joined_group_id and commit_epoch = generation and start_us >= g_earliest_us"
+        " and (g_reused_us is null or start_us < g_reused_us)"
     )
-    is_behind = (
-        "g_next_done_us <= start_us or (generation is null and is_one_life"
-        " and commit_epoch < first.generation and first.done_us <= start_us)"
+    is_earlier = (
+        "g_next_latest_us <= start_us or (generation is null and never_restarted"
+        " and commit_epoch < first.generation and first.latest_us <= start_us)"
     )
-    is_current = f"g_done_us <= start_us and (g_next_begin_us is null or {_END} <= g_next_begin_us)"
-    where = (
+    is_current = (
+        "g_latest_us <= start_us"
+        f" and (g_next_earliest_us is null or {_END_US} <= g_next_earliest_us)"
+    )
+    generation_status = (
         f"case when member_id = '' and commit_epoch < 0 then '{SIMPLE}'"
-        f" when first is null then '{UNKNOWN}' when {is_behind} then '{BEHIND}'"
-        f" when {is_current} then '{AT_ITS_OWN}' else '{UNCERTAIN}' end"
+        f" when first is null then '{UNKNOWN}' when {is_earlier} then '{AT_EARLIER_GENERATION}'"
+        f" when {is_current} then '{AT_CURRENT_GENERATION}' else '{UNCERTAIN}' end"
     )
     # Commits in transactions are also accepted before the assignment.
-    handing = (
-        f"case when is_transactional or g_assigned_done_us <= start_us then '{ACCEPT}'"
-        f" when {_END} <= g_assigned_begin_us then '{REFUSE}' else '{UNDECIDABLE}' end"
+    assignment_decision = (
+        f"case when is_transactional or g_assigned_latest_us <= start_us then '{ACCEPT}'"
+        f" when {_END_US} <= g_assigned_earliest_us then '{REFUSE}' else '{UNDECIDABLE}' end"
     )
     return (
         commits.join(own_generation, is_own, "left")
         .join(groups, "group_id", "left")
-        .withColumns({"standing": f.expr(where), "handing": f.expr(handing)})
-        .drop("in_group", "generation", "first", "is_one_life")
+        .withColumns(
+            {
+                "generation_status": f.expr(generation_status),
+                "assignment_decision": f.expr(assignment_decision),
+            }
+        )
+        .drop("joined_group_id", "generation", "first", "never_restarted")
     )
 
 
-def counts(commits: DataFrame) -> DataFrame:
-    """Return the number of commits of each kind, as `COUNTS`."""
-    kind = f.when(f.col("standing").isin(SIMPLE, UNKNOWN), f.col("standing")).otherwise(GENERATION)
-    return COUNTS.shape(
-        commits.groupBy(kind.alias("fenced_by")).agg(
+def count_commits(commits: DataFrame) -> DataFrame:
+    """Return the number of commits of each kind, as `COMMIT_COUNTS`."""
+    kind = f.when(
+        f.col("generation_status").isin(SIMPLE, UNKNOWN), f.col("generation_status")
+    ).otherwise(GENERATION)
+    return COMMIT_COUNTS.shape(
+        commits.groupBy(kind.alias("commit_kind")).agg(
             f.count(f.lit(1)).alias("commits"), f.count_if("is_refused").alias("refused")
         )
     )
 
 
-def is_plain() -> Column:
-    """Whether a commit was accepted at its group's generation, so that no check is needed."""
+def is_plain_commit() -> Column:
+    """Whether a commit is plain: accepted at its group's generation, so that no check is needed."""
     return f.coalesce(
-        f.expr(f"standing = '{AT_ITS_OWN}' and handing = '{ACCEPT}' and is_accepted"),
+        f.expr(
+            f"generation_status = '{AT_CURRENT_GENERATION}'"
+            f" and assignment_decision = '{ACCEPT}' and is_accepted"
+        ),
         f.lit(False),
     )
 
@@ -130,67 +146,80 @@ def is_plain() -> Column:
 def classify_by_generation(
     commits: DataFrame, generations: DataFrame, assignments: DataFrame, topics: DataFrame
 ) -> DataFrame:
-    """Return the partitions of members' commits that are not plain, as `BY_GENERATION`."""
-    of_members = commits.where(~f.col("standing").isin(SIMPLE, UNKNOWN))
-    current = by_partition(of_members.where(f.col("standing") != BEHIND), topics)
-    behind = by_partition(of_members.where(f.col("standing") == BEHIND), topics)
-    since = _with_assignments(
-        _with_later_generations(behind, generations, assignments), assignments
+    """Classify the partitions of members' commits, as `BY_GENERATION`.
+
+    `commits` has no plain commits, which need no check.
+    """
+    member_commits = commits.where(~f.col("generation_status").isin(SIMPLE, UNKNOWN))
+    current = by_partition(
+        member_commits.where(f.col("generation_status") != AT_EARLIER_GENERATION), topics
     )
-    return _to_table(_classify_current(current)).unionByName(_to_table(_classify_behind(since)))
+    earlier = by_partition(
+        member_commits.where(f.col("generation_status") == AT_EARLIER_GENERATION), topics
+    )
+    with_assignments = _with_assignments(
+        _with_later_generations(earlier, generations, assignments), assignments
+    )
+    return _to_table(_classify_current(current)).unionByName(
+        _to_table(_classify_earlier(with_assignments))
+    )
 
 
 def _with_later_generations(
-    behind: DataFrame, generations: DataFrame, assignments: DataFrame
+    earlier: DataFrame, generations: DataFrame, assignments: DataFrame
 ) -> DataFrame:
-    """Join each partition with the later generations, and say whether all are fully known."""
+    """Add the number of later generations, and how many of their assignments are fully known."""
     completeness = (
-        assignments.where("is_leaders")
-        .groupBy("group_id", "generation", "begin_us")
-        .agg(f.bool_and("is_read").alias("is_whole"))
-        .withColumnRenamed("begin_us", "assigned_begin_us")
+        assignments.where("is_from_leader")
+        .groupBy("group_id", "generation", "earliest_us")
+        .agg(f.bool_and("is_decoded").alias("is_complete"))
+        .withColumnRenamed("earliest_us", "assigned_earliest_us")
     )
     with_completeness = generations.join(
-        completeness, ["group_id", "generation", "assigned_begin_us"], "left"
+        completeness, ["group_id", "generation", "assigned_earliest_us"], "left"
     )
-    later = with_completeness.select(f.col("group_id").alias("in_group"), f.struct("*").alias("g"))
+    later = with_completeness.select(
+        f.col("group_id").alias("joined_group_id"), f.struct("*").alias("g")
+    )
     is_later = f.expr(
-        f"group_id = in_group and g.begin_us < {_END} and if(g_done_us is null,"
-        " g.generation > commit_epoch, g.done_us >= g_done_us)"
+        f"group_id = joined_group_id and g.earliest_us < {_END_US} and if(g_latest_us is null,"
+        " g.generation > commit_epoch, g.latest_us >= g_latest_us)"
     )
-    is_assigned, is_own_generation = "g.assigned_done_us <= start_us", "g.done_us = g_done_us"
+    is_assigned, is_own_generation = "g.assigned_latest_us <= start_us", "g.latest_us = g_latest_us"
     return _aggregate(
-        behind.join(later, is_later, "left"),
-        behind,
+        earlier.join(later, is_later, "left"),
+        earlier,
         {
-            "now": "max_by(g.generation, g.done_us) filter (where g.done_us <= start_us)",
-            "is_known": f"bool_or({is_own_generation} and g.is_whole)",
+            "now": "max_by(g.generation, g.latest_us) filter (where g.latest_us <= start_us)",
+            "is_known": f"bool_or({is_own_generation} and g.is_complete)",
             "times": f"count_if({is_assigned} and not {is_own_generation})",
-            "times_known": f"count_if({is_assigned} and not {is_own_generation} and g.is_whole)",
-            "is_open": f"bool_or(g.assigned_done_us > start_us and g.assigned_begin_us < {_END})",
+            "times_known": f"count_if({is_assigned} and not {is_own_generation} and g.is_complete)",
+            "is_open": (
+                f"bool_or(g.assigned_latest_us > start_us and g.assigned_earliest_us < {_END_US})"
+            ),
         },
     )
 
 
-def _with_assignments(behind: DataFrame, assignments: DataFrame) -> DataFrame:
+def _with_assignments(earlier: DataFrame, assignments: DataFrame) -> DataFrame:
     """Join each partition with its assignments at the commit's generation and later."""
     assigned = assignments.where("topic is not null").select(
-        f.col("group_id").alias("in_group"),
+        f.col("group_id").alias("joined_group_id"),
         f.col("topic").alias("of_topic"),
         f.col("partition").alias("of_partition"),
-        f.struct("generation", "member_id", "begin_us", "done_us").alias("a"),
+        f.struct("generation", "member_id", "earliest_us", "latest_us").alias("a"),
     )
     is_same_partition = f.expr(
-        "group_id = in_group and topic = of_topic and partition = of_partition"
-        f" and a.begin_us < {_END} and a.begin_us >= coalesce(g_assigned_begin_us, 0)"
+        "group_id = joined_group_id and topic = of_topic and partition = of_partition"
+        f" and a.earliest_us < {_END_US} and a.earliest_us >= coalesce(g_assigned_earliest_us, 0)"
     )
     is_own, is_later = "a.member_id = member_id", "a.generation != commit_epoch"
-    is_done = "a.done_us <= start_us"
+    is_done = "a.latest_us <= start_us"
     return _aggregate(
-        behind.join(assigned, is_same_partition, "left"),
-        behind,
+        earlier.join(assigned, is_same_partition, "left"),
+        earlier,
         {
-            "was_its_own": f"bool_or({is_own} and not {is_later})",
+            "was_assigned": f"bool_or({is_own} and not {is_later})",
             "times_retained": f"count(distinct case when {is_own} and {is_later} and {is_done}"
             " then a.generation end)",
             "is_anothers": f"bool_or(not {is_own} and {is_later} and {is_done})",
@@ -199,30 +228,32 @@ def _with_assignments(behind: DataFrame, assignments: DataFrame) -> DataFrame:
     )
 
 
-def _aggregate(joined: DataFrame, rows: DataFrame, sums: Mapping[str, str]) -> DataFrame:
+def _aggregate(joined: DataFrame, rows: DataFrame, aggregates: Mapping[str, str]) -> DataFrame:
     """Aggregate the rows joined to each partition."""
     other_columns = [name for name in rows.columns if name not in _KEY]
     return (
         joined.groupBy(*_KEY)
         .agg(
             f.first(f.struct(*other_columns)).alias("row"),
-            *(f.expr(expression).alias(name) for name, expression in sums.items()),
+            *(f.expr(expression).alias(name) for name, expression in aggregates.items()),
         )
-        .select(*_KEY, "row.*", *sums)
+        .select(*_KEY, "row.*", *aggregates)
     )
 
 
 def _classify_current(commits: DataFrame) -> DataFrame:
-    """Classify commits at the group's generation, and those where this is uncertain."""
-    is_current = f"standing = '{AT_ITS_OWN}'"
+    """Classify commits at the group's generation, or at an uncertain one."""
+    is_current = f"generation_status = '{AT_CURRENT_GENERATION}'"
     return commits.withColumns(
         {
-            "strict": f.expr(
-                f"case when {_OUT} then '{REFUSE}' when {is_current} then handing"
+            "strict_decision": f.expr(
+                f"case when {_IS_REMOVED_MEMBER} then '{REFUSE}' when {is_current}"
+                f" then assignment_decision"
                 f" else '{UNDECIDABLE}' end"
             ),
-            "truth": f.expr(
-                f"case when {_OUT} then '{DEPARTED}' when {is_current} then '{CURRENT}'"
+            "classification": f.expr(
+                f"case when {_IS_REMOVED_MEMBER} then '{DEPARTED}'"
+                f" when {is_current} then '{CURRENT}'"
                 f" else '{UNDECIDABLE}' end"
             ),
             "member_epoch": f.expr(f"case when {is_current} then commit_epoch end"),
@@ -230,37 +261,41 @@ def _classify_current(commits: DataFrame) -> DataFrame:
     )
 
 
-def _classify_behind(commits: DataFrame) -> DataFrame:
-    """Classify commits at an earlier generation: all are refused; not all come from zombies."""
-    truth = (
-        f"case when {_OUT} then '{DEPARTED}'"
-        f" when was_its_own and is_anothers then '{ZOMBIE}'"
-        f" when was_its_own and (may_be_anothers or is_open) then '{UNDECIDABLE}'"
-        f" when was_its_own and times_retained = times then '{INNOCENT}'"
-        f" when was_its_own and times_known = times then '{GIVEN_UP}'"
-        f" when is_known and not coalesce(was_its_own, false) then '{NEVER_OWNED}'"
+def _classify_earlier(commits: DataFrame) -> DataFrame:
+    """Classify commits at an earlier generation: all are refused, but some come from no zombie."""
+    classification = (
+        f"case when {_IS_REMOVED_MEMBER} then '{DEPARTED}'"
+        f" when was_assigned and is_anothers then '{ZOMBIE}'"
+        f" when was_assigned and (may_be_anothers or is_open) then '{UNDECIDABLE}'"
+        f" when was_assigned and times_retained = times then '{STILL_OWNED}'"
+        f" when was_assigned and times_known = times then '{REVOKED}'"
+        f" when is_known and not coalesce(was_assigned, false) then '{NEVER_ASSIGNED}'"
         f" else '{UNDECIDABLE}' end"
     )
     return commits.withColumns(
-        {"strict": f.lit(REFUSE), "truth": f.expr(truth), "member_epoch": f.col("now")}
+        {
+            "strict_decision": f.lit(REFUSE),
+            "classification": f.expr(classification),
+            "member_epoch": f.col("now"),
+        }
     )
 
 
 def _to_table(classified: DataFrame) -> DataFrame:
     broker = (
         f.when(f.col("error") == ErrorCode.NONE, ACCEPT)
-        .when(f.col("error").isin(*(int(code) for code in _REFUSALS)), REFUSE)
+        .when(f.col("error").isin(*(int(code) for code in _FENCING_ERRORS)), REFUSE)
         .when(f.col("error").isNotNull(), "other")
     )
     return BY_GENERATION.shape(
         classified.withColumns(
             {
                 "at": f.timestamp_micros("start_us"),
-                "fenced_by": f.lit(GENERATION),
-                "revocation": f.lit(NOT_APPLICABLE),
-                "assignment": f.lit(NOT_APPLICABLE),
-                "since_epoch": f.lit(None),
-                "broker": broker,
+                "commit_kind": f.lit(GENERATION),
+                "revocation_epoch_decision": f.lit(NOT_APPLICABLE),
+                "assignment_epoch_decision": f.lit(NOT_APPLICABLE),
+                "assignment_epoch": f.lit(None),
+                "broker_decision": broker,
             }
         )
     )

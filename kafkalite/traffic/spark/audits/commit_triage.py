@@ -33,22 +33,27 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
 
 _KINDS: Final = (BY_EPOCH, GENERATION, SIMPLE, UNKNOWN)
+"""Values of `commit_kind`, in the order of the conditions in `triage`."""
 _HOUR_US: Final = 3_600_000_000
 _MAX_INTERVALS: Final = 1 << 20
-"""Limit of intervals sent to each task, longest first. Commits outside of these are checked."""
+"""Limit of intervals sent to each task; the longest are sent. Other commits are checked."""
 
 TRIAGED = Table(
-    "sifted_commits",
-    "A commit to check; if `fenced_by` is set, a count of a group's other commits in one hour",
+    "triaged_commits",
+    "A commit to check; if commit_kind is set, the number of a group's other commits in one hour",
     (
         *COMMITS.columns,
-        Column("fenced_by", "string", "epoch, generation, simple or unknown: see fencing_totals"),
+        Column("commit_kind", "string", "epoch, generation, simple or unknown: see fencing_totals"),
         Column("commits", "bigint", "number of counted requests; null for a commit to check"),
-        Column("refused", "bigint", "of these, requests with a partition that the broker refused"),
+        Column(
+            "refused",
+            "bigint",
+            "of these, requests of which the broker refused at least one partition",
+        ),
     ),
 )
 _COUNT_COLUMNS: Final = pa.schema(
-    [("fenced_by", pa.string()), ("commits", pa.int64()), ("refused", pa.int64())]
+    [("commit_kind", pa.string()), ("commits", pa.int64()), ("refused", pa.int64())]
 )
 
 
@@ -59,9 +64,10 @@ class KnownGroups:
     with_epochs: pa.Array
     """Groups that have members with epochs."""
     with_generations: pa.Array
-    of_members: pa.Table
+    """Classic groups whose generations are in the capture."""
+    member_intervals: pa.Table
     """Intervals in which members certainly had one epoch."""
-    of_groups: pa.Table
+    group_intervals: pa.Table
     """Intervals in which classic groups certainly had a generation and accepted commits."""
 
 
@@ -72,14 +78,14 @@ def triage_commits(requests: Requests) -> DataFrame:
 
 
 def commits_to_check(requests: Requests) -> DataFrame:
-    """Return the commits to check, as `COMMITS`, with their outcomes."""
-    to_check = COMMITS.shape(requests.state(TRIAGED.name).where("fenced_by is null"))
+    """Return the commits to check, as `COMMITS` with the columns of `with_outcomes`."""
+    to_check = COMMITS.shape(requests.state(TRIAGED.name).where("commit_kind is null"))
     return with_outcomes(to_check)
 
 
 def counted_commits(requests: Requests) -> DataFrame:
-    """Return the number of the other commits by kind, group and hour."""
-    return requests.state(TRIAGED.name).where("fenced_by is not null")
+    """Return the number of commits that need no check, by kind, group and hour."""
+    return requests.state(TRIAGED.name).where("commit_kind is not null")
 
 
 _MEMBER: Final = ("group_id", "member_id", "commit_epoch")
@@ -91,18 +97,18 @@ def _collect_known_groups(epochs: DataFrame, generations: DataFrame) -> KnownGro
     """Collect the known state; it is small enough for one query."""
     members = epoch_intervals(epochs).select(
         f.lit(BY_EPOCH).alias("kind"),
-        f.col("in_group").alias("group_id"),
-        f.col("of_member").alias("member_id"),
-        f.col("at_epoch").alias("commit_epoch"),
+        f.col("interval_group_id").alias("group_id"),
+        f.col("interval_member_id").alias("member_id"),
+        f.col("interval_epoch").alias("commit_epoch"),
         *_INTERVAL,
     )
-    groups = generations.where("assigned_done_us is not null").select(
+    groups = generations.where("assigned_latest_us is not null").select(
         f.lit(GENERATION).alias("kind"),
         "group_id",
         f.lit("").alias("member_id"),
         f.col("generation").alias("commit_epoch"),
-        f.greatest("begin_us", "done_us", "assigned_done_us").alias("from_us"),
-        f.least("next_begin_us", "again_us", f.lit(FOREVER)).alias("until_us"),
+        f.greatest("earliest_us", "latest_us", "assigned_latest_us").alias("from_us"),
+        f.least("next_earliest_us", "reused_us", f.lit(FOREVER)).alias("until_us"),
     )
     longest = (
         members.unionByName(groups).orderBy(f.expr("from_us - until_us")).limit(_MAX_INTERVALS)
@@ -111,10 +117,10 @@ def _collect_known_groups(epochs: DataFrame, generations: DataFrame) -> KnownGro
     return KnownGroups(
         with_epochs=_group_ids(epochs),
         with_generations=_group_ids(generations),
-        of_members=intervals.filter(pc.equal(intervals["kind"], BY_EPOCH)).select(
+        member_intervals=intervals.filter(pc.equal(intervals["kind"], BY_EPOCH)).select(
             [*_MEMBER, *_INTERVAL]
         ),
-        of_groups=intervals.filter(pc.equal(intervals["kind"], GENERATION)).select(
+        group_intervals=intervals.filter(pc.equal(intervals["kind"], GENERATION)).select(
             [*_GROUP, *_INTERVAL]
         ),
     )
@@ -126,15 +132,15 @@ def _group_ids(frame: DataFrame) -> pa.Array:
 
 def triage(rows: pa.Table, known: KnownGroups) -> pa.Table:
     """Replace the commits that need no check by counts; keep the others."""
-    is_accepted, is_refused, is_answered = outcomes(rows["answered"])
+    is_accepted, is_refused, is_answered = outcomes(rows["response_topics"])
     group, member = rows["group_id"], pc.fill_null(rows["member_id"], "")
     is_simple = _all_true(pc.equal(member, ""), pc.less(pc.fill_null(rows["commit_epoch"], -1), 0))
     is_classic = ~_all_true(pc.is_in(group, known.with_epochs))
     has_generations = _all_true(pc.is_in(group, known.with_generations))
     kind = np.select(
         [
-            is_accepted & is_covered(rows, known.of_members, _MEMBER),
-            is_accepted & is_classic & ~is_simple & is_covered(rows, known.of_groups, _GROUP),
+            is_accepted & is_covered(rows, known.member_intervals, _MEMBER),
+            is_accepted & is_classic & ~is_simple & is_covered(rows, known.group_intervals, _GROUP),
             is_answered & is_simple,
             is_answered & is_classic & ~has_generations,
         ],
@@ -159,7 +165,7 @@ def triage(rows: pa.Table, known: KnownGroups) -> pa.Table:
         {
             "group_id": sums["group_id"],
             "start_us": sums["start_us"],
-            "fenced_by": pa.array(_KINDS).take(sums["kind"]),
+            "commit_kind": pa.array(_KINDS).take(sums["kind"]),
             "commits": sums["count_all"],
             "refused": sums["refused_sum"],
         }

@@ -1,7 +1,7 @@
 """Source tasks of Kafka Connect (KIP-618): generations of producers and their fencing.
 
-For new task configurations, a leader fences the producers of all previous tasks and writes the
-new number of tasks. Only then may new tasks start.
+After a leader writes new task configurations, it fences the producers of all previous tasks. Then
+it writes the new number of tasks, which allows the new tasks to start.
 """
 
 from __future__ import annotations
@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
-from kafkalite.traffic.spark.state.connect import CONFIGURED, COUNTED, LEADER
+from kafkalite.traffic.spark.state.connect import LEADER, TASK_CONFIGURATIONS, TASK_COUNT
 from kafkalite.traffic.spark.state.producing import inits
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.windows import before_now, in_order, until_now
+from kafkalite.traffic.spark.state.windows import (
+    ordered_rows,
+    rows_before_current,
+    rows_up_to_current,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,12 +34,20 @@ TASKS = table(
     ("began_at", "timestamp", "time of its InitProducerId"),
     ("client", "string", "the client: host:port"),
     ("producer_epoch", "int", "its producer epoch"),
-    ("is_used", "boolean", "whether it wrote anything; false for a fence by the leader"),
+    (
+        "has_writes",
+        "boolean",
+        "whether it wrote anything; false if the leader used it only to fence",
+    ),
     ("ended_at", "timestamp", "time of the next InitProducerId of its id; null for none"),
     ("ended_by", "string", "the client that sent it: host:port"),
-    ("end", "string", "fenced: by the leader; succeeded: by a producer that writes; null for none"),
-    ("writes_after", "bigint", "its writes after its end, as a zombie"),
-    ("writes_after_taken", "bigint", "of these, the writes that the broker accepted"),
+    (
+        "end_reason",
+        "string",
+        "fenced: by the leader; replaced: by a producer that writes; null for none",
+    ),
+    ("writes_after_end", "bigint", "writes that it sent after its end, as a zombie"),
+    ("accepted_writes_after_end", "bigint", "of these, writes that the broker accepted"),
 )
 
 GENERATIONS = table(
@@ -44,14 +56,18 @@ GENERATIONS = table(
     ("connect_group", "string", "the workers' group"),
     ("connector", "string", "the connector"),
     ("generation", "int", "number of the set of configurations in the capture, from 1"),
-    ("configured_at", "timestamp", "time at which the leader had written it"),
+    ("configured_at", "timestamp", "time at which the broker acknowledged it to the leader"),
     ("leader", "string", "the leader: host:port"),
     ("tasks", "int", "number of tasks"),
-    ("counted_at", "timestamp", "time at which the leader allowed tasks to start; null if unseen"),
-    ("tasks_before", "int", "previous number of tasks; null if unseen"),
+    (
+        "task_count_at",
+        "timestamp",
+        "time at which the leader wrote the task count, so that tasks may start; null if unseen",
+    ),
+    ("previous_tasks", "int", "previous number of tasks; null if unseen"),
     ("tasks_fenced", "int", "previous tasks that were fenced in between"),
     ("tasks_unfenced", "int", "previous tasks that should have been fenced but were not"),
-    ("tasks_early", "int", "tasks that started and wrote before the leader allowed it"),
+    ("tasks_started_early", "int", "tasks that started and wrote before the leader allowed it"),
 )
 
 _ID: Final = ("transactional_id",)
@@ -73,7 +89,7 @@ def connect_groups(requests: Requests) -> DataFrame:
     return joined.unionByName(with_leader).distinct()
 
 
-def of_connect(fences: DataFrame, groups: DataFrame) -> DataFrame:
+def select_connect_fences(fences: DataFrame, groups: DataFrame) -> DataFrame:
     """Return the fences of producers that belong to Connect, with connector and task."""
     is_leader = f.expr(f"transactional_id = concat('{LEADER}', connect_group)")
     connector_and_task = f.expr("substring(transactional_id, length(connect_group) + 2)")
@@ -98,8 +114,8 @@ def of_connect(fences: DataFrame, groups: DataFrame) -> DataFrame:
 
 def tasks(producers: DataFrame, zombies: DataFrame) -> DataFrame:
     """Return the producers of Connect's tasks and leaders, as `TASKS`."""
-    order = in_order(_ID, ("at",))
-    following = f.lead(f.struct("at", "client", "is_used", "producer_id", "producer_epoch"))
+    order = ordered_rows(_ID, ("at",))
+    following = f.lead(f.struct("at", "client", "has_writes", "producer_id", "producer_epoch"))
     rows = producers.withColumns(
         {"generation": f.row_number().over(order), "next": following.over(order)}
     )
@@ -115,16 +131,16 @@ def tasks(producers: DataFrame, zombies: DataFrame) -> DataFrame:
         .join(zombie_writes, is_of_producer, "left")
         .groupBy(row)
         .agg(
-            f.count("z.outcome").alias("writes_after"),
-            f.count_if(f.col("z.outcome") == "accepted").alias("writes_after_taken"),
+            f.count("z.outcome").alias("writes_after_end"),
+            f.count_if(f.col("z.outcome") == "accepted").alias("accepted_writes_after_end"),
         )
-        .select("p.*", "writes_after", "writes_after_taken")
+        .select("p.*", "writes_after_end", "accepted_writes_after_end")
         .withColumns(
             {
                 "began_at": f.col("at"),
                 "ended_at": f.col("next.at"),
                 "ended_by": f.col("next.client"),
-                "end": f.when(f.col("next.is_used"), "succeeded").when(
+                "end_reason": f.when(f.col("next.has_writes"), "replaced").when(
                     f.col("next").isNotNull(), "fenced"
                 ),
             }
@@ -134,55 +150,57 @@ def tasks(producers: DataFrame, zombies: DataFrame) -> DataFrame:
 
 def generations(configurations: DataFrame, producers: DataFrame) -> DataFrame:
     """Return each connector's sets of configurations, as `GENERATIONS`."""
-    rounds = _rounds(configurations)
+    sets = _configuration_sets(configurations)
     starts = producers.where(~f.col("is_leader")).select(
         *(f.col(name).alias(f"its_{name}") for name in _CONNECTOR),
         "task",
-        "is_used",
+        "has_writes",
         f.unix_micros("at").alias("begun_us"),
     )
     is_before_count = f.expr(
         "connect_group = its_connect_group and connector = its_connector"
         " and begun_us >= configured_us and begun_us < until_us"
     )
-    existed_before = f.col("task") < f.col("tasks_before")
-    is_fencing_required = f.expr("tasks_before > 1 or (tasks_before = 1 and tasks > 1)")
-    row = f.struct(*rounds.columns).alias("r")
+    existed_before = f.col("task") < f.col("previous_tasks")
+    is_fencing_required = f.expr("previous_tasks > 1 or (previous_tasks = 1 and tasks > 1)")
+    row = f.struct(*sets.columns).alias("r")
     return GENERATIONS.shape(
-        rounds.join(starts, is_before_count, "left")
+        sets.join(starts, is_before_count, "left")
         .groupBy(row)
         .agg(
-            f.count_distinct(f.when(~f.col("is_used") & existed_before, f.col("task"))).alias(
+            f.count_distinct(f.when(~f.col("has_writes") & existed_before, f.col("task"))).alias(
                 "tasks_fenced"
             ),
-            f.count_distinct(f.when(f.col("is_used"), f.col("task"))).alias("tasks_early"),
+            f.count_distinct(f.when(f.col("has_writes"), f.col("task"))).alias(
+                "tasks_started_early"
+            ),
         )
-        .select("r.*", "tasks_fenced", "tasks_early")
+        .select("r.*", "tasks_fenced", "tasks_started_early")
         .withColumns(
             {
                 "configured_at": f.timestamp_micros("configured_us"),
-                "counted_at": f.timestamp_micros("counted_us"),
+                "task_count_at": f.timestamp_micros("counted_us"),
                 "tasks_unfenced": f.when(
-                    is_fencing_required, f.col("tasks_before") - f.col("tasks_fenced")
+                    is_fencing_required, f.col("previous_tasks") - f.col("tasks_fenced")
                 ).otherwise(0),
             }
         )
     )
 
 
-def _rounds(configurations: DataFrame) -> DataFrame:
+def _configuration_sets(configurations: DataFrame) -> DataFrame:
     """Join each set of configurations with the task counts before and after it."""
-    order = ("start_us", "place")
-    is_counted, is_configured = f.col("kind") == COUNTED, f.col("kind") == CONFIGURED
+    order = ("start_us", "record_index")
+    is_counted, is_configured = f.col("kind") == TASK_COUNT, f.col("kind") == TASK_CONFIGURATIONS
     numbered = configurations.where("end_us is not null").withColumns(
         {
-            "generation": f.count_if(is_configured).over(until_now(_CONNECTOR, order)),
-            "tasks_before": f.last(f.when(is_counted, f.col("tasks")), ignorenulls=True).over(
-                before_now(_CONNECTOR, order)
+            "generation": f.count_if(is_configured).over(rows_up_to_current(_CONNECTOR, order)),
+            "previous_tasks": f.last(f.when(is_counted, f.col("tasks")), ignorenulls=True).over(
+                rows_before_current(_CONNECTOR, order)
             ),
         }
     )
-    by_round = (
+    by_set = (
         numbered.where("generation > 0")
         .groupBy(*_CONNECTOR, "generation")
         .agg(
@@ -192,11 +210,11 @@ def _rounds(configurations: DataFrame) -> DataFrame:
                     ("end_us", "configured_us"),
                     ("client", "leader"),
                     ("tasks", "tasks"),
-                    ("tasks_before", "tasks_before"),
+                    ("previous_tasks", "previous_tasks"),
                 )
             ),
             f.min(f.when(is_counted, f.col("start_us"))).alias("counted_us"),
         )
     )
-    following = f.lead("configured_us").over(in_order(_CONNECTOR, ("generation",)))
-    return by_round.withColumn("until_us", f.coalesce("counted_us", following, f.lit(2**62)))
+    following = f.lead("configured_us").over(ordered_rows(_CONNECTOR, ("generation",)))
+    return by_set.withColumn("until_us", f.coalesce("counted_us", following, f.lit(2**62)))

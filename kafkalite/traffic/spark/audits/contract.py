@@ -26,20 +26,21 @@ class AuditOptions:
     """Session timeout of consumer group members."""
     transaction_timeout_ms: int = _MINUTE_MS
     """Transaction timeout if the capture lacks the InitProducerId."""
-    aftermath_ms: int = _MINUTE_MS
-    """Events within this time after a stale answer count as its consequences."""
+    effect_window_ms: int = _MINUTE_MS
+    """Events within this time after a stale response count as its consequences."""
     bucket_ms: int = 10_000
     """Width of time buckets for lag, rebalances and traffic."""
-    storm_rebalances: int = 5
+    rebalance_storm_threshold: int = 5
     """A group has a rebalance storm if it has at least this many rebalances in a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """One audit: its name, summary, and the tables it returns."""
+    """One audit: its name, its summary, and the tables that it computes."""
 
     name: str
     summary: str
-    columns: tuple[Table, ...]
+    tables: tuple[Table, ...]
     """Descriptions of its tables."""
-    tables: Callable[[Requests, AuditOptions], Mapping[str, DataFrame]] = field(repr=False)
+    compute: Callable[[Requests, AuditOptions], Mapping[str, DataFrame]] = field(repr=False)
+    """Returns its tables by name."""

@@ -1,7 +1,7 @@
 """Fencing of commits (KAFKA-19779, KIP-1251): the decisions of each rule and of the broker.
 
-The totals compare every rule with the broker: commits and transactions it would have failed, how
-many of these came from zombies, and how many commits of zombies it would have accepted.
+The totals compare every rule with the broker: the commits and transactions that the rule would have
+failed, how many of these came from zombies, and how many commits of zombies it would have accepted.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 
 from kafkalite.groups.modern.offset_commit_fencing import STRICT
-from kafkalite.traffic.spark.audits.classic import BY_GENERATION, COUNTS, GENERATION
+from kafkalite.traffic.spark.audits.classic import BY_GENERATION, COMMIT_COUNTS, GENERATION
 from kafkalite.traffic.spark.audits.commit_checks import (
     BY_EPOCH,
     CLASSIFIED,
     CURRENT,
-    INNOCENT,
+    STILL_OWNED,
     UNCLASSIFIED,
     ZOMBIE,
     classify,
@@ -28,7 +28,7 @@ from kafkalite.traffic.spark.state.epochs import EPOCHS
 from kafkalite.traffic.spark.state.protocol_changes import (
     CLASSIC_INTERVALS,
     may_migrate,
-    with_epochs,
+    select_with_epochs,
 )
 from kafkalite.traffic.spark.state.tables import Table, table
 
@@ -49,28 +49,32 @@ TOTALS = table(
     "fencing_totals",
     "The decisions of one rule on all commits of one kind",
     (
-        "fenced_by",
+        "commit_kind",
         "string",
         (
             "epoch: of members with epochs; generation: of members of classic groups, to which "
             "relaxed rules do not apply; simple: of clients that are not members; unknown: of "
-            "members of groups that the capture does not show otherwise"
+            "members of groups whose epochs and generations the capture does not show"
         ),
     ),
     ("rule", "string", "strict, revocation-epoch, assignment-epoch, or broker: its decisions"),
     ("commits", "bigint", "number of requests"),
     ("commits_failed", "bigint", "requests with at least one refused partition"),
-    ("commits_undecidable", "bigint", "requests for which the capture does not show enough"),
+    (
+        "commits_undecidable",
+        "bigint",
+        "requests for which the capture does not contain enough information",
+    ),
     ("partitions_failed", "bigint", "number of refused partitions"),
     ("transactions_aborted", "bigint", "transactions that must abort because of refusals"),
     ("zombies_refused", "bigint", "refused partitions of zombies"),
     ("zombies_accepted", "bigint", "accepted partitions of zombies"),
-    ("innocents_refused", "bigint", "refused partitions that the member still held"),
-    ("otherwise_than_broker", "bigint", "requests on which rule and broker differ"),
+    ("still_owned_refused", "bigint", "refused partitions that the member still owned"),
+    ("differs_from_broker", "bigint", "requests that the rule and the broker decide differently"),
 )
 
-PLAIN = table(
-    "plain_commits",
+CURRENT_COMMIT_COUNTS = table(
+    "current_commit_counts",
     "Number of commits of a group in one hour that were accepted at their member's epoch",
     ("group_id", "string", "the group"),
     ("at", "timestamp", "start of the hour"),
@@ -87,18 +91,18 @@ def classify_commits(requests: Requests) -> DataFrame:
     epochs = requests.state(EPOCHS.name)
     intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
     return classify(
-        with_epochs(commits_to_check(requests), epochs, intervals),
+        select_with_epochs(commits_to_check(requests), epochs, intervals),
         epochs,
-        requests.state("holdings"),
+        requests.state("owned_partitions"),
         requests.state("topics"),
-    ).where(f.col("truth") != UNCLASSIFIED)
+    ).where(f.col("classification") != UNCLASSIFIED)
 
 
 def count_plain_commits(requests: Requests) -> DataFrame:
-    """Return the number of plain commits of members with epochs, as `PLAIN`."""
-    return PLAIN.shape(
+    """Return the number of plain commits of members with epochs, as `CURRENT_COMMIT_COUNTS`."""
+    return CURRENT_COMMIT_COUNTS.shape(
         counted_commits(requests)
-        .where(f.col("fenced_by") == BY_EPOCH)
+        .where(f.col("commit_kind") == BY_EPOCH)
         .groupBy("group_id", f.timestamp_micros("start_us").alias("at"))
         .agg(f.sum("commits").alias("commits"))
     )
@@ -109,7 +113,9 @@ def fencing(requests: Requests, _: AuditOptions) -> Mapping[str, DataFrame]:
     rows = requests.state(CLASSIFIED.name).unionByName(requests.state(BY_GENERATION.name))
     ends = requests.of("EndTxn").select("request.transactional_id", f.unix_micros("ts").alias("at"))
     counted = add_counted_commits(
-        totals(rows, ends), requests.state(COUNTS.name), requests.state(PLAIN.name)
+        totals(rows, ends),
+        requests.state(COMMIT_COUNTS.name),
+        requests.state(CURRENT_COMMIT_COUNTS.name),
     )
     return {TOTALS.name: counted, CASES.name: cases(rows)}
 
@@ -117,21 +123,21 @@ def fencing(requests: Requests, _: AuditOptions) -> Mapping[str, DataFrame]:
 def cases(classified_commits: DataFrame) -> DataFrame:
     """Return the commits worth listing, as `CASES`."""
     return classified_commits.where(
-        ~f.col("truth").isin(CURRENT, UNCLASSIFIED) | (f.col("broker") == REFUSE)
+        ~f.col("classification").isin(CURRENT, UNCLASSIFIED) | (f.col("broker_decision") == REFUSE)
     )
 
 
 def totals(classified_commits: DataFrame, ends: DataFrame) -> DataFrame:
     """Return each rule's totals, as `TOTALS`; `ends` has the times of EndTxn requests."""
-    rows = classified_commits.where(f.col("truth") != UNCLASSIFIED)
-    by_request = rows.groupBy("fenced_by", *_REQUEST).agg(
+    rows = classified_commits.where(f.col("classification") != UNCLASSIFIED)
+    by_request = rows.groupBy("commit_kind", *_REQUEST).agg(
         *(
             count.alias(f"{column}_{name}")
             for column in _COLUMNS.values()
             for name, count in _request_aggregates(column).items()
         )
     )
-    sums = by_request.groupBy("fenced_by").agg(
+    sums = by_request.groupBy("commit_kind").agg(
         *(
             total.alias(f"{column}_{name}")
             for column in _COLUMNS.values()
@@ -145,42 +151,44 @@ def totals(classified_commits: DataFrame, ends: DataFrame) -> DataFrame:
     )
     stacked = (
         _kinds(sums.sparkSession)
-        .join(sums, "fenced_by", "left")
+        .join(sums, "commit_kind", "left")
         .selectExpr(
-            "fenced_by", f"stack({len(_COLUMNS)}, {of_rules}) as (rule, {', '.join(names)})"
+            "commit_kind", f"stack({len(_COLUMNS)}, {of_rules}) as (rule, {', '.join(names)})"
         )
-        .where(f"fenced_by = '{BY_EPOCH}' or rule in ('{STRICT}', '{BROKER}')")
+        .where(f"commit_kind = '{BY_EPOCH}' or rule in ('{STRICT}', '{BROKER}')")
     )
     return TOTALS.shape(
-        stacked.join(_aborted(rows, ends), ["fenced_by", "rule"], "left").na.fill(0)
+        stacked.join(_aborted(rows, ends), ["commit_kind", "rule"], "left").na.fill(0)
     )
 
 
 def _kinds(spark: SparkSession) -> DataFrame:
-    """Return the kinds of members that rules apply to; every kind has a row in the totals."""
+    """Return the values of `commit_kind` that always have a row in the totals."""
     kinds = f.array(f.lit(BY_EPOCH), f.lit(GENERATION))
-    return spark.range(1).select(f.explode(kinds).alias("fenced_by"))
+    return spark.range(1).select(f.explode(kinds).alias("commit_kind"))
 
 
-def add_counted_commits(found: DataFrame, counts: DataFrame, plain_counts: DataFrame) -> DataFrame:
+def add_counted_commits(
+    checked_totals: DataFrame, counts: DataFrame, current_commit_counts: DataFrame
+) -> DataFrame:
     """Add the commits that were only counted, and those of clients that are not members."""
-    by_kind = counts.select("fenced_by", f.col("commits").alias("counted"), "refused")
-    by_epoch = plain_counts.agg(f.coalesce(f.sum("commits"), f.lit(0)).alias("plain"))
+    by_kind = counts.select("commit_kind", f.col("commits").alias("counted"), "refused")
+    by_epoch = current_commit_counts.agg(f.coalesce(f.sum("commits"), f.lit(0)).alias("plain"))
     known = (
-        found.join(by_kind, "fenced_by", "left")
+        checked_totals.join(by_kind, "commit_kind", "left")
         .crossJoin(f.broadcast(by_epoch))
         .withColumn(
             "commits",
-            f.when(f.col("fenced_by") == BY_EPOCH, f.col("commits") + f.col("plain")).otherwise(
+            f.when(f.col("commit_kind") == BY_EPOCH, f.col("commits") + f.col("plain")).otherwise(
                 f.coalesce("counted", "commits")
             ),
         )
     )
     others = (
-        by_kind.where(f.col("fenced_by") != GENERATION)
-        .join(known.select("fenced_by"), "fenced_by", "left_anti")
+        by_kind.where(f.col("commit_kind") != GENERATION)
+        .join(known.select("commit_kind"), "commit_kind", "left_anti")
         .select(
-            "fenced_by",
+            "commit_kind",
             f.lit(BROKER).alias("rule"),
             f.col("counted").alias("commits"),
             f.col("refused").alias("commits_failed"),
@@ -189,36 +197,41 @@ def add_counted_commits(found: DataFrame, counts: DataFrame, plain_counts: DataF
     return TOTALS.shape(known.unionByName(others, allowMissingColumns=True).na.fill(0))
 
 
-_COLUMNS = {**RULE_COLUMNS, BROKER: BROKER}
+_COLUMNS = {**RULE_COLUMNS, BROKER: "broker_decision"}
 
 
 def _request_aggregates(column: str) -> dict[str, Column]:
     """Return a rule's decisions on one request, as aggregates over its partitions."""
     refused, accepted = f.col(column) == REFUSE, f.col(column) == ACCEPT
-    zombie, innocent = f.col("truth") == ZOMBIE, f.col("truth") == INNOCENT
+    zombie, still_owned = f.col("classification") == ZOMBIE, f.col("classification") == STILL_OWNED
     return {
         "partitions_failed": f.count_if(refused),
         "undecidable": f.count_if(f.col(column) == UNDECIDABLE),
         "zombies_refused": f.count_if(refused & zombie),
         "zombies_accepted": f.count_if(accepted & zombie),
-        "innocents_refused": f.count_if(refused & innocent),
+        "still_owned_refused": f.count_if(refused & still_owned),
     }
 
 
-_SUMMED: Final = ("partitions_failed", "zombies_refused", "zombies_accepted", "innocents_refused")
+_SUM_COLUMNS: Final = (
+    "partitions_failed",
+    "zombies_refused",
+    "zombies_accepted",
+    "still_owned_refused",
+)
 
 
 def _total_aggregates(column: str) -> dict[str, Column]:
     """Return a rule's decisions on all requests, as aggregates over requests."""
     fails = f.col(f"{column}_partitions_failed") > 0
     is_undecidable = ~fails & (f.col(f"{column}_undecidable") > 0)
-    did_fail = f.col(f"{BROKER}_partitions_failed") > 0
+    broker_fails = f.col(f"{_COLUMNS[BROKER]}_partitions_failed") > 0
     return {
         "commits": f.count(f.lit(1)),
         "commits_failed": f.count_if(fails),
         "commits_undecidable": f.count_if(is_undecidable),
-        "otherwise_than_broker": f.count_if(~is_undecidable & (fails != did_fail)),
-        **{name: f.coalesce(f.sum(f"{column}_{name}"), f.lit(0)) for name in _SUMMED},
+        "differs_from_broker": f.count_if(~is_undecidable & (fails != broker_fails)),
+        **{name: f.coalesce(f.sum(f"{column}_{name}"), f.lit(0)) for name in _SUM_COLUMNS},
     }
 
 
@@ -239,7 +252,7 @@ def _aborted(rows: DataFrame, ends: DataFrame) -> DataFrame:
     by_commit = (
         refused.join(ends.alias("e"), ended, "left")
         .groupBy(
-            "fenced_by",
+            "commit_kind",
             "rule",
             "c.transactional_id",
             "c.producer_id",
@@ -249,7 +262,7 @@ def _aborted(rows: DataFrame, ends: DataFrame) -> DataFrame:
         .agg(f.coalesce(f.min("e.at"), f.lit(0)).alias("end"))
     )
     transaction = f.struct("transactional_id", "producer_id", "producer_epoch", "end")
-    return by_commit.groupBy("fenced_by", "rule").agg(
+    return by_commit.groupBy("commit_kind", "rule").agg(
         f.count_distinct(transaction).alias("transactions_aborted")
     )
 

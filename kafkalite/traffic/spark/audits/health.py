@@ -11,10 +11,10 @@ from kafkalite.protocol import codec
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
 from kafkalite.traffic.spark.state.errors import ERROR_NAMES, errors
-from kafkalite.traffic.spark.state.liveness import SIGNS
+from kafkalite.traffic.spark.state.liveness import MEMBERSHIP_REQUESTS
 from kafkalite.traffic.spark.state.metadata_views import host
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.topics import named
+from kafkalite.traffic.spark.state.topics import with_topic_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,13 +53,13 @@ ERRORS = table(
     ("api", "string", "the API"),
     ("error", "smallint", "the error code"),
     ("name", "string", "the error's name"),
-    ("times", "bigint", "number of occurrences, one per partition"),
+    ("occurrences", "bigint", "number of occurrences, one per partition"),
     (
         "expected",
         "bigint",
         (
-            "of these, occurrences in ordinary use: a member id or a rebalance that the protocol "
-            "reports by this error, or a topic that was created after the request"
+            "of these, occurrences in normal use: the protocol assigns a member id or starts a "
+            "rebalance by this error, or the topic was created after the request"
         ),
     ),
     ("clients", "bigint", "number of clients that received it"),
@@ -74,7 +74,11 @@ REBALANCES = table(
     ("protocol", "string", "consumer, streams or classic"),
     ("at", "timestamp", "start of the minute"),
     ("rebalances", "bigint", "number of new epochs or generations"),
-    ("is_storm", "boolean", "whether these are enough for a rebalance storm"),
+    (
+        "is_storm",
+        "boolean",
+        "whether it has at least --rebalance-storm-threshold rebalances",
+    ),
 )
 
 TRAFFIC = table(
@@ -82,8 +86,8 @@ TRAFFIC = table(
     "Bytes written to and read from a partition",
     ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
     ("partition", "int", "the partition"),
-    ("bytes_in", "bigint", "bytes of records written, as sent"),
-    ("bytes_out", "bigint", "bytes of records read, as sent"),
+    ("bytes_in", "bigint", "bytes of records written, after compression"),
+    ("bytes_out", "bigint", "bytes of records read, after compression"),
     ("share_of_topic", "double", "its share of the topic's written and read bytes"),
     ("is_hot", "boolean", "whether the share is more than three times an even share"),
 )
@@ -101,20 +105,20 @@ CLIENTS = table(
     ("retries", "bigint", "batches sent again: same producer id, epoch and sequence"),
 )
 
-_CLIENTS: Final = ("p50_ms", "p99_ms")
+_CLIENT_PERCENTILES: Final = ("p50_ms", "p99_ms")
 LONG_POLL_APIS: Final = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
-"""Long polls: their latency says nothing about the broker's speed."""
-_ORDINARY: Final = (
+"""Long polls: they wait for data or other members, so latency does not show the broker's speed."""
+_EXPECTED_ERRORS: Final = (
     ("JoinGroup", ErrorCode.MEMBER_ID_REQUIRED),
     ("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS),
 )
-"""(API, error) that the classic protocol uses to report a new member id or a rebalance."""
-_BEFORE_CREATION: Final = (
+"""(API, error) by which the classic protocol assigns a member id or starts a rebalance."""
+_CREATION_ERRORS: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.LEADER_NOT_AVAILABLE,
 )
 """Errors of a topic that is being created."""
-_ACCURACY: Final = 10_000
+_PERCENTILE_ACCURACY: Final = 10_000
 _HOT_FACTOR: Final = 3
 _MINUTE_US: Final = 60_000_000
 
@@ -126,8 +130,10 @@ def health(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]
     return {
         LATENCY.name: latency(envelopes),
         LOAD.name: load(envelopes, options.bucket_ms * 1000),
-        ERRORS.name: error_counts(occurrences, awaited_topics(requests)),
-        REBALANCES.name: rebalances(requests.state(SIGNS.name), options.storm_rebalances),
+        ERRORS.name: error_counts(occurrences, errors_before_creation(requests)),
+        REBALANCES.name: rebalances(
+            requests.state(MEMBERSHIP_REQUESTS.name), options.rebalance_storm_threshold
+        ),
         TRAFFIC.name: traffic(requests, requests.state("topics")),
         CLIENTS.name: clients(envelopes, retries(requests)),
     }
@@ -140,19 +146,19 @@ def _api_name() -> Column:
     )
 
 
-def _percentiles(names: Sequence[str], where: Column | None = None) -> Column:
-    """Compute all percentiles in one aggregate, so that Spark keeps one sketch of the values."""
-    latency_ = f.col("latency_us") if where is None else f.when(where, f.col("latency_us"))
-    shares = [_QUANTILES[name] for name in names]
-    return f.percentile_approx(latency_, shares, _ACCURACY).alias("percentiles")
+def _percentiles(names: Sequence[str], condition: Column | None = None) -> Column:
+    """Return percentiles as one aggregate, so that Spark makes only one sketch of the values."""
+    latency_ = f.col("latency_us") if condition is None else f.when(condition, f.col("latency_us"))
+    fractions = [_PERCENTILES[name] for name in names]
+    return f.percentile_approx(latency_, fractions, _PERCENTILE_ACCURACY).alias("percentiles")
 
 
-def _in_ms(names: Sequence[str]) -> list[Column]:
-    """Return the percentiles as one column each."""
-    return [(f.col("percentiles")[at] / 1000).alias(name) for at, name in enumerate(names)]
+def _percentile_columns(names: Sequence[str]) -> list[Column]:
+    """Return the percentiles of the aggregate as one column each, in milliseconds."""
+    return [(f.col("percentiles")[index] / 1000).alias(name) for index, name in enumerate(names)]
 
 
-_QUANTILES: Final = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+_PERCENTILES: Final = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 
 
 def latency(envelopes: DataFrame) -> DataFrame:
@@ -161,13 +167,13 @@ def latency(envelopes: DataFrame) -> DataFrame:
         envelopes.groupBy("api")
         .agg(
             f.count(f.lit(1)).alias("requests"),
-            f.count_if(f.col("answered").isNull()).alias("unanswered"),
+            f.count_if(f.col("response_ts").isNull()).alias("unanswered"),
             f.sum("request_bytes").alias("bytes_in"),
             f.sum("response_bytes").alias("bytes_out"),
-            _percentiles(list(_QUANTILES)),
+            _percentiles(list(_PERCENTILES)),
             (f.max("latency_us") / 1000).alias("max_ms"),
         )
-        .select("*", *_in_ms(list(_QUANTILES)))
+        .select("*", *_percentile_columns(list(_PERCENTILES)))
     )
 
 
@@ -177,41 +183,44 @@ def load(envelopes: DataFrame, bucket_us: int) -> DataFrame:
     return LOAD.shape(
         envelopes.groupBy("api", f.timestamp_micros(at - at % bucket_us).alias("at"))
         .agg(f.count(f.lit(1)).alias("requests"), _percentiles(["p99_ms"]))
-        .select("*", *_in_ms(["p99_ms"]))
+        .select("*", *_percentile_columns(["p99_ms"]))
     )
 
 
-def error_counts(occurrences: DataFrame, awaited: DataFrame) -> DataFrame:
-    """Return the number of each error, as `ERRORS`; `awaited` is from `awaited_topics`."""
+def error_counts(occurrences: DataFrame, before_creation: DataFrame) -> DataFrame:
+    """Return the number of each error, as `ERRORS`.
+
+    `before_creation` is the result of `errors_before_creation`.
+    """
     names = f.create_map(*(f.lit(item) for pair in ERROR_NAMES.items() for item in pair))
-    ordinary = [f"(api = '{api}' and error = {int(error)})" for api, error in _ORDINARY]
+    expected = [f"(api = '{api}' and error = {int(error)})" for api, error in _EXPECTED_ERRORS]
     return ERRORS.shape(
         occurrences.groupBy("api", "error")
         .agg(
-            f.count(f.lit(1)).alias("times"),
+            f.count(f.lit(1)).alias("occurrences"),
             f.count_distinct("client").alias("clients"),
             f.min("at").alias("first_at"),
             f.max("at").alias("last_at"),
         )
-        .join(f.broadcast(awaited), ["api", "error"], "left")
+        .join(f.broadcast(before_creation), ["api", "error"], "left")
         .withColumn(
             "expected",
-            f.when(f.expr(" or ".join(ordinary)), f.col("times")).otherwise(
-                f.coalesce("awaited", f.lit(0))
+            f.when(f.expr(" or ".join(expected)), f.col("occurrences")).otherwise(
+                f.coalesce("before_creation", f.lit(0))
             ),
         )
         .withColumn("name", names[f.col("error").cast("int")])
     )
 
 
-def awaited_topics(requests: Requests) -> DataFrame:
-    """Return the errors of Metadata for topics that were then created: (api, error, awaited).
+def errors_before_creation(requests: Requests) -> DataFrame:
+    """Return errors of Metadata before a topic was created: (api, error, before_creation).
 
-    Such a topic has no response without an error before, and one within a minute after.
+    The first response without an error for such a topic follows within a minute.
     """
     topics = (
         requests.of("Metadata")
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(f.unix_micros("ts").alias("at_us"), f.explode("response.topics").alias("t"))
         .where("t.name is not null")
         .select(
@@ -220,62 +229,64 @@ def awaited_topics(requests: Requests) -> DataFrame:
             f.expr("concat(array(t.error_code), t.partitions.error_code)").alias("codes"),
         )
     )
-    is_intact = "array_max(codes) = 0 and array_min(codes) = 0"
-    created = topics.where(is_intact).groupBy("topic").agg(f.min("at_us").alias("created_us"))
+    has_no_error = "array_max(codes) = 0 and array_min(codes) = 0"
+    created = topics.where(has_no_error).groupBy("topic").agg(f.min("at_us").alias("created_us"))
     return (
-        topics.where(f"not ({is_intact})")
+        topics.where(f"not ({has_no_error})")
         .join(created, "topic")
         .where(f"at_us < created_us and created_us - at_us <= {_MINUTE_US}")
         .select(f.explode("codes").alias("error"))
-        .where(f.col("error").isin([int(error) for error in _BEFORE_CREATION]))
+        .where(f.col("error").isin([int(error) for error in _CREATION_ERRORS]))
         .groupBy("error")
-        .agg(f.count(f.lit(1)).alias("awaited"))
-        .select(f.lit("Metadata").alias("api"), "error", "awaited")
+        .agg(f.count(f.lit(1)).alias("before_creation"))
+        .select(f.lit("Metadata").alias("api"), "error", "before_creation")
     )
 
 
-def rebalances(signs_of_life: DataFrame, storm: int) -> DataFrame:
+def rebalances(membership_requests: DataFrame, rebalance_storm_threshold: int) -> DataFrame:
     """Return the number of rebalances of groups, as `REBALANCES`."""
-    accepted = signs_of_life.where(
+    accepted = membership_requests.where(
         (f.col("error") == ErrorCode.NONE) & (f.col("generation") > 0) & f.col("end_us").isNotNull()
     )
-    new = accepted.groupBy("group_id", "protocol", "generation").agg(f.min("end_us").alias("at_us"))
+    new_generations = accepted.groupBy("group_id", "protocol", "generation").agg(
+        f.min("end_us").alias("at_us")
+    )
     minute = f.timestamp_micros(f.col("at_us") - f.col("at_us") % _MINUTE_US).alias("at")
     return REBALANCES.shape(
-        new.groupBy("group_id", "protocol", minute)
+        new_generations.groupBy("group_id", "protocol", minute)
         .agg(f.count(f.lit(1)).alias("rebalances"))
-        .withColumn("is_storm", f.col("rebalances") >= storm)
+        .withColumn("is_storm", f.col("rebalances") >= rebalance_storm_threshold)
     )
 
 
 def traffic(requests: Requests, topics: DataFrame) -> DataFrame:
     """Return bytes written and read by partition, as `TRAFFIC`."""
     by = ("topic", "partition")
-    moved = _partition_bytes(
+    bytes_by_request = _partition_bytes(
         requests.of("Produce"),
         "request.topic_data",
-        name="name",
-        partitions="partition_data",
-        index="index",
+        name_field="name",
+        partitions_field="partition_data",
+        index_field="index",
         column="bytes_in",
     ).unionByName(
         _partition_bytes(
             requests.of("Fetch"),
             "response.responses",
-            name="topic",
-            partitions="partitions",
-            index="partition_index",
+            name_field="topic",
+            partitions_field="partitions",
+            index_field="partition_index",
             column="bytes_out",
         ),
         allowMissingColumns=True,
     )
     # Joining with names after the sum handles one row per partition instead of one per request.
-    sums = named(_sum_bytes(moved, *by, "topic_id"), topics)
-    topic = Window.partitionBy("topic")
+    sums = with_topic_names(_sum_bytes(bytes_by_request, *by, "topic_id"), topics)
+    same_topic = Window.partitionBy("topic")
     total_bytes = f.col("bytes_in") + f.col("bytes_out")
-    share = f.try_divide(total_bytes, f.sum(total_bytes).over(topic))
+    share = f.try_divide(total_bytes, f.sum(total_bytes).over(same_topic))
     shares = _sum_bytes(sums, *by).withColumns(
-        {"share_of_topic": share, "partitions": f.count(f.lit(1)).over(topic)}
+        {"share_of_topic": share, "partitions": f.count(f.lit(1)).over(same_topic)}
     )
     is_hot = (f.col("partitions") > _HOT_FACTOR) & (
         f.col("share_of_topic") * f.col("partitions") > _HOT_FACTOR
@@ -284,26 +295,37 @@ def traffic(requests: Requests, topics: DataFrame) -> DataFrame:
 
 
 def _partition_bytes(
-    requests: DataFrame, where: str, *, name: str, partitions: str, index: str, column: str
+    requests: DataFrame,
+    topics: str,
+    *,
+    name_field: str,
+    partitions_field: str,
+    index_field: str,
+    column: str,
 ) -> DataFrame:
+    """Return the bytes of records of each partition in requests, as `column`.
+
+    `topics` is the field of a message that lists topics; the others are fields of a topic or of a
+    partition.
+    """
     return (
-        requests.select(f.explode(where).alias("t"))
+        requests.select(f.explode(topics).alias("t"))
         .select(
-            f.col(f"t.{name}").alias("topic"),
+            f.col(f"t.{name_field}").alias("topic"),
             f.hex("t.topic_id").alias("topic_id"),
-            f.explode(f"t.{partitions}").alias("p"),
+            f.explode(f"t.{partitions_field}").alias("p"),
         )
         .select(
             "topic",
             "topic_id",
-            f.col(f"p.{index}").alias("partition"),
+            f.col(f"p.{index_field}").alias("partition"),
             f.length("p.records").alias(column),
         )
     )
 
 
-def _sum_bytes(moved: DataFrame, *by: str) -> DataFrame:
-    return moved.groupBy(*by).agg(
+def _sum_bytes(bytes_by_request: DataFrame, *by: str) -> DataFrame:
+    return bytes_by_request.groupBy(*by).agg(
         f.coalesce(f.sum("bytes_in"), f.lit(0)).alias("bytes_in"),
         f.coalesce(f.sum("bytes_out"), f.lit(0)).alias("bytes_out"),
     )
@@ -311,7 +333,7 @@ def _sum_bytes(moved: DataFrame, *by: str) -> DataFrame:
 
 def retries(requests: Requests) -> DataFrame:
     """Return the number of batches that each client sent again: (host, client_id, retries)."""
-    batch = (
+    batches = (
         requests.of("Produce")
         .select(
             host(),
@@ -332,8 +354,8 @@ def retries(requests: Requests) -> DataFrame:
         .where("not startswith(batch, 'FFFFFFFFFFFFFFFF')")
     )
     by = ("host", "client_id", "topic", "topic_id", "partition", "batch")
-    times = batch.groupBy(*by).agg(f.count(f.lit(1)).alias("times")).where("times > 1")
-    return times.groupBy("host", "client_id").agg(f.sum(f.col("times") - 1).alias("retries"))
+    repeated = batches.groupBy(*by).agg(f.count(f.lit(1)).alias("times")).where("times > 1")
+    return repeated.groupBy("host", "client_id").agg(f.sum(f.col("times") - 1).alias("retries"))
 
 
 def clients(envelopes: DataFrame, retry_counts: DataFrame) -> DataFrame:
@@ -345,17 +367,21 @@ def clients(envelopes: DataFrame, retry_counts: DataFrame) -> DataFrame:
         .agg(
             f.count_distinct("connection").alias("connections"),
             f.count(f.lit(1)).alias("requests"),
-            f.count_if(f.col("answered").isNull()).alias("unanswered"),
-            _percentiles(_CLIENTS, is_not_long_poll),
+            f.count_if(f.col("response_ts").isNull()).alias("unanswered"),
+            _percentiles(_CLIENT_PERCENTILES, is_not_long_poll),
         )
-        .select("*", *_in_ms(_CLIENTS))
+        .select("*", *_percentile_columns(_CLIENT_PERCENTILES))
     )
     counted = retry_counts.withColumnRenamed("host", "its_host").withColumnRenamed(
         "client_id", "its_id"
     )
-    same = (f.col("host") == f.col("its_host")) & f.col("client_id").eqNullSafe(f.col("its_id"))
+    is_same_client = (f.col("host") == f.col("its_host")) & f.col("client_id").eqNullSafe(
+        f.col("its_id")
+    )
     return CLIENTS.shape(
-        by_client.join(counted, same, "left").withColumn("retries", f.coalesce("retries", f.lit(0)))
+        by_client.join(counted, is_same_client, "left").withColumn(
+            "retries", f.coalesce("retries", f.lit(0))
+        )
     )
 
 

@@ -1,9 +1,9 @@
-"""Ghosts in groups (KIP-1082): members that no client acts for.
+"""Ghosts in groups (KIP-1082): members for which no client sends requests.
 
 If the response to a join is lost, the member stays in the group without a client, unless the client
 generated the member id: then the retry joins as the same member. A client that stops before it
-knows its member id cannot leave. Both kinds stay until their session times out, and their
-partitions are not read until then.
+knows its member id cannot leave. A client may also stop without leaving. All of
+these stay in the group until their session times out, and their partitions are not read until then.
 """
 
 from __future__ import annotations
@@ -15,21 +15,25 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
-from kafkalite.traffic.spark.state.assignments import ASSIGNMENTS, assignment_holdings
+from kafkalite.traffic.spark.state.assignments import ASSIGNMENTS, assigned_to_owned_partitions
 from kafkalite.traffic.spark.state.generations import GENERATIONS
 from kafkalite.traffic.spark.state.liveness import (
     IDENTITY,
     JOIN,
-    SIGNS,
+    MEMBERSHIP_REQUESTS,
     SYNC_GROUP,
+    ends_membership,
     identity,
-    is_over,
 )
-from kafkalite.traffic.spark.state.partition_ownership import HOLDINGS
-from kafkalite.traffic.spark.state.protocol_changes import CLASSIC_INTERVALS, may_migrate
+from kafkalite.traffic.spark.state.partition_ownership import OWNED_PARTITIONS
+from kafkalite.traffic.spark.state.protocol_changes import (
+    CLASSIC_INTERVALS,
+    may_migrate,
+    with_interval_member,
+)
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.time_range import EXTENT
-from kafkalite.traffic.spark.state.windows import in_order, until_now
+from kafkalite.traffic.spark.state.time_range import TIME_RANGE
+from kafkalite.traffic.spark.state.windows import ordered_rows, rows_up_to_current
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,9 +42,9 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.spark.requests import Requests
 
-LOST_ANSWER: Final = "lost answer"
-NEVER_CAME_BACK: Final = "never came back"
-VANISHED: Final = "vanished"
+LOST_RESPONSE: Final = "lost response"
+NO_HEARTBEAT: Final = "no heartbeat"
+STOPPED: Final = "stopped"
 
 GHOSTS = table(
     "ghosts",
@@ -52,40 +56,52 @@ GHOSTS = table(
         "kind",
         "string",
         (
-            "lost answer: the response to its join was lost, and the client had not generated its "
-            "id; never came back: it joined and sent nothing else; "
-            "vanished: it sent heartbeats for a while and did not leave"
+            "lost response: the response to its join was lost, and the client had not generated "
+            "its id; no heartbeat: it joined and sent nothing else; "
+            "stopped: it sent heartbeats, then stopped without leaving"
         ),
     ),
     ("client", "string", "its client: host:port"),
     ("client_id", "string", "the client id"),
-    ("last_sign", "timestamp", "time of its last request or response"),
-    ("until", "timestamp", "end of its session, or end of the capture"),
-    ("ended_by", "string", "session timeout, or end of capture"),
-    ("partitions_held", "bigint", "number of partitions assigned to it"),
-    ("partition_seconds_held", "double", "total time for which no client read these partitions"),
+    ("last_seen", "timestamp", "time of its last request or response"),
+    ("ended_at", "timestamp", "end of its session, or end of the capture"),
+    ("end_reason", "string", "session timeout, or end of capture"),
+    ("partitions_owned", "bigint", "number of partitions assigned to it"),
+    ("partition_seconds_owned", "double", "total time for which no client read these partitions"),
     (
-        "partition_seconds_kept_free",
+        "partition_seconds_unassigned",
         "double",
         (
             "total time for which partitions that other members had released stayed unassigned; "
-            "split evenly between ghosts of a group at the same time"
+            "if a group has several ghosts at that time, each gets an equal share"
         ),
     ),
-    ("would_own_id_save", "boolean", "whether a client-generated id would have avoided the ghost"),
+    (
+        "is_avoidable_by_client_generated_id",
+        "boolean",
+        "whether a client-generated id would have avoided the ghost",
+    ),
 )
 
 TOTALS = table(
     "ghost_totals",
     "Totals of ghosts of one kind",
     ("kind", "string", "as in ghosts"),
-    ("would_own_id_save", "boolean", "whether client-generated ids would have avoided them"),
+    (
+        "is_avoidable_by_client_generated_id",
+        "boolean",
+        "whether client-generated ids would have avoided them",
+    ),
     ("ghosts", "bigint", "number of ghosts"),
     ("groups", "bigint", "number of groups"),
-    ("partition_seconds", "double", "total time for which partitions were held or unassigned"),
+    (
+        "partition_seconds",
+        "double",
+        "total time for which partitions were owned by them or unassigned",
+    ),
 )
 
-_ORDER: Final = ("end_or_start_us", "start_us", "position")
+_TIME_ORDER: Final = ("end_or_start_us", "start_us", "position")
 _US_PER_S: Final = 1_000_000
 
 
@@ -97,62 +113,82 @@ def members(requests: Requests, _: AuditOptions) -> Mapping[str, DataFrame]:
 
 def find_ghosts(requests: Requests, options: AuditOptions) -> DataFrame:
     """Return all ghosts of a capture, as `GHOSTS`."""
-    holdings = requests.state(HOLDINGS.name)
+    owned_partitions = requests.state(OWNED_PARTITIONS.name)
     if SYNC_GROUP in requests:
         assigned, generations = requests.state(ASSIGNMENTS.name), requests.state(GENERATIONS.name)
-        intervals = requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
-        holdings = holdings.unionByName(classic_holdings(assigned, generations, intervals))
+        classic_intervals = (
+            requests.state(CLASSIC_INTERVALS.name) if may_migrate(requests) else None
+        )
+        owned_partitions = owned_partitions.unionByName(
+            classic_owned_partitions(assigned, generations, classic_intervals)
+        )
     return ghosts(
-        requests.state(SIGNS.name),
-        holdings,
-        requests.state(EXTENT.name),
+        requests.state(MEMBERSHIP_REQUESTS.name),
+        owned_partitions,
+        requests.state(TIME_RANGE.name),
         options.session_timeout_ms,
     )
 
 
-def classic_holdings(
-    given: DataFrame, generations: DataFrame, intervals: DataFrame | None
+def classic_owned_partitions(
+    assignments: DataFrame, generations: DataFrame, classic_intervals: DataFrame | None
 ) -> DataFrame:
-    """Return the holdings of classic members until their group migrated, as `HOLDINGS`."""
-    holdings = assignment_holdings(given, generations)
-    if intervals is None:
-        return holdings
-    migrated = intervals.where("came_with is not null").select(
-        "in_group", "of_member", "came_with", f.col("from_us").alias("became_us")
+    """Return partitions of classic members until their group migrated, as `OWNED_PARTITIONS`."""
+    owned_partitions = assigned_to_owned_partitions(assignments, generations)
+    if classic_intervals is None:
+        return owned_partitions
+    migrated = with_interval_member(
+        classic_intervals.where("classic_generation is not null")
+    ).select(
+        "interval_group_id",
+        "interval_member_id",
+        "classic_generation",
+        f.col("from_us").alias("migrated_us"),
     )
-    is_same_member = "group_id = in_group and member_id = of_member and since_epoch = came_with"
+    is_same_member = (
+        "group_id = interval_group_id and member_id = interval_member_id"
+        " and assignment_epoch = classic_generation"
+    )
     release = f.struct(
         f.lit(None).cast("int").alias("step"),
-        f.col("became_us").alias("begin_us"),
-        f.col("became_us").alias("done_us"),
+        f.col("migrated_us").alias("earliest_us"),
+        f.col("migrated_us").alias("latest_us"),
     )
-    is_sooner = "became_us < coalesce(released.begin_us, became_us + 1)"
-    return HOLDINGS.shape(
-        holdings.join(f.broadcast(migrated), f.expr(is_same_member), "left").withColumn(
-            "released", f.when(f.expr(is_sooner), release).otherwise(f.col("released"))
+    migrated_before_release = "migrated_us < coalesce(released.earliest_us, migrated_us + 1)"
+    return OWNED_PARTITIONS.shape(
+        owned_partitions.join(f.broadcast(migrated), f.expr(is_same_member), "left").withColumn(
+            "released",
+            f.when(f.expr(migrated_before_release), release).otherwise(f.col("released")),
         )
     )
 
 
 def ghosts(
-    signs_of_life: DataFrame, holdings: DataFrame, extent_: DataFrame, session_timeout_ms: int
+    membership_requests: DataFrame,
+    owned_partitions: DataFrame,
+    capture_range: DataFrame,
+    session_timeout_ms: int,
 ) -> DataFrame:
     """Return all ghosts, as `GHOSTS`."""
-    silent = _joins_without_response(signs_of_life, session_timeout_ms).unionByName(
-        _silent_members(signs_of_life, session_timeout_ms)
+    candidates = _joins_without_response(membership_requests, session_timeout_ms).unionByName(
+        _silent_members(membership_requests, session_timeout_ms)
     )
-    ended = silent.crossJoin(f.broadcast(extent_)).where("last_us - from_us >= timeout_us")
-    until = f.least("next_us", f.col("from_us") + f.col("timeout_us"), "last_us")
+    ended = candidates.crossJoin(f.broadcast(capture_range)).where(
+        "last_us - from_us >= timeout_us"
+    )
+    until_us = f.least("next_us", f.col("from_us") + f.col("timeout_us"), "last_us")
     with_end = ended.withColumns(
         {
-            "until_us": until,
-            "ended_by": f.lit("session timeout"),
+            "until_us": until_us,
+            "end_reason": f.lit("session timeout"),
             "ghost": f.struct("group_id", "member_id", "client", "from_us"),
         }
     )
     return GHOSTS.shape(
-        _with_unassigned_time(_with_held_partitions(with_end, holdings), holdings).withColumns(
-            {"last_sign": f.timestamp_micros("from_us"), "until": f.timestamp_micros("until_us")}
+        _with_unassigned_time(
+            _with_owned_partitions(with_end, owned_partitions), owned_partitions
+        ).withColumns(
+            {"last_seen": f.timestamp_micros("from_us"), "ended_at": f.timestamp_micros("until_us")}
         )
     )
 
@@ -167,7 +203,7 @@ _SILENT_COLUMNS: Final = (
     "from_us",
     "next_us",
     "timeout_us",
-    "would_own_id_save",
+    "is_avoidable_by_client_generated_id",
 )
 
 
@@ -175,109 +211,121 @@ def _timeout_us(session_timeout_ms: int) -> Column:
     return f.coalesce("session_timeout_ms", f.lit(session_timeout_ms)) * 1000
 
 
-def _joins_without_response(signs_of_life: DataFrame, session_timeout_ms: int) -> DataFrame:
+def _joins_without_response(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
     """Find joins whose response was lost, so that only the coordinator knows the member id."""
-    lost = signs_of_life.where(
-        (f.col("sign") == JOIN) & f.col("end_us").isNull() & ~f.col("is_harmless")
+    lost = membership_requests.where(
+        (f.col("action") == JOIN) & f.col("end_us").isNull() & f.col("may_leave_ghost")
     )
     return lost.withColumns(
         {
-            "kind": f.lit(LOST_ANSWER),
+            "kind": f.lit(LOST_RESPONSE),
             "from_us": f.col("start_us"),
             "next_us": f.lit(None).cast("bigint"),
             "timeout_us": _timeout_us(session_timeout_ms),
-            "would_own_id_save": f.lit(True),
+            "is_avoidable_by_client_generated_id": f.lit(True),
         }
     ).select(*_SILENT_COLUMNS)
 
 
-def _silent_members(signs_of_life: DataFrame, session_timeout_ms: int) -> DataFrame:
-    """Find members that sent no next request, or sent it after their session timed out."""
+def _silent_members(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
+    """Find members that sent no further request before their session timed out."""
     # A request refused for another reason comes from a client that is not a member.
-    is_member = (f.col("error") == ErrorCode.NONE) | f.col("end_us").isNull() | is_over()
-    named = signs_of_life.where((identity() != "") & is_member).withColumns(
+    is_member = (f.col("error") == ErrorCode.NONE) | f.col("end_us").isNull() | ends_membership()
+    of_known_members = membership_requests.where((identity() != "") & is_member).withColumns(
         {"end_or_start_us": f.coalesce("end_us", "start_us"), "identity": identity()}
     )
-    so_far = until_now(IDENTITY, _ORDER)
-    sent_timeout = f.last("session_timeout_ms", ignorenulls=True).over(so_far)
-    last = named.withColumns(
+    up_to_current = rows_up_to_current(IDENTITY, _TIME_ORDER)
+    requested_timeout_ms = f.last("session_timeout_ms", ignorenulls=True).over(up_to_current)
+    last_requests = of_known_members.withColumns(
         {
-            "session_timeout_ms": sent_timeout,
-            "timeout_us": f.coalesce(sent_timeout, f.lit(session_timeout_ms)) * 1000,
-            "next_us": f.lead("start_us").over(in_order(IDENTITY, _ORDER)),
-            "was_nameless": f.first("asked_member_id").over(so_far) == "",
-            "stays": f.count_if(f.col("sign") != JOIN).over(so_far),
-            "from_us": f.col("lasts_us"),
+            "session_timeout_ms": requested_timeout_ms,
+            "timeout_us": f.coalesce(requested_timeout_ms, f.lit(session_timeout_ms)) * 1000,
+            "next_us": f.lead("start_us").over(ordered_rows(IDENTITY, _TIME_ORDER)),
+            "joined_without_id": f.first("request_member_id").over(up_to_current) == "",
+            "other_requests": f.count_if(f.col("action") != JOIN).over(up_to_current),
+            "from_us": f.col("last_end_us"),
         }
-    ).where(~is_over() & (f.col("next_us").isNull() | (f.expr("next_us - from_us > timeout_us"))))
-    joined_only = f.col("stays") == 0
-    return last.withColumns(
+    ).where(
+        ~ends_membership()
+        & (f.col("next_us").isNull() | (f.expr("next_us - from_us > timeout_us")))
+    )
+    joined_only = f.col("other_requests") == 0
+    return last_requests.withColumns(
         {
-            "kind": f.when(joined_only, NEVER_CAME_BACK).otherwise(VANISHED),
-            "would_own_id_save": joined_only & f.col("was_nameless"),
+            "kind": f.when(joined_only, NO_HEARTBEAT).otherwise(STOPPED),
+            "is_avoidable_by_client_generated_id": joined_only & f.col("joined_without_id"),
         }
     ).select(*_SILENT_COLUMNS)
 
 
-def _with_held_partitions(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
-    """Add how many partitions ghosts held, and for how long after their last request."""
-    with_holdings = ghosts_.alias("g").join(
-        holdings.alias("h"),
+def _with_owned_partitions(ghosts_: DataFrame, owned_partitions: DataFrame) -> DataFrame:
+    """Add the number of partitions that each ghost owned.
+
+    `partition_seconds_owned` is the time for which it owned them after its last request.
+    """
+    with_owned_partitions = ghosts_.alias("g").join(
+        owned_partitions.alias("h"),
         f.expr(
-            "g.group_id = h.group_id and g.member_id = h.member_id and h.begin_us <= g.from_us"
-            " and (h.released is null or h.released.begin_us > g.from_us)"
+            "g.group_id = h.group_id and g.member_id = h.member_id and h.earliest_us <= g.from_us"
+            " and (h.released is null or h.released.earliest_us > g.from_us)"
         ),
         "left",
     )
-    seconds = f.expr("greatest(0, least(until_us, h.taken_done_us) - from_us)") / _US_PER_S
+    seconds = f.expr("greatest(0, least(until_us, h.reassigned_latest_us) - from_us)") / _US_PER_S
     ghost_columns = [f"g.{name}" for name in ghosts_.columns if name != "ghost"]
-    return with_holdings.groupBy("ghost", *ghost_columns).agg(
-        f.count("h.partition").alias("partitions_held"),
+    return with_owned_partitions.groupBy("ghost", *ghost_columns).agg(
+        f.count("h.partition").alias("partitions_owned"),
         f.coalesce(f.sum(f.when(f.col("h.partition").isNotNull(), seconds)), f.lit(0.0)).alias(
-            "partition_seconds_held"
+            "partition_seconds_owned"
         ),
     )
 
 
-def _with_unassigned_time(ghosts_: DataFrame, holdings: DataFrame) -> DataFrame:
+def _with_unassigned_time(ghosts_: DataFrame, owned_partitions: DataFrame) -> DataFrame:
     """Add the time for which released partitions stayed unassigned because of ghosts."""
     partition = ("group_id", "topic", "partition")
-    next_assignment = f.lead("done_us").over(in_order(partition, ("begin_us",)))
-    free = holdings.withColumn("given_us", next_assignment).where("released is not null").alias("h")
+    next_assignment = f.lead("latest_us").over(ordered_rows(partition, ("earliest_us",)))
+    released_partitions = (
+        owned_partitions.withColumn("given_us", next_assignment)
+        .where("released is not null")
+        .alias("h")
+    )
     is_overlapping = f.expr(
-        "g.group_id = h.group_id and h.released.done_us < g.until_us"
+        "g.group_id = h.group_id and h.released.latest_us < g.until_us"
         " and coalesce(h.given_us, g.last_us) > g.from_us"
     )
-    gaps = ghosts_.select("ghost", "group_id", "from_us", "until_us", "last_us").alias("g")
-    gap = f.struct("h.topic", "h.partition", "h.released.done_us")
+    ghost_intervals = ghosts_.select("ghost", "group_id", "from_us", "until_us", "last_us").alias(
+        "g"
+    )
+    gap = f.struct("h.topic", "h.partition", "h.released.latest_us")
     overlap = f.expr(
         "least(coalesce(h.given_us, g.last_us), g.until_us)"
-        " - greatest(h.released.done_us, g.from_us)"
+        " - greatest(h.released.latest_us, g.from_us)"
     )
-    shared = (
-        gaps.join(free, is_overlapping)
+    overlaps = (
+        ghost_intervals.join(released_partitions, is_overlapping)
         .select("ghost", "g.group_id", gap.alias("gap"), (overlap / _US_PER_S).alias("seconds"))
         .where("seconds > 0")
     )
     ghost_count = f.count(f.lit(1)).over(Window.partitionBy("group_id", "gap"))
     by_ghost = (
-        shared.withColumn("seconds", f.col("seconds") / ghost_count)
+        overlaps.withColumn("seconds", f.col("seconds") / ghost_count)
         .groupBy("ghost")
         .agg(f.sum("seconds").alias("free_seconds"))
     )
     return ghosts_.join(by_ghost, "ghost", "left").withColumn(
-        "partition_seconds_kept_free", f.coalesce("free_seconds", f.lit(0.0))
+        "partition_seconds_unassigned", f.coalesce("free_seconds", f.lit(0.0))
     )
 
 
-def totals(found: DataFrame) -> DataFrame:
+def totals(ghost_rows: DataFrame) -> DataFrame:
     """Return the totals of ghosts of each kind, as `TOTALS`."""
-    cost = f.col("partition_seconds_held") + f.col("partition_seconds_kept_free")
+    blocked_seconds = f.col("partition_seconds_owned") + f.col("partition_seconds_unassigned")
     return TOTALS.shape(
-        found.groupBy("kind", "would_own_id_save").agg(
+        ghost_rows.groupBy("kind", "is_avoidable_by_client_generated_id").agg(
             f.count(f.lit(1)).alias("ghosts"),
             f.count_distinct("group_id").alias("groups"),
-            f.sum(cost).alias("partition_seconds"),
+            f.sum(blocked_seconds).alias("partition_seconds"),
         )
     )
 

@@ -1,9 +1,9 @@
 """Audit of stale metadata (KIP-232): responses with outdated metadata, and their consequences.
 
-A client asks any broker, and brokers learn of changes at different times. Metadata is stale if the
-client had already received newer metadata. A capture identifies a client only by address and client
-id, which several clients can share. Each finding says whether the connection itself had already
-returned the newer metadata.
+A client may ask any broker, and brokers learn of changes at different times. Metadata is stale if
+the client had already received newer metadata. A capture identifies a client only by address and
+client id, which several clients can share. Each finding says whether the connection itself had
+already returned the newer metadata.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
 from kafkalite.traffic.spark.state.high_watermarks import all_high_watermarks
 from kafkalite.traffic.spark.state.metadata_views import host, views
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.topics import named
-from kafkalite.traffic.spark.state.windows import before_now
+from kafkalite.traffic.spark.state.topics import with_topic_names
+from kafkalite.traffic.spark.state.windows import rows_before_current
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ BY_ID: Final = "topic id"
 
 STALE = table(
     "stale_metadata",
-    "A response with metadata of a partition that was older than what the client knew",
+    "A response with metadata of a partition that was older than the metadata the client knew",
     ("at", "timestamp", "time of the response"),
     ("host", "string", "the client's address"),
     ("client_id", "string", "the client id"),
@@ -42,10 +42,10 @@ STALE = table(
     ("api", "string", "API of the request"),
     ("topic", "string", "the topic"),
     ("partition", "int", "the partition"),
-    ("kind", "string", "leader epoch: an earlier one; topic id: of a topic deleted since"),
-    ("told_epoch", "int", "leader epoch in the response"),
+    ("kind", "string", "leader epoch: an earlier epoch; topic id: the id of a topic deleted since"),
+    ("received_epoch", "int", "leader epoch in the response"),
     ("known_epoch", "int", "leader epoch that the client knew"),
-    ("known_since", "timestamp", "time since which the client knew it"),
+    ("known_since", "timestamp", "time since which the client knew the newer metadata"),
     (
         "evidence",
         "string",
@@ -66,44 +66,46 @@ STALE = table(
 
 _PARTITION: Final = ("host", "client_id", "topic", "topic_id", "partition")
 _ORDER: Final = ("at_us", "position")
-_ERRORS: Final = (
+_LEADER_EPOCH_ERRORS: Final = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
 )
-_RESET, _CHECK, _ERROR, _OUT = "reset", "check", "error", "out of range"
+_RESET, _EPOCH_CHECK, _LEADER_EPOCH_ERROR, _OUT_OF_RANGE = "reset", "check", "error", "out of range"
 
 
 def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
     topics = requests.state("topics")
-    refused = resets.refusals(requests, topics)
+    errors = resets.partition_errors(requests, topics)
     return {
-        STALE.name: stale(views(requests), aftermath(requests, topics), options.aftermath_ms),
+        STALE.name: stale(
+            views(requests), consequence_rows(requests, topics), options.effect_window_ms
+        ),
         resets.RESETS.name: resets.resets(
-            refused,
+            errors,
             resets.listed_offsets(requests),
             all_high_watermarks(requests, topics),
-            options.aftermath_ms * 1000,
+            options.effect_window_ms * 1000,
         ),
-        resets.EPOCH_ERRORS.name: resets.epoch_errors(refused),
+        resets.EPOCH_ERRORS.name: resets.epoch_errors(errors),
     }
 
 
-def stale(answers: DataFrame, consequences: DataFrame, aftermath_ms: int) -> DataFrame:
+def stale(view_rows: DataFrame, consequences: DataFrame, effect_window_ms: int) -> DataFrame:
     """Return all stale responses, as `STALE`."""
     seen = f.struct("leader_epoch", f.negative("at_us").alias("minus_at"))
-    newest_known = f.max(seen).over(before_now(_PARTITION, _ORDER))
+    newest_known = f.max(seen).over(rows_before_current(_PARTITION, _ORDER))
     newest_on_connection = f.max("leader_epoch").over(
-        before_now((*_PARTITION, "connection"), _ORDER)
+        rows_before_current((*_PARTITION, "connection"), _ORDER)
     )
     topic = ("host", "client_id", "topic", "partition")
     first_seen = f.min("at_us").over(Window.partitionBy(*_PARTITION))
     outdated = (
-        answers.withColumns(
+        view_rows.withColumns(
             {"known": newest_known, "here": newest_on_connection, "first_us": first_seen}
         )
-        .withColumn("newest_us", f.max("first_us").over(before_now(topic, _ORDER)))
+        .withColumn("newest_us", f.max("first_us").over(rows_before_current(topic, _ORDER)))
         .withColumn("is_older", f.col("leader_epoch") < f.col("known.leader_epoch"))
         .withColumn("is_gone", (f.col("topic_id") != "") & (f.col("first_us") < f.col("newest_us")))
         .where("is_older or is_gone")
@@ -111,7 +113,7 @@ def stale(answers: DataFrame, consequences: DataFrame, aftermath_ms: int) -> Dat
     stale_rows = outdated.select(
         *VIEW_COLUMNS,
         f.when(f.col("is_older"), BY_EPOCH).otherwise(BY_ID).alias("kind"),
-        f.col("leader_epoch").alias("told_epoch"),
+        f.col("leader_epoch").alias("received_epoch"),
         f.when(f.col("is_older"), f.col("known.leader_epoch")).alias("known_epoch"),
         f.when(f.col("is_older"), -f.col("known.minus_at"))
         .otherwise(f.col("newest_us"))
@@ -120,7 +122,7 @@ def stale(answers: DataFrame, consequences: DataFrame, aftermath_ms: int) -> Dat
         .otherwise("client")
         .alias("evidence"),
     )
-    return _with_aftermath(stale_rows, consequences, aftermath_ms * 1000)
+    return _with_consequences(stale_rows, consequences, effect_window_ms * 1000)
 
 
 VIEW_COLUMNS: Final = (
@@ -128,27 +130,29 @@ VIEW_COLUMNS: Final = (
 )  # fmt: skip
 
 
-def _with_aftermath(found: DataFrame, consequences: DataFrame, within_us: int) -> DataFrame:
+def _with_consequences(stale_rows: DataFrame, consequences: DataFrame, within_us: int) -> DataFrame:
     is_consequence = f.expr(
         "s.host = a.host and s.client_id <=> a.client_id and s.topic = a.topic"
         " and s.partition = a.partition and a.after_us >= s.at_us"
         f" and a.after_us < s.at_us + {within_us}"
     )
-    row = f.struct(*(f"s.{name}" for name in found.columns)).alias("s")
+    row = f.struct(*(f"s.{name}" for name in stale_rows.columns)).alias("s")
     counts = {
-        "errors_after": _ERROR,
-        "out_of_range_after": _OUT,
+        "errors_after": _LEADER_EPOCH_ERROR,
+        "out_of_range_after": _OUT_OF_RANGE,
         "resets_after": _RESET,
-        "epoch_checks_after": _CHECK,
+        "epoch_checks_after": _EPOCH_CHECK,
     }
     return STALE.shape(
-        found.alias("s")
+        stale_rows.alias("s")
         .join(consequences.alias("a"), is_consequence, "left")
         .groupBy(row)
         .agg(
             *(
-                f.count_if(f.coalesce(f.col("a.what") == what, f.lit(False))).alias(name)
-                for name, what in counts.items()
+                f.count_if(f.coalesce(f.col("a.consequence") == consequence, f.lit(False))).alias(
+                    name
+                )
+                for name, consequence in counts.items()
             )
         )
         .select("s.*", *counts)
@@ -158,27 +162,36 @@ def _with_aftermath(found: DataFrame, consequences: DataFrame, within_us: int) -
     )
 
 
-def aftermath(requests: Requests, topics: DataFrame) -> DataFrame:
-    """Return possible consequences: (host, client_id, topic, partition, after_us, what)."""
+def consequence_rows(requests: Requests, topics: DataFrame) -> DataFrame:
+    """Return possible consequences of stale metadata.
+
+    The columns are host, client_id, topic, partition, after_us and consequence.
+    """
     kinds = (_fetch_errors(requests), _offset_lookups(requests), _epoch_checks(requests))
-    events = named(reduce(DataFrame.unionByName, kinds), topics).drop("topic_id")
+    events = with_topic_names(reduce(DataFrame.unionByName, kinds), topics).drop("topic_id")
     # Clients look offsets up for many reasons. Only a lookup after OFFSET_OUT_OF_RANGE is a reset.
     by = ("host", "client_id", "topic", "partition")
-    was_out = f.count_if(f.col("what") == _OUT).over(before_now(by, ("after_us",)))
-    return events.withColumn("outs", was_out).where(f"what != '{_RESET}' or outs > 0").drop("outs")
+    out_of_range_count = f.count_if(f.col("consequence") == _OUT_OF_RANGE).over(
+        rows_before_current(by, ("after_us",))
+    )
+    return (
+        events.withColumn("out_of_range_count", out_of_range_count)
+        .where(f"consequence != '{_RESET}' or out_of_range_count > 0")
+        .drop("out_of_range_count")
+    )
 
 
 def _fetch_errors(requests: Requests) -> DataFrame:
     code = f.col("p.error_code")
-    what = f.when(code == ErrorCode.OFFSET_OUT_OF_RANGE, _OUT).when(
-        code.isin(*(int(code) for code in _ERRORS)), _ERROR
+    consequence = f.when(code == ErrorCode.OFFSET_OUT_OF_RANGE, _OUT_OF_RANGE).when(
+        code.isin(*(int(code) for code in _LEADER_EPOCH_ERRORS)), _LEADER_EPOCH_ERROR
     )
     return (
         requests.of("Fetch")
         .select(
             host(),
             "client_id",
-            f.unix_micros("answered").alias("after_us"),
+            f.unix_micros("response_ts").alias("after_us"),
             f.explode("response.responses").alias("t"),
         )
         .select("*", f.explode("t.partitions").alias("p"))
@@ -189,9 +202,9 @@ def _fetch_errors(requests: Requests) -> DataFrame:
             f.col("t.topic").alias("topic"),
             f.hex("t.topic_id").alias("topic_id"),
             f.col("p.partition_index").alias("partition"),
-            what.alias("what"),
+            consequence.alias("consequence"),
         )
-        .where("what is not null")
+        .where("consequence is not null")
     )
 
 
@@ -200,11 +213,11 @@ def _offset_lookups(requests: Requests) -> DataFrame:
 
 
 def _epoch_checks(requests: Requests) -> DataFrame:
-    return _partition_requests(requests, "OffsetForLeaderEpoch", "topic", "partition", _CHECK)
+    return _partition_requests(requests, "OffsetForLeaderEpoch", "topic", "partition", _EPOCH_CHECK)
 
 
 def _partition_requests(
-    requests: Requests, api: str, name: str, partition: str, what: str
+    requests: Requests, api: str, name: str, partition: str, consequence: str
 ) -> DataFrame:
     return (
         requests.of(api)
@@ -222,7 +235,7 @@ def _partition_requests(
             f.col(f"t.{name}").alias("topic"),
             f.lit(None).cast("string").alias("topic_id"),
             f.col(f"p.{partition}").alias("partition"),
-            f.lit(what).alias("what"),
+            f.lit(consequence).alias("consequence"),
         )
     )
 

@@ -1,8 +1,8 @@
 """Fencing of producers (KIP-618): takeovers of transactional ids and late writes by zombies.
 
-A new producer of a transactional id fences the previous one. Requests of the previous producer sent
-after that InitProducerId's response come from a zombie. Requests in flight at that time may have
-arrived earlier.
+A new producer of a transactional id fences the previous one. If the previous producer
+sends a request after the response to the InitProducerId of the new one, it is a zombie. Requests in
+flight at that time do not count, because they may have arrived earlier.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
 from kafkalite.traffic.spark.state.connect import CONFIGURATIONS
 from kafkalite.traffic.spark.state.producing import inits, writes
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.time_range import EXTENT
-from kafkalite.traffic.spark.state.windows import before_now, in_order, until_now
+from kafkalite.traffic.spark.state.time_range import TIME_RANGE
+from kafkalite.traffic.spark.state.windows import (
+    ordered_rows,
+    rows_before_current,
+    rows_up_to_current,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,11 +43,18 @@ FENCES = table(
     (
         "kind",
         "string",
-        "first; own: the same producer with a later epoch; takeover: it fences another producer",
+        (
+            "first: the first of its id; own: the same producer with a later epoch; takeover: it "
+            "fences another producer"
+        ),
     ),
     ("fenced_client", "string", "the client of the fenced producer"),
     ("fenced_epoch", "int", "the fenced epoch"),
-    ("is_used", "boolean", "whether anything was written at this epoch; false for admin fencing"),
+    (
+        "has_writes",
+        "boolean",
+        "whether anything was written at this epoch; false for admin fencing",
+    ),
 )
 
 ZOMBIES = table(
@@ -55,7 +66,7 @@ ZOMBIES = table(
     ("client", "string", "the client: host:port"),
     ("producer_id", "bigint", "producer id of the request"),
     ("producer_epoch", "int", "producer epoch of the request"),
-    ("fence_epoch", "int", "the epoch that fences it"),
+    ("fencing_epoch", "int", "the epoch that fences it"),
     ("fenced_at", "timestamp", "time since which it is fenced"),
     ("fenced_by", "string", "the client that took over: host:port"),
     ("error", "smallint", "error code of the response; null without a response"),
@@ -72,7 +83,7 @@ TRANSACTIONS = table(
     ("began_at", "timestamp", "time of its first write"),
     ("ended_at", "timestamp", "time of its end; null for an open transaction"),
     (
-        "end",
+        "outcome",
         "string",
         (
             "committed; aborted; fenced: by the id's next producer; open; overdue: open for longer "
@@ -91,12 +102,12 @@ def producers(requests: Requests, options: AuditOptions) -> Mapping[str, DataFra
     """Return the audit's tables."""
     init_rows, write_rows = inits(requests), writes(requests)
     fence_rows, zombie_rows = fences(init_rows, write_rows), zombies(init_rows, write_rows)
-    workers = connect.of_connect(fence_rows, connect.connect_groups(requests))
+    workers = connect.select_connect_fences(fence_rows, connect.connect_groups(requests))
     return {
         FENCES.name: fence_rows,
         ZOMBIES.name: zombie_rows,
         TRANSACTIONS.name: transactions(
-            init_rows, write_rows, requests.state(EXTENT.name), options.transaction_timeout_ms
+            init_rows, write_rows, requests.state(TIME_RANGE.name), options.transaction_timeout_ms
         ),
         connect.TASKS.name: connect.tasks(workers, zombie_rows),
         connect.GENERATIONS.name: connect.generations(requests.state(CONFIGURATIONS.name), workers),
@@ -106,17 +117,17 @@ def producers(requests: Requests, options: AuditOptions) -> Mapping[str, DataFra
 def fences(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
     """Return the producers of every transactional id in order, as `FENCES`."""
     before = f.lag(f.struct("client", "client_id", "producer_id", "producer_epoch")).over(
-        in_order(_ID, ("start_us", "position"))
+        ordered_rows(_ID, ("start_us", "position"))
     )
     kind = (
         f.when(f.col("before").isNull(), "first")
-        .when(f.col("asked_producer_id") >= 0, "own")
+        .when(f.col("request_producer_id") >= 0, "same producer")
         .otherwise("takeover")
     )
     producer = ("transactional_id", "producer_id")
     uses = write_rows.groupBy(*producer).agg(f.collect_set("producer_epoch").alias("used"))
-    next_epoch = f.lead("producer_epoch").over(in_order(producer, ("start_us", "position")))
-    is_used = "exists(used, e -> e >= producer_epoch and e < coalesce(next_epoch, 32767))"
+    next_epoch = f.lead("producer_epoch").over(ordered_rows(producer, ("start_us", "position")))
+    has_writes = "exists(used, e -> e >= producer_epoch and e < coalesce(next_epoch, 32767))"
     rows = init_rows.withColumns({"before": before, "next_epoch": next_epoch}).withColumn(
         "kind", kind
     )
@@ -124,7 +135,7 @@ def fences(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
         rows.join(uses, list(producer), "left").withColumns(
             {
                 "at": f.timestamp_micros("start_us"),
-                "is_used": f.coalesce(f.expr(is_used), f.lit(False)),
+                "has_writes": f.coalesce(f.expr(has_writes), f.lit(False)),
                 "fenced_client": f.when(f.col("kind") == "takeover", f.col("before.client")),
                 "fenced_epoch": f.when(f.col("kind") == "takeover", f.col("before.producer_epoch")),
             }
@@ -134,8 +145,8 @@ def fences(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
 
 def zombies(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
     """Return the writes of fenced producers, as `ZOMBIES`."""
-    order = in_order(_ID, ("start_us", "position"))
-    is_takeover = (f.col("asked_producer_id") < 0) & f.lag("client").over(order).isNotNull()
+    order = ordered_rows(_ID, ("start_us", "position"))
+    is_takeover = (f.col("request_producer_id") < 0) & f.lag("client").over(order).isNotNull()
     fence = f.struct("producer_id", "producer_epoch", "end_us", "client")
     fenced = (
         init_rows.withColumn("is_takeover", is_takeover)
@@ -151,8 +162,8 @@ def zombies(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
     rows = write_rows.withColumns({"at_us": f.col("start_us"), "kind": f.lit(1)}).unionByName(
         fenced, allowMissingColumns=True
     )
-    last = f.last("fence", ignorenulls=True).over(until_now(_ID, _ORDER))
-    older = (f.col("producer_id") < f.col("now.producer_id")) | (
+    last = f.last("fence", ignorenulls=True).over(rows_up_to_current(_ID, _ORDER))
+    is_fenced = (f.col("producer_id") < f.col("now.producer_id")) | (
         (f.col("producer_id") == f.col("now.producer_id"))
         & (f.col("producer_epoch") < f.col("now.producer_epoch"))
     )
@@ -161,12 +172,12 @@ def zombies(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
         .when(f.col("error") == ErrorCode.NONE, "accepted")
         .otherwise("refused")
     )
-    late_writes = rows.withColumn("now", last).where((f.col("kind") == 1) & older)
+    late_writes = rows.withColumn("now", last).where((f.col("kind") == 1) & is_fenced)
     return ZOMBIES.shape(
         late_writes.withColumns(
             {
                 "at": f.timestamp_micros("start_us"),
-                "fence_epoch": f.col("now.producer_epoch"),
+                "fencing_epoch": f.col("now.producer_epoch"),
                 "fenced_at": f.timestamp_micros("now.end_us"),
                 "fenced_by": f.col("now.client"),
                 "outcome": outcome,
@@ -176,19 +187,19 @@ def zombies(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
 
 
 def transactions(
-    init_rows: DataFrame, write_rows: DataFrame, extent_: DataFrame, timeout_ms: int
+    init_rows: DataFrame, write_rows: DataFrame, capture_range: DataFrame, timeout_ms: int
 ) -> DataFrame:
     """Return every transaction and how it ended, as `TRANSACTIONS`.
 
     Refused requests are in no transaction. A transaction ends with EndTxn or with the next
     producer of its transactional id.
     """
-    counted = _number_transactions(init_rows, write_rows)
+    numbered = _number_transactions(init_rows, write_rows)
     first = f.min_by(
         f.struct("producer_id", "producer_epoch", "client"), f.struct("start_us", "position")
     )
     is_write = ~f.col("is_end")
-    by_number = counted.groupBy(*_ID, "number").agg(
+    by_number = numbered.groupBy(*_ID, "number").agg(
         f.min(f.when(is_write, f.col("start_us"))).alias("began_us"),
         f.count_if(is_write).alias("writes"),
         f.max(f.when(f.col("is_end"), f.coalesce("end_us", "start_us"))).alias("ended_us"),
@@ -198,17 +209,17 @@ def transactions(
         first.alias("first"),
     )
     until = f.coalesce("ended_us", "last_us")
-    limit = f.coalesce("timeout_ms", f.lit(timeout_ms)).cast("bigint") * 1000
-    end = (
+    timeout_us = f.coalesce("timeout_ms", f.lit(timeout_ms)).cast("bigint") * 1000
+    outcome = (
         f.when(f.col("is_init"), "fenced")
         .when(f.col("is_commit"), "committed")
         .when(f.col("ended_us").isNotNull(), "aborted")
-        .when(until - f.col("began_us") > limit, "overdue")
+        .when(until - f.col("began_us") > timeout_us, "overdue")
         .otherwise("open")
     )
     return TRANSACTIONS.shape(
         by_number.where("writes > 0")
-        .crossJoin(f.broadcast(extent_))
+        .crossJoin(f.broadcast(capture_range))
         .withColumns(
             {
                 "producer_id": f.col("first.producer_id"),
@@ -216,7 +227,7 @@ def transactions(
                 "client": f.col("first.client"),
                 "began_at": f.timestamp_micros("began_us"),
                 "ended_at": f.timestamp_micros("ended_us"),
-                "end": end,
+                "outcome": outcome,
                 "seconds": (until - f.col("began_us")) / 1_000_000,
             }
         )
@@ -224,9 +235,9 @@ def transactions(
 
 
 def _number_transactions(init_rows: DataFrame, write_rows: DataFrame) -> DataFrame:
-    """Add `number`: how many transactions ended before each row; it identifies the transaction."""
+    """Add `number`: the number of transactions that ended earlier. It identifies a transaction."""
     accepted = write_rows.where(f.col("error").isNull() | (f.col("error") == ErrorCode.NONE))
-    taken_over = init_rows.select(
+    ending_inits = init_rows.select(
         *_ID,
         "start_us",
         "end_us",
@@ -237,12 +248,16 @@ def _number_transactions(init_rows: DataFrame, write_rows: DataFrame) -> DataFra
         f.lit(None).cast("boolean").alias("is_commit"),
         f.lit(True).alias("is_init"),
     )
-    rows = accepted.unionByName(taken_over, allowMissingColumns=True)
+    rows = accepted.unionByName(ending_inits, allowMissingColumns=True)
     order = ("start_us", "position")
     return rows.withColumns(
         {
-            "number": f.coalesce(f.count_if("is_end").over(before_now(_ID, order)), f.lit(0)),
-            "timeout_ms": f.last("timeout_ms", ignorenulls=True).over(before_now(_ID, order)),
+            "number": f.coalesce(
+                f.count_if("is_end").over(rows_before_current(_ID, order)), f.lit(0)
+            ),
+            "timeout_ms": f.last("timeout_ms", ignorenulls=True).over(
+                rows_before_current(_ID, order)
+            ),
         }
     )
 

@@ -1,4 +1,4 @@
-"""Frames and requests that a followed capture's batches leave incomplete, stored for the next one.
+"""Stores the incomplete frames and requests of each batch of a followed capture for the next one.
 
 Each batch has a folder. A repeated batch reads the folder of the previous batch again, so the
 folders of two batches are stored.
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.spark.locations import Location
 
-_LEFT: Final = "_kafkalite/left"
-_GROWN: Final = "grown.json"
+_FOLDER: Final = "_kafkalite/left"
+_SIZES_FILE: Final = "grown.json"
 _TABLES: Final = {"connections": CONNECTIONS, "fragments": FRAGMENTS, "requests": PENDING_FRAMES}
 
 
@@ -35,10 +35,10 @@ class PendingFrames:
 
     def numbers(self) -> set[int]:
         """Return the numbers of batches with a folder."""
-        names = {path.split("/")[0] for path in (self.out / _LEFT).walk()}
+        names = {path.split("/")[0] for path in (self.out / _FOLDER).walk()}
         return {int(name) for name in names if name.isdecimal()}
 
-    def of(self, number: int) -> Pending:
+    def load(self, number: int) -> Pending:
         """Return the incomplete data of a batch; raises LocationError if it cannot be read."""
         folder = self._folder(number)
         if not folder.exists():
@@ -53,24 +53,24 @@ class PendingFrames:
                 raise LocationError(f"{file.url}: invalid data of a batch: {error}") from error
         return Pending(**tables)
 
-    def grown(self, number: int) -> Mapping[str, int]:
-        """Return how many bytes of growing files were read; raises LocationError if invalid."""
-        file = self._folder(number) / _GROWN
+    def sizes_read(self, number: int) -> Mapping[str, int]:
+        """Return the number of bytes read of each growing file; raises LocationError if invalid."""
+        file = self._folder(number) / _SIZES_FILE
         try:
             sizes = json.loads(file.read_text() or "{}")
             return {str(url): int(size) for url, size in sizes.items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise LocationError(f"{file.url}: invalid sizes of growing files: {error}") from error
 
-    def store(self, number: int, pending: Pending, grown: Mapping[str, int]) -> None:
+    def store(self, number: int, pending: Pending, sizes_read: Mapping[str, int]) -> None:
         """Store the incomplete data of a batch, and delete that of batches no longer needed."""
         folder = self._folder(number)
         for name in _TABLES:
             with (folder / f"{name}.parquet").create() as stream:
                 parquet.write_table(getattr(pending, name), stream)
-        (folder / _GROWN).write_text(json.dumps(dict(grown)))
+        (folder / _SIZES_FILE).write_text(json.dumps(dict(sizes_read)))
         for old_number in self.numbers() - {number, number - 1}:
             self._folder(old_number).delete()
 
     def _folder(self, number: int) -> Location:
-        return self.out / f"{_LEFT}/{number}"
+        return self.out / f"{_FOLDER}/{number}"

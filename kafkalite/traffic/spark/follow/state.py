@@ -1,8 +1,8 @@
 """State of a stream between batches: tables in one folder per batch, and the findings.
 
-A batch reads the folder of the batch before and writes its own. Its note is written last and marks
-it as complete, so a repeated batch starts from the same state. Findings are in one folder per batch
-too, so a repeated batch replaces its findings.
+A batch reads the folder of the batch before and writes its own. Its metadata file is written last
+and marks it as complete, so a repeated batch starts from the same state. Findings are in one folder
+per batch too, so a repeated batch replaces its findings.
 
 Small tables are held in this process, as rows that Spark knows when it plans a query: Spark removes
 empty tables from the plan, and each query is a single task.
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 STATE: Final = "_kafkalite/state"
 FOREVER: Final = 2**62
 
-_NOTE: Final = "note.json"
+_METADATA: Final = "note.json"
 _BATCH: Final = "batch"
 _FILE: Final = "part.parquet"
 
 
 @dataclass(frozen=True, slots=True)
-class BatchNote:
-    """A batch's note: time range so far, the batch whose folder has each table, and counts."""
+class BatchMetadata:
+    """Metadata of a batch: time range so far, the batch whose folder has each table, and counts."""
 
     first_us: int = FOREVER
     last_us: int = -FOREVER
@@ -51,43 +51,45 @@ class BatchNote:
 class StoredTables:
     """Tables of state and findings below one location."""
 
-    def __init__(self, spark: SparkSession, out: Location, found: Iterable[Table]) -> None:
-        """Use `out`; `found` are the tables of findings, to which each batch adds rows."""
+    def __init__(self, spark: SparkSession, out: Location, finding_tables: Iterable[Table]) -> None:
+        """Use `out`; `finding_tables` are the tables of findings, to which each batch adds rows."""
         self._spark = spark
         self._out = out
-        self._found = tuple(found)
+        self._finding_tables = tuple(finding_tables)
         self._has_begun = False
 
     def begin(self, number: int, *, are_few: bool = False) -> BatchState:
-        """Begin a batch with the state before it; `are_few` says whether it has few requests.
+        """Begin a batch with the state before it; `are_few` means that it has few requests.
 
         State and findings of this batch from an earlier attempt, and of later batches, are deleted.
         """
         numbers = _numbers(self._out)
-        before = self._previous_note(number, numbers)
+        previous_batch = self._previous_metadata(number, numbers)
         for old_number in numbers:
             if old_number >= number:
                 (self._out / f"{STATE}/{old_number}").delete()
-        for table in self._found:
+        for table in self._finding_tables:
             for name in self._batches(table, number):
                 (self._out / table.name / name).delete()
         self._has_begun = True
-        return BatchState(self._spark, self._out, number, before, are_few=are_few)
+        return BatchState(self._spark, self._out, number, previous_batch, are_few=are_few)
 
     def findings(self, table: Table) -> DataFrame:
         """Return the findings of all batches in a table."""
         return _read(self._spark, table, self._out / table.name)
 
-    def _previous_note(self, number: int, numbers: Iterable[int]) -> BatchNote:
+    def _previous_metadata(self, number: int, numbers: Iterable[int]) -> BatchMetadata:
         for earlier in sorted((earlier for earlier in numbers if earlier < number), reverse=True):
-            note = self._out / f"{STATE}/{earlier}/{_NOTE}"
+            metadata = self._out / f"{STATE}/{earlier}/{_METADATA}"
             try:
-                text = note.read_text()
+                text = metadata.read_text()
                 if text is not None:
-                    return BatchNote(**json.loads(text))
+                    return BatchMetadata(**json.loads(text))
             except (ValueError, TypeError) as error:
-                raise LocationError(f"{note.url}: not a valid note of a batch: {error}") from error
-        return BatchNote()
+                raise LocationError(
+                    f"{metadata.url}: invalid metadata of a batch: {error}"
+                ) from error
+        return BatchMetadata()
 
     def _batches(self, table: Table, number: int) -> set[str]:
         """Return the folder of this batch; at a run's first batch, those of later ones too."""
@@ -106,16 +108,22 @@ class BatchState:
     """State of one batch, and of the batch before it."""
 
     def __init__(
-        self, spark: SparkSession, out: Location, number: int, before: BatchNote, *, are_few: bool
+        self,
+        spark: SparkSession,
+        out: Location,
+        number: int,
+        previous_batch: BatchMetadata,
+        *,
+        are_few: bool,
     ) -> None:
         """Begin with the tables and counts of the batch before."""
         self.spark = spark
-        self.before = before
-        self.counts = Counter(before.counts)
+        self.previous_batch = previous_batch
+        self.counts = Counter(previous_batch.counts)
         self._number = number
         self._out = out
-        self._tables = dict(before.tables)
-        self.is_small = are_few and self._known_bytes() <= DRIVER_BYTES
+        self._tables = dict(previous_batch.tables)
+        self.is_small = are_few and self._stored_bytes() <= DRIVER_BYTES
 
     def has(self, table: Table) -> bool:
         """Whether this batch or an earlier one stored a table."""
@@ -123,7 +131,7 @@ class BatchState:
 
     def previous(self, table: Table) -> DataFrame:
         """Return a table as stored by the batch before."""
-        number = self.before.tables.get(table.name)
+        number = self.previous_batch.tables.get(table.name)
         if number is None:
             return table.empty(self.spark)
         return self._read(table, self._folder(number, table))
@@ -133,11 +141,11 @@ class BatchState:
         self._tables[table.name] = self._number
         return self._write(table, frame, self._folder(self._number, table))
 
-    def add(self, table: Table, frame: DataFrame) -> DataFrame | None:
+    def add_findings(self, table: Table, frame: DataFrame) -> DataFrame | None:
         """Add findings to a table and return them; None if there are none."""
         folder = self._out / f"{table.name}/{_BATCH}={self._number}"
         written = self._write(table, frame, folder)
-        if not any(map(_rows, _files(folder))):
+        if not any(map(_row_count, _files(folder))):
             folder.delete()
             return None
         return written
@@ -148,7 +156,7 @@ class BatchState:
             return frame.localCheckpoint()
         return self._in_memory(frame.toArrow(), frame.schema)
 
-    def new(self, frame: DataFrame) -> DataFrame:
+    def match_partitions(self, frame: DataFrame) -> DataFrame:
         """Return a table of new requests with as many partitions as stored tables have."""
         return frame.coalesce(1) if self.is_small else frame
 
@@ -161,11 +169,11 @@ class BatchState:
 
     def end(self, first_us: int, last_us: int) -> None:
         """Mark the batch as complete, and delete folders that no batch needs any more."""
-        note = BatchNote(first_us, last_us, self._tables, dict(self.counts))
-        file = self._out / f"{STATE}/{self._number}/{_NOTE}"
-        file.write_text(json.dumps(asdict(note)))
+        metadata = BatchMetadata(first_us, last_us, self._tables, dict(self.counts))
+        file = self._out / f"{STATE}/{self._number}/{_METADATA}"
+        file.write_text(json.dumps(asdict(metadata)))
         needed = {self._number, self._number - 1}
-        needed |= {*self._tables.values(), *self.before.tables.values()}
+        needed |= {*self._tables.values(), *self.previous_batch.tables.values()}
         for old_number in _numbers(self._out) - needed:
             (self._out / f"{STATE}/{old_number}").delete()
 
@@ -183,7 +191,7 @@ class BatchState:
     def _read(self, table: Table, folder: Location) -> DataFrame:
         if not self.is_small:
             return _read(self.spark, table, folder)
-        rows = [_rows_of(file) for file in _files(folder)]
+        rows = [_read_rows(file) for file in _files(folder)]
         return (
             self._in_memory(pa.concat_tables(rows), table.schema)
             if rows
@@ -194,9 +202,9 @@ class BatchState:
         # A single partition: grouping and sorting need no shuffle.
         return self.spark.createDataFrame(rows, schema).coalesce(1)
 
-    def _known_bytes(self) -> int:
-        of = self.before.tables.items()
-        folders = (self._out / f"{STATE}/{number}/{name}" for name, number in of)
+    def _stored_bytes(self) -> int:
+        tables = self.previous_batch.tables.items()
+        folders = (self._out / f"{STATE}/{number}/{name}" for name, number in tables)
         return sum(file.size for file in find(folder.url for folder in folders))
 
     def _folder(self, number: int, table: Table) -> Location:
@@ -219,11 +227,11 @@ def _files(folder: Location) -> list[Location]:
     return [folder / name for name in folder.walk() if name.endswith(".parquet")]
 
 
-def _rows_of(file: Location) -> pa.Table:
+def _read_rows(file: Location) -> pa.Table:
     with file.files.open_input_file(file.path) as stream:
         return parquet.read_table(stream)
 
 
-def _rows(file: Location) -> int:
+def _row_count(file: Location) -> int:
     with file.files.open_input_file(file.path) as stream:
         return int(parquet.read_metadata(stream).num_rows)

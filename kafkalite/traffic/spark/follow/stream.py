@@ -1,4 +1,4 @@
-"""Follows a growing capture as a Spark stream: new data is decoded and passed on in batches.
+"""Follows a growing capture as a Spark stream: new data is decoded in batches.
 
 A batch has new files, and the added bytes of files that are still being written. Spark's checkpoint
 has the offsets. Incomplete frames and requests are stored in a folder per batch. The next batch
@@ -26,14 +26,14 @@ from kafkalite.traffic.spark.connection_stitching import read_incomplete_frames
 from kafkalite.traffic.spark.follow.pending_frames import PendingFrames
 from kafkalite.traffic.spark.inputs import WorkerFiles
 from kafkalite.traffic.spark.locations import InputFile, LocationError, location
-from kafkalite.traffic.spark.output_journal import locked
-from kafkalite.traffic.spark.progress import Silent, files_text, size_text
+from kafkalite.traffic.spark.output_journal import LOCK, locked
+from kafkalite.traffic.spark.progress import SilentReporter, files_text, size_text
 from kafkalite.traffic.spark.requests import Requests
 from kafkalite.traffic.spark.sources.capture import NAME
 from kafkalite.traffic.spark.sources.folder_stream import FileRange
-from kafkalite.traffic.spark.stages.decoding import CONNECTIONS as NUMBERS
+from kafkalite.traffic.spark.stages.decoding import CONNECTIONS as CONNECTION_TABLE
 from kafkalite.traffic.spark.stages.decoding import PROBLEMS, Task, TaskDecoder
-from kafkalite.traffic.spark.stages.stitching import SCHEMAS, names
+from kafkalite.traffic.spark.stages.stitching import SCHEMAS, connection_id_rows
 from kafkalite.traffic.spark.tuning import settings_for_size
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from kafkalite.traffic.columnar.options import Options
-    from kafkalite.traffic.columnar.reading import Part
+    from kafkalite.traffic.columnar.reading import TableBatch
     from kafkalite.traffic.columnar.stitching import Pending, Stitched
     from kafkalite.traffic.spark.locations import Location
     from kafkalite.traffic.spark.progress import ProgressReporter
@@ -55,16 +55,26 @@ if TYPE_CHECKING:
 
 FILES_PER_BATCH: Final = 16
 RESPONSE_TIMEOUT_NS: Final = 600_000_000_000
-"""A request without a response for this long counts as unanswered; rebalances take minutes."""
+"""Time after which a request without a response is unanswered; a rebalance may take minutes."""
 CONNECTION_TIMEOUT_NS: Final = 3_600_000_000_000
-"""Packets after a silence this long belong to a new connection: brokers close idle ones."""
+"""Time without packets after which a connection is a new one: brokers close idle connections."""
 
 _SPLIT_BYTES: Final = 128 << 20
+_FINDINGS: Final = (
+    PROBLEMS,
+    "classified_commits",
+    "commit_counts",
+    "ghosts",
+    "transaction_ends",
+    "judged_commits",
+)
+"""Folders of findings; the last one is the name of `classified_commits` in earlier versions."""
+_INTERNAL: Final = "_kafkalite"
 _CHECKPOINT: Final = "_kafkalite/checkpoint"
 _BATCH: Final = "_kafkalite/batch"
 _DESCRIPTION: Final = "_kafkalite/followed.json"
-_LAYOUT: Final = 2
-"""Version of the stored state; a stream cannot continue from another version."""
+_STATE_VERSION: Final = 3
+"""Version of the stored state and findings; if they have another one, all input is read again."""
 _TRIGGER_INTERVAL: Final = "1 second"
 _POLL_INTERVAL_S: Final = 1
 _NS_PER_US: Final = 1_000
@@ -80,12 +90,12 @@ class FollowedCapture:
     options: Options = DEFAULT_OPTIONS
     derive: Derive | None = None
     """Computes a state table, which is requested by name."""
-    reporter: ProgressReporter = field(default_factory=Silent)
+    reporter: ProgressReporter = field(default_factory=SilentReporter)
 
 
 def follow(
     spark: SparkSession,
-    subject: FollowedCapture,
+    capture: FollowedCapture,
     on_batch: OnBatch,
     *,
     available_now: bool = False,
@@ -94,24 +104,24 @@ def follow(
     """Pass the requests of a growing capture to `on_batch` until `should_stop` returns true.
 
     With `available_now`, it ends after the data that is available now. At the end, requests still
-    without a response are passed on in a last batch. The next call continues from the state in
-    `out`; an interrupted batch is repeated with the same number.
+    without a response are passed to `on_batch` in a last batch. The next call continues from the
+    state in `out`; an interrupted batch is repeated with the same number.
 
     Raises LocationError if Spark cannot write to `out`, another run uses it, it has the state of
     another stream, or a file has become shorter.
     """
-    out = subject.out
+    out = capture.out
     with locked(out):
-        _store_description(subject)
+        _store_description(capture)
         register(spark)
         check_table_access(spark, out)
-        decoding = Decoding(spark, subject, on_batch)
+        batch_decoder = BatchDecoder(spark, capture, on_batch)
         failures: list[Exception] = []
 
-        def take(rows: DataFrame, number: int) -> None:
+        def decode(rows: DataFrame, number: int) -> None:
             try:
-                if pieces := _pieces(rows):
-                    decoding.take(rows.sparkSession, pieces, number)
+                if ranges := _file_ranges(rows):
+                    batch_decoder.decode(rows.sparkSession, ranges, number)
             except Exception as error:
                 failures.append(error)
                 raise
@@ -119,31 +129,33 @@ def follow(
         reader = spark.readStream.format(NAME).options(
             table="files",
             open="read",
-            paths=json.dumps(list(subject.inputs)),
+            paths=json.dumps(list(capture.inputs)),
             maxFilesPerTrigger=str(FILES_PER_BATCH),
         )
-        writer = reader.load().writeStream.foreachBatch(take)
+        writer = reader.load().writeStream.foreachBatch(decode)
         writer = writer.option("checkpointLocation", (out / _CHECKPOINT).url)
         if available_now:
             query = writer.trigger(availableNow=True).start()
         else:
             query = writer.trigger(processingTime=_TRIGGER_INTERVAL).start()
         with _original_error(failures):
-            _wait(query, decoding, should_stop)
-        decoding.finish()
+            _wait(query, batch_decoder, should_stop)
+        batch_decoder.finish()
 
 
-def _wait(query: StreamingQuery, decoding: Decoding, should_stop: Callable[[], bool]) -> None:
+def _wait(
+    query: StreamingQuery, batch_decoder: BatchDecoder, should_stop: Callable[[], bool]
+) -> None:
     """Wait for the end of the stream; raises LocationError if a file has become shorter."""
     while not query.awaitTermination(_POLL_INTERVAL_S):
         # If the query is stopped within a batch, each of its jobs fails and prints an error.
         if query.status["isTriggerActive"]:
             continue
-        shrunk = decoding.shrunk()
-        if shrunk or should_stop():
+        truncation_error = batch_decoder.truncation_error()
+        if truncation_error or should_stop():
             query.stop()
-        if shrunk:
-            raise LocationError(shrunk)
+        if truncation_error:
+            raise LocationError(truncation_error)
 
 
 @contextmanager
@@ -157,36 +169,55 @@ def _original_error(failures: Sequence[Exception]) -> Iterator[None]:
         raise failures[-1] from None
 
 
-def _store_description(subject: FollowedCapture) -> None:
-    """Store the stream's inputs and options; raises LocationError if `out` has others."""
-    options = subject.options
+def _store_description(capture: FollowedCapture) -> None:
+    """Store the stream's inputs and options; raises LocationError if `out` has others.
+
+    If only the version of the state differs, the output is deleted, so all input is read again.
+    """
+    options = capture.options
     description = {
-        "layout": _LAYOUT,
-        "inputs": sorted(location(url).url for url in subject.inputs),
+        "layout": _STATE_VERSION,
+        "inputs": sorted(location(url).url for url in capture.inputs),
         "api_keys": sorted(options.api_keys or ()),
         "from_ns": options.from_ns,
         "until_ns": options.until_ns,
         "clients": options.clients,
     }
-    file = subject.out / _DESCRIPTION
+    file = capture.out / _DESCRIPTION
     try:
         stored = json.loads(file.read_text() or "null")
     except ValueError as error:
         raise LocationError(f"{file.url}: invalid description of the stream: {error}") from error
-    if stored is None and not (subject.out / _CHECKPOINT).exists():
+    stored_values = stored if isinstance(stored, dict) else {}
+    if stored is None and not (capture.out / _CHECKPOINT).exists():
+        file.write_text(json.dumps(description))
+    elif stored_values and {**stored_values, "layout": _STATE_VERSION} == description != stored:
+        capture.reporter.step("the state is from another version: all input is read again")
+        _delete_output(capture.out)
         file.write_text(json.dumps(description))
     elif stored != description:
-        stored_values = stored if isinstance(stored, dict) else {}
-        differs = next(
+        differing = next(
             (name for name in description if stored_values.get(name) != description[name]), "layout"
         )
         raise LocationError(
-            f"{subject.out.url}: was used with other {differs} ({stored_values.get(differs)});"
+            f"{capture.out.url}: was used with other {differing} ({stored_values.get(differing)});"
             " choose another --out, or delete it"
         )
 
 
-def _pieces(rows: DataFrame) -> list[FileRange]:
+def _delete_output(out: Location) -> None:
+    """Delete state and findings; the description stays, so that a repeated call deletes the rest.
+
+    The lock stays too, because this run holds it.
+    """
+    for name in list((out / _INTERNAL).walk()):
+        if f"{_INTERNAL}/{name}" not in {_DESCRIPTION, LOCK}:
+            (out / _INTERNAL / name).delete()
+    for name in _FINDINGS:
+        (out / name).delete()
+
+
+def _file_ranges(rows: DataFrame) -> list[FileRange]:
     return [
         FileRange(row.file, row.start, None if row.is_whole else row.size, row.size - row.start)
         for row in rows.orderBy("file").collect()
@@ -194,69 +225,73 @@ def _pieces(rows: DataFrame) -> list[FileRange]:
 
 
 @dataclass(slots=True)
-class Decoding:
-    """Decodes the pieces of each batch and passes on their requests."""
+class BatchDecoder:
+    """Decodes the ranges of files of each batch, and passes their requests to `on_batch`."""
 
     spark: SparkSession
-    subject: FollowedCapture
+    capture: FollowedCapture
     on_batch: OnBatch
     growing: dict[str, GrowingFile] = field(default_factory=dict)
     """Files that may grow, with the decoder's state at the end of the last batch."""
 
-    def take(self, session: SparkSession, pieces: Sequence[FileRange], number: int) -> None:
-        """Decode pieces and pass on their requests; `session` is the stream's own."""
-        staged = self.subject.out / f"{_BATCH}-{number}"
+    def decode(self, session: SparkSession, ranges: Sequence[FileRange], number: int) -> None:
+        """Decode ranges of files and pass their requests to `on_batch`, in the stream's session."""
+        staged = self.capture.out / f"{_BATCH}-{number}"
         staged.delete()
-        task = Task(staged=staged, name=f"{number:06}", options=self.subject.options)
-        size = sum(piece.size for piece in pieces)
+        task = Task(staged=staged, name=f"{number:06}", options=self.capture.options)
+        size = sum(range_.size for range_ in ranges)
         # Both sessions run queries: `self.spark` reads the stored state.
         with settings_for_size(session, size), settings_for_size(self.spark, size):
-            whole_files = [
-                InputFile(url=piece.url, size=piece.size, modified_ns=0)
-                for piece in pieces
-                if piece.stop is None and not piece.start
+            complete_files = [
+                InputFile(url=range_.url, size=range_.size, modified_ns=0)
+                for range_ in ranges
+                if range_.stop is None and not range_.start
             ]
             incomplete = _IncompleteFrames()
-            if whole_files:
-                splits = WorkerFiles(session, self.subject.inputs).decode(
-                    whole_files, task, _SPLIT_BYTES, self.subject.reporter
+            if complete_files:
+                splits = WorkerFiles(session, self.capture.inputs).decode(
+                    complete_files, task, _SPLIT_BYTES, self.capture.reporter
                 )
-                incomplete.add_all(
+                incomplete.add_tables(
                     read_incomplete_frames(
-                        [staged / name for split in splits for name in split.loose]
+                        [staged / name for split in splits for name in split.incomplete]
                     )
                 )
             decoder = TaskDecoder(task, "grown", 0)
             with decoder.tables:
-                for piece in pieces:
-                    if piece.start or piece.stop is not None:
-                        incomplete.take(decoder.take(piece.url, self._new_rows(piece)))
+                for range_ in ranges:
+                    if range_.start or range_.stop is not None:
+                        incomplete.add_batches(
+                            decoder.write_decoded(range_.url, self._new_rows(range_))
+                        )
                 pending = self._stitch(decoder, incomplete, number)
-            self._pass_on(session, staged, number, self._pending(pending), is_last=False)
-        self.subject.reporter.step(
-            f"batch {number:,}: {size_text(size)} of {files_text(len(pieces))}"
+            self._deliver(session, staged, number, self._oldest_pending_us(pending), is_last=False)
+        self.capture.reporter.step(
+            f"batch {number:,}: {size_text(size)} of {files_text(len(ranges))}"
         )
 
     def finish(self) -> None:
-        """Pass on the requests that are still without a response."""
+        """Pass the requests that are still without a response to `on_batch`."""
         number = max(self._pending_frames.numbers(), default=-1) + 1
         if not number:
             return
-        staged = self.subject.out / f"{_BATCH}-{number}"
+        staged = self.capture.out / f"{_BATCH}-{number}"
         staged.delete()
         incomplete = _IncompleteFrames()
         decoder = TaskDecoder(
-            Task(staged=staged, name=f"{number:06}", options=self.subject.options), "ended", 0
+            Task(staged=staged, name=f"{number:06}", options=self.capture.options), "ended", 0
         )
         with decoder.tables:
-            for url, size in self._pending_frames.grown(number - 1).items():
-                incomplete.take(decoder.take(url, self._new_rows(FileRange(url, size))))
+            for url, size in self._pending_frames.sizes_read(number - 1).items():
+                incomplete.add_batches(
+                    decoder.write_decoded(url, self._new_rows(FileRange(url, size)))
+                )
             self._write(
-                decoder, stitch(*incomplete.tables(), self._pending_frames.of(number - 1), None)
+                decoder, stitch(*incomplete.tables(), self._pending_frames.load(number - 1), None)
             )
-        self._pass_on(self.spark, staged, number, {}, is_last=True)
+        self._deliver(self.spark, staged, number, {}, is_last=True)
 
-    def shrunk(self) -> str:
+    def truncation_error(self) -> str:
         """Return an error text if a file is shorter than its part that was read; else empty."""
         for url, file in self.growing.items():
             where = location(url)
@@ -268,7 +303,7 @@ class Decoding:
                 )
         return ""
 
-    def _pass_on(
+    def _deliver(
         self,
         session: SparkSession,
         staged: Location,
@@ -278,16 +313,16 @@ class Decoding:
         is_last: bool,
     ) -> None:
         self.on_batch(
-            Requests.read(session, staged, self.subject.derive), number, pending_us, is_last
+            Requests.read(session, staged, self.capture.derive), number, pending_us, is_last
         )
         for name in (staged / PROBLEMS).walk():
-            (staged / PROBLEMS / name).move_to(self.subject.out / PROBLEMS / name)
+            (staged / PROBLEMS / name).move_to(self.capture.out / PROBLEMS / name)
         staged.delete()
 
-    def _new_rows(self, piece: FileRange) -> Iterator[Part]:
-        """Yield the rows of a piece of a file that are not in its earlier pieces."""
-        url, stop = piece.url, piece.stop
-        file = self._decoder_at(url, piece.start)
+    def _new_rows(self, range_: FileRange) -> Iterator[TableBatch]:
+        """Yield the rows that a range adds to those of the file's earlier ranges."""
+        url, stop = range_.url, range_.stop
+        file = self._decoder_at(url, range_.start)
         if stop is None:
             del self.growing[url]
             yield from _read(url, file.finish)
@@ -298,16 +333,16 @@ class Decoding:
         """Return a file's decoder after it has read the first `size` bytes."""
         file = self.growing.get(url)
         if file is None or file.size != size:
-            file = again = self.growing[url] = GrowingFile(url, self.subject.options)
+            file = restarted = self.growing[url] = GrowingFile(url, self.capture.options)
             if size:
-                for _ in _read(url, lambda source: again.read(source, size)):
-                    pass  # a previous batch passed these on
+                for _ in _read(url, lambda source: restarted.read(source, size)):
+                    pass  # rows of previous batches
         return file
 
     def _stitch(self, decoder: TaskDecoder, incomplete: _IncompleteFrames, number: int) -> Pending:
         """Join incomplete data of this batch and earlier ones; return the data still incomplete."""
-        earlier = self._pending_frames.of(number - 1)
-        last_ns = max((*incomplete.seen_ns(), *_last_ns(earlier.connections)), default=0)
+        earlier = self._pending_frames.load(number - 1)
+        last_ns = max((*incomplete.last_seen_ns(), *_last_ns(earlier.connections)), default=0)
         limits = PendingLimits(
             requests_since_ns=last_ns - RESPONSE_TIMEOUT_NS,
             connections_since_ns=last_ns - CONNECTION_TIMEOUT_NS,
@@ -324,20 +359,20 @@ class Decoding:
             decoder.pairs(batch)
         for batch in stitched.problems.to_batches():
             decoder.problems(batch)
-        for batch in names(stitched.renamed):
-            decoder.tables.write(NUMBERS, batch)
+        for batch in connection_id_rows(stitched.renamed):
+            decoder.tables.write(CONNECTION_TABLE, batch)
 
     @property
     def _pending_frames(self) -> PendingFrames:
-        return PendingFrames(self.subject.out)
+        return PendingFrames(self.capture.out)
 
-    def _pending(self, pending: Pending) -> dict[int, int]:
+    def _oldest_pending_us(self, pending: Pending) -> dict[int, int]:
         """Return, by API, the time of the oldest request without a response."""
-        since: dict[int, int] = {}
+        oldest_us: dict[int, int] = {}
         for file in self.growing.values():
-            for key, at_ns in file.open_since().items():
+            for key, at_ns in file.first_open_request_ns().items():
                 at_us = at_ns // _NS_PER_US
-                since[key] = min(since.get(key, at_us), at_us)
+                oldest_us[key] = min(oldest_us.get(key, at_us), at_us)
         requests = zip(
             pending.requests["payload"].to_pylist(),
             pending.requests["ts"].cast(pa.int64()).to_pylist(),
@@ -345,8 +380,8 @@ class Decoding:
         )
         for payload, at_us in requests:
             key = int.from_bytes(payload[:2])
-            since[key] = min(since.get(key, at_us), at_us)
-        return since
+            oldest_us[key] = min(oldest_us.get(key, at_us), at_us)
+        return oldest_us
 
 
 class _IncompleteFrames:
@@ -357,13 +392,13 @@ class _IncompleteFrames:
             table: [schema.empty_table()] for table, schema in SCHEMAS.items()
         }
 
-    def take(self, parts: Iterable[Part]) -> None:
-        """Add tables read from a file."""
+    def add_batches(self, parts: Iterable[TableBatch]) -> None:
+        """Add batches of tables, read from a file."""
         for table, batch in parts:
             self._parts[table].append(pa.Table.from_batches([batch], SCHEMAS[table]))
 
-    def add_all(self, incomplete: Mapping[Table, pa.Table]) -> None:
-        """Add tables."""
+    def add_tables(self, incomplete: Mapping[Table, pa.Table]) -> None:
+        """Add whole tables."""
         for table, rows in incomplete.items():
             self._parts[table].append(rows)
 
@@ -372,7 +407,7 @@ class _IncompleteFrames:
         connections, fragments, unpaired = map(pa.concat_tables, self._parts.values())
         return connections, fragments, unpaired
 
-    def seen_ns(self) -> list[int]:
+    def last_seen_ns(self) -> list[int]:
         """Return the times at which connections were last seen."""
         return _last_ns(self.tables()[0])
 
@@ -381,7 +416,7 @@ def _last_ns(connections: pa.Table) -> list[int]:
     return [int(last_ns) for last_ns in connections["last_ns"].to_pylist()]
 
 
-def _read(url: str, read: Callable[[pa.NativeFile], Iterator[Part]]) -> Iterator[Part]:
+def _read(url: str, read: Callable[[pa.NativeFile], Iterator[TableBatch]]) -> Iterator[TableBatch]:
     where = location(url)
     with where.files.open_input_file(where.path) as source:
         yield from read(source)

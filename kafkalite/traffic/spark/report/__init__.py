@@ -13,7 +13,7 @@ FILE: Final = "report.html"
 
 
 def write_report(spark: SparkSession, out: Location) -> None:
-    """Read the audits' tables from `out`, and write the report there as `report.html`."""
+    """Read the audits' tables from `out`, and write the report to `report.html` there."""
     # Imported here because the report needs jinja2, which a run without a report does not.
     from kafkalite.traffic.spark.report import page, reading, sections  # noqa: PLC0415
 
@@ -29,7 +29,7 @@ def _summary(written: dict[str, DataFrame]) -> dict[str, str]:
 
     if "load" not in written:
         return {}
-    first, last = reading.extent(written["load"])
+    first, last = reading.time_range(written["load"])
     if first is None:
         return {"requests": "no"}
     latency = written["latency"].selectExpr(

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _ROW_HEIGHT: Final = 28
 _AXIS_HEIGHT: Final = 60
 _LINES_HEIGHT: Final = 320
-_LONGEST_LABEL: Final = 32
+_MAX_LABEL_LENGTH: Final = 32
 _TONES: Final = ("a", "b", "c", "d", "e", "f")
-_DECADE: Final = 1
+_TICK_DISTANCE: Final = 1
 """Distance of the ticks of a logarithmic axis, in powers of ten."""
 _HOVER: Final = "%{hovertext}<extra></extra>"
-"""Only the mark's own text, without the trace's name."""
+"""Shows only the text of the bar or point, without the name of its trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,17 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An interval in seconds since the Unix epoch; a point in time if `start` equals `end`."""
+    """An interval in seconds since the Unix epoch; a point in time if both are equal."""
 
-    start: float
-    end: float
+    start_s: float
+    end_s: float
     tone: str
     title: str
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """A timeline with its intervals and points in time."""
+class Timeline:
+    """A row of the chart: a label, with intervals and points in time."""
 
     label: str
     spans: tuple[Span, ...]
@@ -87,15 +87,16 @@ def bars(rows: Sequence[Bar], *, is_log: bool = False) -> Chart | None:
         {
             "type": "bar",
             "orientation": "h",
-            "y": [number for number, part in enumerate(parts) if part],
-            "x": [part.value for part in parts if part],
-            "marker": {"color": [_colour(part.tone) for part in parts if part]},
-            "hovertext": [_text(part.title) for part in parts if part],
+            "y": [number for number, part in enumerate(layer) if part],
+            "x": [part.value for part in layer if part],
+            "marker": {"color": [_colour(part.tone) for part in layer if part]},
+            "hovertext": [_text(part.title) for part in layer if part],
             "hovertemplate": _HOVER,
         }
-        for parts in zip_longest(*(row.parts for row in rows))
+        # A layer has the first part of each bar, the next layer the second part, and so on.
+        for layer in zip_longest(*(row.parts for row in rows))
     ]
-    ends = [
+    labels_at_ends = [
         {
             "x": log10(total) if is_log and total > 0 else total,
             "y": number,
@@ -107,19 +108,19 @@ def bars(rows: Sequence[Bar], *, is_log: bool = False) -> Chart | None:
         for number, (row, total) in enumerate(zip(rows, totals, strict=True))
     ]
     layout = _rows_layout([row.label for row in rows])
-    layout |= {"barmode": "stack", "annotations": ends}
+    layout |= {"barmode": "stack", "annotations": labels_at_ends}
     layout["xaxis"] |= {"type": "log" if is_log else "linear", "fixedrange": True}
     if is_log:
-        layout["xaxis"] |= {"dtick": _DECADE}
+        layout["xaxis"] |= {"dtick": _TICK_DISTANCE}
     return {"data": traces, "layout": layout}
 
 
-def lanes(rows: Sequence[Lane]) -> Chart | None:
-    """Return a chart of timelines, one per row, with a common time axis."""
+def timelines(rows: Sequence[Timeline]) -> Chart | None:
+    """Return a chart of timelines below each other, with a common time axis."""
     by_kind: defaultdict[tuple[bool, str], list[tuple[int, Span]]] = defaultdict(list)
     for number, row in enumerate(rows):
         for span in row.spans:
-            by_kind[span.end > span.start, span.tone].append((number, span))
+            by_kind[span.end_s > span.start_s, span.tone].append((number, span))
     if not by_kind:
         return None
     # Points are drawn after intervals, so that no interval hides them.
@@ -165,8 +166,10 @@ def _intervals(tone: str, spans: Sequence[tuple[int, Span]]) -> dict[str, Any]:
         "type": "bar",
         "orientation": "h",
         "y": [number for number, _ in spans],
-        "base": [_time(span.start) for _, span in spans],
-        "x": [(span.end - span.start) * 1e3 for _, span in spans],  # milliseconds, on a date axis
+        "base": [_time(span.start_s) for _, span in spans],
+        "x": [
+            (span.end_s - span.start_s) * 1e3 for _, span in spans
+        ],  # milliseconds, on a date axis
         "width": 0.5,
         **_marks(tone, [span for _, span in spans]),
     }
@@ -179,7 +182,7 @@ def _points(tone: str, spans: Sequence[tuple[int, Span]]) -> dict[str, Any]:
         "type": "scatter",
         "mode": "markers",
         "y": [number for number, _ in spans],
-        "x": [_time(span.start) for _, span in spans],
+        "x": [_time(span.start_s) for _, span in spans],
         **marks,
     }
 
@@ -224,7 +227,7 @@ def _layout(height: int) -> dict[str, Any]:
             "activecolor": "var(--ink)",
         },
         "showlegend": False,
-        # Dragging selects a time range. The other axis stays as it is.
+        # Dragging selects a time range; the other axis cannot be zoomed.
         "dragmode": "zoom",
         "xaxis": {**axis},
         "yaxis": {**axis, "fixedrange": True},
@@ -246,4 +249,4 @@ def _text(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST_LABEL else f"…{text[1 - _LONGEST_LABEL :]}"
+    return text if len(text) <= _MAX_LABEL_LENGTH else f"…{text[1 - _MAX_LABEL_LENGTH :]}"

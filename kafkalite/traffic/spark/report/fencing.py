@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def fencing(rows_by_query: Mapping[str, Rows]) -> Section:
-    """Return the section: commits that each fencing rule and the broker refuse."""
+    """Return the section about commits that each fencing rule and the broker refuse."""
     by_kind: dict[str, dict[str, Row]] = {}
     for row in rows_by_query["fencing_totals"]:
-        by_kind.setdefault(row["fenced_by"], {})[row["rule"]] = row
+        by_kind.setdefault(row["commit_kind"], {})[row["rule"]] = row
     totals = by_kind["epoch"]
     strict, relaxed = totals["strict"], totals["assignment-epoch"]
     zombies = strict["zombies_refused"] + strict["zombies_accepted"]
@@ -34,7 +34,7 @@ def fencing(rows_by_query: Mapping[str, Rows]) -> Section:
         _closest_rules(totals)
         + (f" Transactions aborted by refused commits: {aborts}." if aborts else "")
         + (
-            f" The capture does not show enough to decide {count(undecidable, 'commit')}."
+            f" The capture does not contain enough to decide {count(undecidable, 'commit')}."
             if undecidable
             else ""
         )
@@ -46,7 +46,7 @@ def fencing(rows_by_query: Mapping[str, Rows]) -> Section:
         name="fencing",
         title="Offset commits refused by fencing",
         source="KAFKA-19779, KIP-1251",
-        tone=BAD if accepted_zombies else WARN if totals["broker"]["innocents_refused"] else GOOD,
+        tone=BAD if accepted_zombies else WARN if totals["broker"]["still_owned_refused"] else GOOD,
         headline=headline,
         detail=detail,
         plot=(
@@ -57,10 +57,11 @@ def fencing(rows_by_query: Mapping[str, Rows]) -> Section:
         legend=_LEGEND,
         listings=(
             listing(
-                "Commits of zombies and innocents, latest first",
+                "Commits of zombies, then other refused or outdated commits",
                 rows_by_query.get("fencing_cases", ()),
                 ("at", "group_id", "member_id", "topic", "partition", "commit_epoch",
-                 "member_epoch", "truth", "strict", "revocation", "assignment", "broker"),
+                 "member_epoch", "classification", "strict_decision", "revocation_epoch_decision",
+                 "assignment_epoch_decision", "broker_decision"),
             ),
         ),
     )  # fmt: skip
@@ -68,15 +69,15 @@ def fencing(rows_by_query: Mapping[str, Rows]) -> Section:
 
 _LEGEND: Final = (
     (BAD, "zombie: another member owns the partition"),
-    (WARN, "innocent: the member still owns the partition"),
-    ("plain", "other: unowned partitions, and members that had left"),
+    (WARN, "still owned: the member still owns the partition"),
+    ("plain", "other: the partition has no owner, or the member had left"),
 )
 
 
 def _closest_rules(totals: Mapping[str, Row]) -> str:
-    """Say which rules decide most like the broker; name no rule if all agree equally often."""
+    """Return a sentence that names the rules closest to the broker, or says that all are equal."""
     differences = {
-        rule: row["otherwise_than_broker"] for rule, row in totals.items() if rule != "broker"
+        rule: row["differs_from_broker"] for rule, row in totals.items() if rule != "broker"
     }
     least = min(differences.values())
     closest = [rule for rule, commits in differences.items() if commits == least]
@@ -108,7 +109,7 @@ def _commits_without_epochs(by_kind: Mapping[str, Mapping[str, Row]]) -> str:
             f"{_were(refused)} committed by zombies. It accepted {broker['zombies_accepted']:,} "
             "partitions committed by zombies."
         )
-    for kind, text in _UNCLASSIFIED.items():
+    for kind, text in _TEXTS_BY_KIND.items():
         if kind in by_kind:
             parts.append(f" {count(by_kind[kind]['broker']['commits'], 'commit')} {text}.")
     return "".join(parts)
@@ -118,21 +119,21 @@ def _were(number: int) -> str:
     return "was" if number == 1 else "were"
 
 
-_UNCLASSIFIED: Final = {
+_TEXTS_BY_KIND: Final = {
     "simple": "came from clients that are not group members",
-    "unknown": "came from members of groups that the capture does not show otherwise",
+    "unknown": "came from members of groups whose epochs and generations are not in the capture",
 }
 """Kinds of commits that no rule applies to → the report's text about them."""
 
 
 def _rule_bar(rule: str, row: Row) -> Bar:
-    zombies, innocents = row["zombies_refused"], row["innocents_refused"]
-    others = max(row["partitions_failed"] - zombies - innocents, 0)
+    zombies, still_owned = row["zombies_refused"], row["still_owned_refused"]
+    others = max(row["partitions_failed"] - zombies - still_owned, 0)
     return Bar(
         "the broker" if rule == "broker" else rule,
         (
             Part(zombies, BAD, f"{zombies} partitions of zombies refused"),
-            Part(innocents, WARN, f"{innocents} partitions of innocents refused"),
+            Part(still_owned, WARN, f"{still_owned} partitions that the member still owns refused"),
             Part(others, "plain", f"{others} other partitions refused"),
         ),
         f"{row['commits_failed']:,} commits",

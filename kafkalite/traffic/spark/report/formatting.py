@@ -11,13 +11,13 @@ from kafkalite.traffic.spark.report.model import Listing
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
-MAX_MARKS: Final = 10
-"""Marks per chart."""
+MAX_CHART_ROWS: Final = 10
+"""Rows per chart."""
 
 MAX_ROWS: Final = 200
-"""Rows per table and query. The page shows ten at a time."""
+"""Rows per table and per query. The page shows ten at a time."""
 
-NAMELESS: Final = "nameless"
+UNNAMED: Final = "unnamed"
 """Shown in place of a name that is null."""
 
 
@@ -27,8 +27,8 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def name(value: object) -> str:
-    """Return a name for display; null becomes `NAMELESS`, invalid characters are escaped."""
-    return NAMELESS if value is None else escape_unprintable(str(value))
+    """Return a name for display; null becomes `UNNAMED`, invalid characters are escaped."""
+    return UNNAMED if value is None else escape_unprintable(str(value))
 
 
 def escape_unprintable(text: str) -> str:
@@ -42,7 +42,7 @@ def escape_unprintable(text: str) -> str:
 
 
 def listing(title: str, rows: Rows, columns: tuple[str, ...]) -> Listing:
-    """Return the first rows of a table with the given columns; the title says if rows are cut."""
+    """Return a table with the given columns; its title says if it has only the first rows."""
     cells = tuple(
         tuple(_display(column, row[column]) for column in columns) for row in rows[:MAX_ROWS]
     )

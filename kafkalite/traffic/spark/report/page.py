@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page, in light and dark, that loads nothing.
+"""The report as one self-contained HTML page, with a light and a dark theme. It loads nothing.
 
 The page contains Plotly, which draws the charts, and DataTables, which sorts and filters the
 tables. Python packages bring both: plotly and itables.
@@ -40,8 +40,8 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters["cell"] = cell
-    environment.filters["order"] = order
-    environment.filters["words"] = lambda name: name.replace("_", " ")
+    environment.filters["sort_key"] = sort_key
+    environment.filters["spaced"] = lambda name: name.replace("_", " ")
     environment.filters["json"] = script_json
     return environment.get_template(_TEMPLATE).render(
         sections=sections,
@@ -68,8 +68,8 @@ def cell(value: object) -> str:
     return escape_unprintable(str(value))
 
 
-def order(value: object) -> str:
-    """Return the text by which a table sorts a cell: exact, and empty for null."""
+def sort_key(value: object) -> str:
+    """Return the text by which a table sorts a cell: the exact value; empty for null."""
     if value is None:
         return ""
     if isinstance(value, datetime):

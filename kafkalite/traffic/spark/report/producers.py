@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.traffic.spark.report import charts
-from kafkalite.traffic.spark.report.charts import Lane, Span
-from kafkalite.traffic.spark.report.formatting import MAX_MARKS, count, listing, name
+from kafkalite.traffic.spark.report.charts import Span, Timeline
+from kafkalite.traffic.spark.report.formatting import MAX_CHART_ROWS, count, listing, name
 from kafkalite.traffic.spark.report.model import BAD, GOOD, WARN, Section
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def producers(rows_by_query: Mapping[str, Rows]) -> Section:
-    """Return the section: takeovers of transactional ids, and writes by fenced producers."""
+    """Return the section about takeovers of transactional ids and writes by fenced producers."""
     fences, zombies = rows_by_query["producer_fences"], rows_by_query.get("zombie_writes", ())
-    ends = {row["end"]: row["transactions"] for row in rows_by_query["transaction_ends"]}
+    ends = {row["outcome"]: row["transactions"] for row in rows_by_query["transaction_ends"]}
     takeovers = rows_by_query["takeovers"][0]["takeovers"]
     outcomes = {row["outcome"]: row["writes"] for row in rows_by_query["zombie_outcomes"]}
     accepted = outcomes.get("accepted", 0)
@@ -36,53 +36,61 @@ def producers(rows_by_query: Mapping[str, Rows]) -> Section:
         tone=BAD if accepted else WARN if outcomes or "overdue" in ends else GOOD,
         headline=headline,
         detail=(f"Transactions: {by_end}." if by_end else "") + _connect_summary(rows_by_query),
-        plot=charts.lanes(_id_lanes(fences, zombies)),
-        legend=(("a", "new epoch"), (WARN, "takeover"), (BAD, "write by a fenced producer")),
+        plot=charts.timelines(_id_timelines(fences, zombies)),
+        legend=_LEGEND,
         listings=(
             listing(
                 "Writes by fenced producers, accepted ones first",
                 zombies,
-                ("at", "transactional_id", "api", "client", "producer_epoch", "fence_epoch",
+                ("at", "transactional_id", "api", "client", "producer_epoch", "fencing_epoch",
                  "fenced_by", "outcome", "error"),
             ),
             listing(
                 "Open transactions, longest first",
                 rows_by_query.get("open_transactions", ()),
-                ("transactional_id", "producer_id", "producer_epoch", "client", "began_at", "end",
-                 "seconds"),
+                ("transactional_id", "producer_id", "producer_epoch", "client", "began_at",
+                 "outcome", "seconds"),
             ),
             listing(
                 "Producers of Connect tasks, by generation",
                 rows_by_query.get("connect_tasks", ()),
                 ("connect_group", "connector", "task", "generation", "began_at", "client",
-                 "is_used", "ended_at", "end", "writes_after"),
+                 "has_writes", "ended_at", "end_reason", "writes_after_end"),
             ),
             listing(
                 "Connect: fencing between generations, failures first",
                 rows_by_query.get("connect_generations", ()),
-                ("connect_group", "connector", "generation", "configured_at", "counted_at",
-                 "tasks", "tasks_before", "tasks_fenced", "tasks_unfenced", "tasks_early"),
+                ("connect_group", "connector", "generation", "configured_at", "task_count_at",
+                 "tasks", "previous_tasks", "tasks_fenced", "tasks_unfenced",
+                 "tasks_started_early"),
             ),
         ),
     )  # fmt: skip
 
 
+_LEGEND: Final = (
+    ("a", "new epoch"),
+    (WARN, "takeover by another producer"),
+    (BAD, "write by a fenced producer"),
+)
+
+
 def _connect_summary(rows_by_query: Mapping[str, Rows]) -> str:
-    """Say whether Connect's leaders fenced the previous tasks before starting new ones."""
-    rounds = rows_by_query.get("connect_generations", ())
-    if not rounds:
+    """Return a sentence: whether leaders fenced the previous tasks before new tasks started."""
+    generations = rows_by_query.get("connect_generations", ())
+    if not generations:
         return ""
-    unfenced = sum(row["tasks_unfenced"] for row in rounds)
-    early = sum(row["tasks_early"] for row in rounds)
+    unfenced = sum(row["tasks_unfenced"] for row in generations)
+    early = sum(row["tasks_started_early"] for row in generations)
     return (
-        f" Connect: {count(len(rounds), 'task configuration')}; "
+        f" Connect: {count(len(generations), 'task configuration')}; "
         f"{count(unfenced, 'previous task')} not fenced; "
         f"{count(early, 'task')} started before the leader allowed it."
     )
 
 
-def _id_lanes(fences: Rows, zombies: Rows) -> list[Lane]:
-    """Return timelines of the transactional ids with the most events, most events first."""
+def _id_timelines(fences: Rows, zombies: Rows) -> list[Timeline]:
+    """Return timelines of the transactional ids with the most events; the busiest come first."""
     spans: dict[str | None, list[Span]] = {}
     for row in fences:
         tone = WARN if row["kind"] == "takeover" else "a"
@@ -93,5 +101,5 @@ def _id_lanes(fences: Rows, zombies: Rows) -> list[Lane]:
         at = row["at"].timestamp()
         title = f"{row['api']} at epoch {row['producer_epoch']}, {row['outcome']}"
         spans.setdefault(row["transactional_id"], []).append(Span(at, at, BAD, title))
-    busiest = sorted(spans.items(), key=lambda item: -len(item[1]))[:MAX_MARKS]
-    return [Lane(name(key), tuple(id_spans)) for key, id_spans in busiest]
+    busiest = sorted(spans.items(), key=lambda item: -len(item[1]))[:MAX_CHART_ROWS]
+    return [Timeline(name(key), tuple(id_spans)) for key, id_spans in busiest]

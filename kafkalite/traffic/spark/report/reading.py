@@ -1,6 +1,6 @@
-"""Queries of the audits' tables for the report: totals, and the worst rows of each table.
+"""Queries of the audits' tables for the report: totals, and the most important rows.
 
-Each query has a row limit, so little data is fetched however large the tables are.
+Each query returns few rows, however large the tables are.
 """
 
 from __future__ import annotations
@@ -56,31 +56,35 @@ def _first_rows(*order: str) -> Callable[[DataFrame], DataFrame]:
 
 
 def _longest_blocking(ghosts: DataFrame) -> DataFrame:
-    cost = f.col("partition_seconds_held") + f.col("partition_seconds_kept_free")
-    return ghosts.orderBy(cost.desc(), "last_sign").limit(MAX_ROWS)
+    cost = f.col("partition_seconds_owned") + f.col("partition_seconds_unassigned")
+    return ghosts.orderBy(cost.desc(), "last_seen").limit(MAX_ROWS)
 
 
 def _zombies_first(cases: DataFrame) -> DataFrame:
-    rank = f.when(f.col("truth") == "zombie", 0).when(f.col("truth") == "innocent", 1).otherwise(2)
+    rank = (
+        f.when(f.col("classification") == "zombie", 0)
+        .when(f.col("classification") == "still owned", 1)
+        .otherwise(2)
+    )
     return cases.orderBy(rank, f.col("at").desc()).limit(MAX_ROWS)
 
 
-def _by_fate(expiry: DataFrame) -> DataFrame:
-    return expiry.groupBy("fate").agg(
+def _by_outcome(expiry: DataFrame) -> DataFrame:
+    return expiry.groupBy("outcome").agg(
         f.count(f.lit(1)).alias("offsets"), f.count_distinct("group_id").alias("groups")
     )
 
 
-def _spared(spared: DataFrame) -> DataFrame:
-    return spared.agg(
+def _retained(retained: DataFrame) -> DataFrame:
+    return retained.agg(
         f.count(f.lit(1)).alias("offsets"),
         f.count_distinct("group_id").alias("groups"),
-        f.count("asked_at").alias("rewound"),
+        f.count("fetched_at").alias("rewound"),
     )
 
 
 def _by_group(lag: DataFrame) -> DataFrame:
-    """Sum each group's lag by bucket; keep the largest sums."""
+    """Sum each group's lag by bucket; return the largest sums."""
     sums = lag.groupBy("group_id", "at").agg(f.sum("lag").alias("lag"))
     return sums.orderBy(f.col("lag").desc()).limit(_MAX_POINTS)
 
@@ -100,7 +104,7 @@ def _by_broker(stale: DataFrame) -> DataFrame:
 def _resets_by_cause(resets: DataFrame) -> DataFrame:
     return resets.groupBy("cause").agg(
         f.count(f.lit(1)).alias("resets"),
-        f.coalesce(f.sum("records_again"), f.lit(0)).alias("again"),
+        f.coalesce(f.sum("records_reread"), f.lit(0)).alias("again"),
         f.coalesce(f.sum("records_skipped"), f.lit(0)).alias("skipped"),
     )
 
@@ -126,7 +130,7 @@ def _most_taken_over(fences: DataFrame) -> DataFrame:
 
 
 def _open_transactions(transactions: DataFrame) -> DataFrame:
-    open_ = transactions.where(f.col("end").isin("open", "overdue"))
+    open_ = transactions.where(f.col("outcome").isin("open", "overdue"))
     return open_.orderBy(f.col("seconds").desc()).limit(MAX_ROWS)
 
 
@@ -135,23 +139,23 @@ _QUERIES: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
     "fencing_cases": ("fencing_cases", _zombies_first),
     "ghost_totals": ("ghost_totals", lambda frame: frame),
     "ghosts": ("ghosts", _longest_blocking),
-    "expiry_by_fate": ("offset_expiry", _by_fate),
+    "expiry_by_outcome": ("offset_expiry", _by_outcome),
     "offset_expiry": ("offset_expiry", _first_rows("-returned_at", "expires_at")),
-    "spared": ("offsets_spared", _spared),
+    "retained": ("retained_offsets", _retained),
     "lag_by_group": ("consumer_lag", _by_group),
     "stale_by_broker": ("stale_metadata", _by_broker),
     "stale_metadata": ("stale_metadata", _first_rows("-resets_after", "-errors_after", "at")),
     "resets_by_cause": ("offset_resets", _resets_by_cause),
     "offset_resets": (
         "offset_resets",
-        _first_rows("cause", "-records_again", "-records_skipped", "at"),
+        _first_rows("cause", "-records_reread", "-records_skipped", "at"),
     ),
-    "leader_epoch_errors": ("leader_epoch_errors", _first_rows("-times")),
+    "leader_epoch_errors": ("leader_epoch_errors", _first_rows("-occurrences")),
     "takeovers": ("producer_fences", _takeovers),
     "producer_fences": ("producer_fences", _most_taken_over),
     "zombie_outcomes": ("zombie_writes", _count_by("outcome", "writes")),
     "zombie_writes": ("zombie_writes", _first_rows("outcome", "at")),
-    "transaction_ends": ("transactions", _count_by("end", "transactions")),
+    "transaction_ends": ("transactions", _count_by("outcome", "transactions")),
     "open_transactions": ("transactions", _open_transactions),
     "connect_tasks": (
         "connect_tasks",
@@ -159,11 +163,13 @@ _QUERIES: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
     ),
     "connect_generations": (
         "connect_generations",
-        _first_rows("-tasks_unfenced", "-tasks_early", "connect_group", "connector", "generation"),
+        _first_rows(
+            "-tasks_unfenced", "-tasks_started_early", "connect_group", "connector", "generation"
+        ),
     ),
     "latency": ("latency", _first_rows("-requests")),
     "load": ("load", _first_rows("at")),
-    "error_counts": ("error_counts", _first_rows("-times")),
+    "error_counts": ("error_counts", _first_rows("-occurrences")),
     "rebalances": ("rebalances", _first_rows("-rebalances", "at")),
     "partition_traffic": ("partition_traffic", _first_rows("-bytes_in", "-bytes_out")),
     "clients": ("clients", _first_rows("-p99_ms")),
@@ -171,8 +177,8 @@ _QUERIES: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
 """The query's name → (table, query)."""
 
 
-def extent(load: DataFrame) -> tuple[Any, Any]:
-    """Return the first and last time of the audited requests; None if there are none."""
+def time_range(load: DataFrame) -> tuple[Any, Any]:
+    """Return the times of the first and last bucket of requests; None if there are none."""
     row = load.agg(f.min("at").alias("first"), f.max("at").alias("last")).collect()[0]
     return row["first"], row["last"]
 
@@ -183,6 +189,6 @@ def problems(spark: SparkSession, out: Location) -> list[dict[str, Any]]:
         return []
     rows = spark.read.parquet((out / "problems").url)
     summed = rows.groupBy("kind", "file").agg(
-        f.sum("count").alias("times"), f.first("detail").alias("detail")
+        f.sum("count").alias("count"), f.first("detail").alias("detail")
     )
-    return [row.asDict() for row in summed.orderBy(f.col("times").desc()).limit(MAX_ROWS).collect()]
+    return [row.asDict() for row in summed.orderBy(f.col("count").desc()).limit(MAX_ROWS).collect()]

@@ -1,6 +1,6 @@
-"""The report's sections, one per audit: a headline, a plot and the worst cases.
+"""The report's sections, one per audit: a headline, a plot and the most important rows.
 
-Rows go in, sections come out. Every number shown is in a table of the audits.
+Every number in the report is computed from the audits' tables.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.traffic.spark.audits.health import LONG_POLL_APIS
 from kafkalite.traffic.spark.report import charts
-from kafkalite.traffic.spark.report.charts import Bar, Lane, Part, Series, Span
+from kafkalite.traffic.spark.report.charts import Bar, Part, Series, Span, Timeline
 from kafkalite.traffic.spark.report.fencing import fencing
-from kafkalite.traffic.spark.report.formatting import MAX_MARKS, NAMELESS, count, listing, name
+from kafkalite.traffic.spark.report.formatting import MAX_CHART_ROWS, UNNAMED, count, listing, name
 from kafkalite.traffic.spark.report.model import BAD, GOOD, WARN, Section
 from kafkalite.traffic.spark.report.producers import producers
 
@@ -25,8 +25,8 @@ _MAX_SERIES: Final = 6
 
 
 def sections(rows_by_query: Mapping[str, Rows]) -> list[Section]:
-    """Return the sections of the audits whose tables exist."""
-    return [make(rows_by_query) for needs, make in _SECTIONS if needs in rows_by_query]
+    """Return the sections of the audits that have results."""
+    return [section(rows_by_query) for required, section in _SECTIONS if required in rows_by_query]
 
 
 def _members(rows_by_query: Mapping[str, Rows]) -> Section:
@@ -34,20 +34,20 @@ def _members(rows_by_query: Mapping[str, Rows]) -> Section:
     number = sum(row["ghosts"] for row in totals)
     headline = _ghost_headline(totals, number)
     kinds = ", ".join(f"{row['ghosts']} {row['kind']}" for row in totals)
-    lanes = [
-        Lane(
+    timelines = [
+        Timeline(
             name(row["group_id"]),
             (
                 Span(
-                    row["last_sign"].timestamp(),
-                    row["until"].timestamp(),
-                    WARN if row["would_own_id_save"] else "plain",
-                    f"{row['member_id'] or NAMELESS} {row['kind']}: "
+                    row["last_seen"].timestamp(),
+                    row["ended_at"].timestamp(),
+                    WARN if row["is_avoidable_by_client_generated_id"] else "plain",
+                    f"{row['member_id'] or UNNAMED} {row['kind']}: "
                     f"{_blocked_seconds(row):.0f} partition-seconds",
                 ),
             ),
         )
-        for row in ghosts[:MAX_MARKS]
+        for row in ghosts[:MAX_CHART_ROWS]
     ]
     return Section(
         name="members",
@@ -56,7 +56,7 @@ def _members(rows_by_query: Mapping[str, Rows]) -> Section:
         tone=WARN if number else GOOD,
         headline=headline,
         detail=f"By kind: {kinds}." if kinds else "",
-        plot=charts.lanes(lanes),
+        plot=charts.timelines(timelines),
         legend=(
             (WARN, "avoidable with a client-generated member id"),
             ("plain", "not avoidable"),
@@ -67,8 +67,8 @@ def _members(rows_by_query: Mapping[str, Rows]) -> Section:
             listing(
                 "Ghosts that blocked partitions longest",
                 ghosts,
-                ("group_id", "member_id", "kind", "client", "last_sign", "until",
-                 "partitions_held", "partition_seconds_held", "partition_seconds_kept_free"),
+                ("group_id", "member_id", "kind", "client", "last_seen", "ended_at",
+                 "partitions_owned", "partition_seconds_owned", "partition_seconds_unassigned"),
             ),
         ),
     )  # fmt: skip
@@ -78,7 +78,7 @@ def _ghost_headline(totals: Rows, number: int) -> str:
     if not number:
         return "No ghosts: every member sent heartbeats until it left."
     seconds = sum(row["partition_seconds"] for row in totals)
-    avoidable = [row for row in totals if row["would_own_id_save"]]
+    avoidable = [row for row in totals if row["is_avoidable_by_client_generated_id"]]
     return (
         f"{count(number, 'ghost')} blocked partitions for {seconds:,.0f} partition-seconds. "
         "Client-generated member ids would have avoided "
@@ -88,23 +88,23 @@ def _ghost_headline(totals: Rows, number: int) -> str:
 
 
 def _blocked_seconds(row: Row) -> float:
-    return float(row["partition_seconds_held"] + row["partition_seconds_kept_free"])
+    return float(row["partition_seconds_owned"] + row["partition_seconds_unassigned"])
 
 
 def _offsets(rows_by_query: Mapping[str, Rows]) -> Section:
-    fates = {row["fate"]: row for row in rows_by_query["expiry_by_fate"]}
+    outcomes = {row["outcome"]: row for row in rows_by_query["expiry_by_outcome"]}
     lag = rows_by_query.get("lag_by_group", ())
     groups = {row["group_id"] for row in lag}
     worst_first = sorted(groups, key=lambda group: -_max_lag(lag, group))[:_MAX_SERIES]
     parts = [
-        f"{count(fates[fate]['offsets'], 'offset')}"
-        f" of {count(fates[fate]['groups'], 'group')} {text}"
-        for fate, text in (
+        f"{count(outcomes[outcome]['offsets'], 'offset')}"
+        f" of {count(outcomes[outcome]['groups'], 'group')} {text}"
+        for outcome, text in (
             ("lost", "would have expired before the group returned"),
             ("expired", "would have expired during the capture"),
             ("at risk", "will expire after the capture unless members return"),
         )
-        if fate in fates
+        if outcome in outcomes
     ]
     headline = "; ".join(parts) + "." if parts else "No offset expires."
     series = [
@@ -116,13 +116,13 @@ def _offsets(rows_by_query: Mapping[str, Rows]) -> Section:
     ]
     details = [
         *(_largest_lag_text(lag, group) for group in worst_first[:1]),
-        *map(_spared, rows_by_query.get("spared", ())),
+        *map(_retained, rows_by_query.get("retained", ())),
     ]
     return Section(
         name="offsets",
         title="Offset expiry and consumer lag",
         source="KIP-211",
-        tone=BAD if "lost" in fates else WARN if "expired" in fates else GOOD,
+        tone=BAD if "lost" in outcomes else WARN if "expired" in outcomes else GOOD,
         headline=headline[0].upper() + headline[1:],
         detail=" ".join(filter(None, details)),
         plot=charts.lines(series),
@@ -131,14 +131,14 @@ def _offsets(rows_by_query: Mapping[str, Rows]) -> Section:
                 "Offsets that expire",
                 rows_by_query.get("offset_expiry", ()),
                 ("group_id", "protocol", "topic", "partition", "committed_offset", "committed_at",
-                 "unread_since", "expires_at", "fate", "returned_at", "was_missing"),
+                 "unsubscribed_since", "expires_at", "outcome", "returned_at", "was_missing"),
             ),
         ),
     )  # fmt: skip
 
 
-def _spared(row: Row) -> str:
-    """Say how many more offsets expired under the rule before KIP-211."""
+def _retained(row: Row) -> str:
+    """Return a sentence: how many more offsets the rule before KIP-211 expires."""
     if not row["offsets"]:
         return ""
     return (
@@ -162,11 +162,11 @@ def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
     causes = {row["cause"]: row for row in rows_by_query.get("resets_by_cause", ())}
     same_connection = sum(row["certain"] for row in by_broker)
     headline = (
-        f"{count(number, 'stale answer')}: older than the metadata that the client already had. "
+        f"{count(number, 'stale response')}: older than the metadata that the client already had. "
         f"{same_connection} came on the connection that had returned the newer metadata. "
         f"{count(resets, 'offset reset')} followed."
         if number
-        else "No stale answers: no metadata was older than what the client already had."
+        else "No stale responses: no client received older metadata than it already had."
     )
     bars = [
         Bar(
@@ -177,7 +177,7 @@ def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
             ),
             f"{row['answers']:,}",
         )
-        for row in by_broker[:MAX_MARKS]
+        for row in by_broker[:MAX_CHART_ROWS]
     ]
     return Section(
         name="metadata",
@@ -187,28 +187,33 @@ def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
         headline=headline,
         detail=" ".join(map(_out_of_range, causes.values())),
         plot=charts.bars(bars) if number else None,
-        legend=((BAD, "same connection"), (WARN, "same client")) if number else (),
+        legend=(
+            (BAD, "newer metadata was on the same connection"),
+            (WARN, "on another connection of the client"),
+        )
+        if number
+        else (),
         listings=_listings(rows_by_query, _METADATA_LISTINGS),
     )
 
 
 _METADATA_LISTINGS: Final = (
     (
-        "Stale answers, those followed by offset resets first",
+        "Stale responses; those before offset resets come first",
         "stale_metadata",
-        ("at", "host", "client_id", "broker", "topic", "partition", "kind", "told_epoch",
+        ("at", "host", "client_id", "broker", "topic", "partition", "kind", "received_epoch",
          "known_epoch", "evidence", "errors_after", "resets_after"),
     ),
     (
         "Fetches out of range, by cause",
         "offset_resets",
-        ("at", "client", "broker", "topic", "partition", "fetch_offset", "reached", "cause",
-         "reset_by", "reset_to", "records_again", "records_skipped"),
+        ("at", "client", "broker", "topic", "partition", "fetch_offset", "log_end_offset", "cause",
+         "reset_policy", "reset_to", "records_reread", "records_skipped"),
     ),
     (
         "Leader epoch errors",
         "leader_epoch_errors",
-        ("client_id", "broker", "api", "topic", "partition", "error", "times", "first_at",
+        ("client_id", "broker", "api", "topic", "partition", "error", "occurrences", "first_at",
          "last_at", "lowest_epoch"),
     ),
 )  # fmt: skip
@@ -223,7 +228,7 @@ def _listings(
 
 
 def _out_of_range(row: Row) -> str:
-    """Say how often fetch offsets were out of range for one cause, and the resulting cost."""
+    """Return a sentence: how often fetches were out of range for one cause, and the effect."""
     return (
         f"Out of range {count(row['resets'], 'time')} ({row['cause']}): "
         f"{row['again']:,} records read again, {row['skipped']:,} skipped."
@@ -233,8 +238,8 @@ def _out_of_range(row: Row) -> str:
 def _health(rows_by_query: Mapping[str, Rows]) -> Section:
     latency, errors = rows_by_query["latency"], rows_by_query.get("error_counts", ())
     requests = sum(row["requests"] for row in latency)
-    ordinary = sum(row["expected"] or 0 for row in errors)
-    faults = sum(row["times"] for row in errors) - ordinary
+    expected = sum(row["expected"] or 0 for row in errors)
+    unexpected = sum(row["occurrences"] for row in errors) - expected
     measured = [row for row in latency if row["p99_ms"] is not None]
     immediate = [row for row in measured if row["api"] not in LONG_POLL_APIS]
     slowest = max(immediate, key=lambda row: row["p99_ms"], default=None)
@@ -247,7 +252,7 @@ def _health(rows_by_query: Mapping[str, Rows]) -> Section:
             if slowest
             else ""
         )
-        + f"{count(faults, 'error')}; "
+        + f"{count(unexpected, 'error')}; "
         + f"{count(len(storms), 'minute')} with rebalance storms."
     )
     bars = _latency_bars(measured)
@@ -255,29 +260,33 @@ def _health(rows_by_query: Mapping[str, Rows]) -> Section:
         name="health",
         title="Health",
         source="latency, errors, rebalances, partitions, clients",
-        tone=WARN if storms or faults else GOOD,
+        tone=WARN if storms or unexpected else GOOD,
         headline=headline,
         detail=("Bars show p99 latency on a logarithmic scale." if bars else "")
         + (
-            " A rebalance storm is a minute in which one group has at least --storm rebalances."
+            " A rebalance storm is a minute in which one group has at least"
+            " --rebalance-storm-threshold rebalances."
             if storms
             else ""
         )
         + (
-            f" Not counted as errors: {count(ordinary, 'error code')} of ordinary use, see the "
-            "column expected."
-            if ordinary
+            f" Not counted as errors: {count(expected, 'error code')} of normal use (column "
+            "expected)."
+            if expected
             else ""
         ),
         plot=charts.bars(bars, is_log=True),
-        legend=(("a", "broker latency"), ("plain", "long polls: wait for data or other members")),
+        legend=(
+            ("a", "broker latency"),
+            ("plain", "long polls, which wait for data or other members"),
+        ),
         listings=_listings(rows_by_query, _HEALTH_LISTINGS),
     )  # fmt: skip
 
 
 def _latency_bars(measured: Rows) -> list[Bar]:
     """Return a bar for each of the busiest APIs, the slowest first."""
-    busiest = sorted(measured, key=lambda row: -row["requests"])[:MAX_MARKS]
+    busiest = sorted(measured, key=lambda row: -row["requests"])[:MAX_CHART_ROWS]
     return [
         Bar(
             name(row["api"]),
@@ -298,7 +307,7 @@ _HEALTH_LISTINGS: Final = (
     (
         "Errors",
         "error_counts",
-        ("api", "name", "times", "expected", "clients", "first_at", "last_at"),
+        ("api", "name", "occurrences", "expected", "clients", "first_at", "last_at"),
     ),
     (
         "Rebalances per minute, most first",
@@ -330,9 +339,9 @@ _HEALTH_LISTINGS: Final = (
 _SECTIONS: Final = (
     ("fencing_totals", fencing),
     ("ghost_totals", _members),
-    ("expiry_by_fate", _offsets),
+    ("expiry_by_outcome", _offsets),
     ("stale_by_broker", _metadata),
     ("takeovers", producers),
     ("latency", _health),
 )
-"""(table that the section requires, function that returns the section)."""
+"""(query that the section requires, function that returns the section)."""

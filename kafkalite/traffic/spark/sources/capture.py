@@ -2,8 +2,9 @@
 
     spark.read.format("kafkalite.capture").option("api", "OffsetCommit").load("captures/")
 
-Each file is read by itself. A request whose response is in another file has none here, and the
-parts of a frame that spans two files are only in `fragments`. `kafkalite audit` joins them.
+Each file is read by itself. If the response to a request is in another file, the request has no
+response here. The parts of a frame that spans two files are only in `fragments`. `kafkalite audit`
+joins them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.traffic.spark.sources.file_source import FileSource
-from kafkalite.traffic.spark.sources.rows import Rows
+from kafkalite.traffic.spark.sources.rows import CaptureReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,4 +32,4 @@ class CaptureSource(FileSource):
 
     def file_reader(self, columns: Mapping[str, bool] | None = None) -> FileReader:
         """Parse the options."""
-        return Rows(self.options, columns)
+        return CaptureReader(self.options, columns)

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from kafkalite.traffic.spark.manifest import split_evenly
-from kafkalite.traffic.spark.sources.folder_stream import FileRange, FolderStream, limit_of
+from kafkalite.traffic.spark.sources.folder_stream import FileRange, FolderStream, read_limit
 from kafkalite.traffic.spark.sources.options import OptionError, SourceOptions
 from kafkalite.traffic.spark.stages.file_splitting import is_huge, part_bytes
 
@@ -45,7 +45,7 @@ _TASKS: Final = 8
 
 
 class FileReader(Protocol):
-    """The options of a source, and how it reads files."""
+    """Reads files according to the options of a source."""
 
     @property
     def source_options(self) -> SourceOptions:
@@ -64,21 +64,24 @@ class FileReader(Protocol):
     def parts(self, file: InputFile, size: int) -> Sequence[FilePart]:
         """Return the parts of a file for several tasks, about `size` each; empty for one task."""
 
-    def of(
+    def read(
         self,
         name: str,
         start: int = 0,
         stop: int | None = None,
         part: FilePart | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file, of new bytes of a growing file, or of a part; never raises."""
+        """Yield the rows of a file, of a range of a growing file, or of a part.
+
+        Errors are rows of the table `problems`.
+        """
 
 
 class FileSource(DataSource):
     """Base class of data sources of files."""
 
     def file_reader(self, columns: Mapping[str, bool] | None = None) -> FileReader:
-        """Parse the options; `columns` selects columns, as in `chosen`. Raises OptionError."""
+        """Parse the options; `columns` selects columns, as in `select_columns`."""
         raise NotImplementedError
 
     def schema(self) -> StructType:
@@ -94,7 +97,7 @@ class FileSource(DataSource):
         return _Stream(self._reader_for(schema))
 
     def _reader_for(self, schema: StructType) -> FileReader:
-        # Nullability matters: Spark checks values for null depending on it.
+        # Nullability matters: Spark checks only nullable columns for null.
         file_reader = self.file_reader({column.name: column.nullable for column in schema})
         expected = from_arrow_schema(file_reader.schema)
         if [column.dataType for column in schema] != [column.dataType for column in expected]:
@@ -125,8 +128,8 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, file_reader: FileReader) -> None:
         self._file_reader = file_reader
         options = file_reader.source_options
-        self._growing = FolderStream(file_reader.find, file_reader.file_state)
-        self._limit = limit_of(
+        self._folder_stream = FolderStream(file_reader.find, file_reader.file_state)
+        self._limit = read_limit(
             options.number("maxFilesPerTrigger", 1) if options.text("maxFilesPerTrigger") else None,
             options.number("maxBytesPerTrigger", 1) if options.text("maxBytesPerTrigger") else None,
         )
@@ -138,13 +141,13 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._limit
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        return self._growing.next(start, limit)
+        return self._folder_stream.end_offset(start, limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._growing.freeze()
+        self._folder_stream.freeze()
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        return _to_partitions(self._file_reader, self._growing.between(start, end))
+        return _to_partitions(self._file_reader, self._folder_stream.ranges_between(start, end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._file_reader, partition)
@@ -170,4 +173,4 @@ def _task_bytes(file_reader: FileReader) -> int:
 def _read(file_reader: FileReader, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     # Spark creates one empty partition if there are none.
     for url, start, stop, _, part in partition.value or ():
-        yield from file_reader.of(url, start, stop, part)
+        yield from file_reader.read(url, start, stop, part)

@@ -1,9 +1,9 @@
-"""Streams over folders to which files are added: which data is new, and how much a batch reads.
+"""Streams over folders to which files are added: finds new data, and limits each batch.
 
 The offset of a stream is the name of the last file read in each folder; files whose names sort
 after it are new. So names must sort by time, as those of rotated captures do. The last file of a
 folder may still grow. It is read once it has a successor or its content shows that it is complete;
-or, if the source supports it, piece by piece as it grows.
+or, if the source supports it, in ranges as it grows.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Offset = dict[str, str | int]
 class FileState(Enum):
     """State of the last file of a folder."""
 
-    COMPLETE = "it has ended"
-    GROWING = "it may grow, and can be read as far as it goes"
-    DEFERRED = "it may grow, and is read only when it has ended"
+    COMPLETE = "it does not grow"
+    GROWING = "it may grow; its current content is read"
+    DEFERRED = "it may grow; it is read when it is complete"
 
 
 class FileRange(NamedTuple):
@@ -60,24 +60,27 @@ class FolderStream:
         """Use the files that `find` lists, and `file_state` for the last one of each folder."""
         self._find = find
         self._file_state = file_state
-        self._until: Offset | None = None
+        self._frozen_end: Offset | None = None
 
     def freeze(self) -> None:
-        """Ignore data that is added from now on."""
-        self._until = self.next({}, ReadAllAvailable())
+        """Ignore data that is added after this call."""
+        self._frozen_end = self.end_offset({}, ReadAllAvailable())
 
-    def next(self, start: Mapping[str, str | int], limit: ReadLimit) -> Offset:
+    def end_offset(self, start: Mapping[str, str | int], limit: ReadLimit) -> Offset:
         """Return the end offset of a batch that starts at `start`."""
         end = dict(start)
         size = 0
-        chosen = self._new(start)
-        for number, (file, stop) in enumerate(sorted(chosen, key=lambda new: _split(new[0])[::-1])):
+        chosen = self._files_with_new_data(start)
+        for number, (file, stop) in enumerate(
+            sorted(chosen, key=lambda new: _folder_and_name(new[0])[::-1])
+        ):
             consumed = int(start.get(file.url, 0))
             size += (file.size if stop is None else stop) - consumed
-            # At least one file, or a file above the limit would block the stream.
+            # A batch has at least one file; otherwise a file above the limit would block the
+            # stream.
             if number and _is_beyond(limit, number + 1, size):
                 break
-            folder, name = _split(file)
+            folder, name = _folder_and_name(file)
             if stop is None:
                 end[folder] = name
                 end.pop(file.url, None)
@@ -86,38 +89,40 @@ class FolderStream:
         # Spark compares offsets as text.
         return dict(sorted(end.items()))
 
-    def between(
+    def ranges_between(
         self, start: Mapping[str, str | int], end: Mapping[str, str | int]
     ) -> list[FileRange]:
         """Return the data of a batch; a repeated batch gets the same."""
         ranges = []
         for file in self._find():
-            at = int(start.get(file.url, 0))
+            consumed = int(start.get(file.url, 0))
             stop = end.get(file.url)
             if _is_within(file, end) and not _is_within(file, start):
-                ranges.append(FileRange(file.url, at, None, max(file.size - at, 0)))
-            elif isinstance(stop, int) and stop > at:
-                ranges.append(FileRange(file.url, at, stop, stop - at))
+                ranges.append(FileRange(file.url, consumed, None, max(file.size - consumed, 0)))
+            elif isinstance(stop, int) and stop > consumed:
+                ranges.append(FileRange(file.url, consumed, stop, stop - consumed))
         return ranges
 
-    def _new(self, start: Mapping[str, str | int]) -> list[tuple[InputFile, int | None]]:
+    def _files_with_new_data(
+        self, start: Mapping[str, str | int]
+    ) -> list[tuple[InputFile, int | None]]:
         """Return files with new data, each with the position to read up to; None for its end."""
         files = sorted(file for file in self._find() if not _is_within(file, start))
-        last = {_split(file)[0]: file for file in files}
+        last = {_folder_and_name(file)[0]: file for file in files}
         new: list[tuple[InputFile, int | None]] = []
         for file in files:
-            is_last = last[_split(file)[0]] == file
+            is_last = last[_folder_and_name(file)[0]] == file
             file_state = self._file_state(file) if is_last else FileState.COMPLETE
             stop = None if file_state is FileState.COMPLETE else file.size
-            if self._until is not None and not _is_within(file, self._until):
-                stop = int(self._until.get(file.url, 0))
+            if self._frozen_end is not None and not _is_within(file, self._frozen_end):
+                stop = int(self._frozen_end.get(file.url, 0))
             consumed = int(start.get(file.url, 0))
             if stop is None or (file_state is not FileState.DEFERRED and stop > consumed):
                 new.append((file, stop))
         return new
 
 
-def limit_of(files: int | None, size: int | None) -> ReadLimit:
+def read_limit(files: int | None, size: int | None) -> ReadLimit:
     """Return the limit of a batch for Spark."""
     if files is not None:
         return ReadMaxFiles(files)
@@ -131,10 +136,10 @@ def _is_beyond(limit: ReadLimit, files: int, size: int) -> bool:
 
 
 def _is_within(file: InputFile, end: Mapping[str, str | int]) -> bool:
-    folder, name = _split(file)
+    folder, name = _folder_and_name(file)
     return folder in end and name <= str(end[folder])
 
 
-def _split(file: InputFile) -> tuple[str, str]:
+def _folder_and_name(file: InputFile) -> tuple[str, str]:
     folder, _, name = file.url.rpartition("/")
     return folder, name

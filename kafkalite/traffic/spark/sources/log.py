@@ -44,7 +44,7 @@ _PROBLEMS: Final = "problems"
 _NS_PER_MS: Final = 1_000_000
 
 
-class Segments:
+class LogReader:
     """Reads the rows that options select, segment by segment."""
 
     def __init__(
@@ -53,10 +53,10 @@ class Segments:
         """Parse `options`; `columns` selects columns. Raises OptionError."""
         self.source_options = SourceOptions(options, LOG_OPTIONS)
         self.table = self.source_options.choice("table", table_names(), _RECORDS)
-        self._topics = self.source_options.words("topic")
+        self._topics = self.source_options.items("topic")
         self._partitions = frozenset(self.source_options.numbers("partition"))
         self.schema = select_columns(
-            schema_of(self.table), columns or self.source_options.words("columns")
+            schema_of(self.table), columns or self.source_options.items("columns")
         )
         self._options = LogOptions(
             # Problems are found by reading all tables.
@@ -79,7 +79,7 @@ class Segments:
         """Return no parts: segments are small enough for one task."""
         return ()
 
-    def of(
+    def read(
         self,
         name: str,
         start: int = 0,  # noqa: ARG002 - segments are read as a whole
@@ -117,7 +117,7 @@ class Segments:
 
 
 class LogSource(FileSource):
-    """Data source of data directories; `Segments` has its options."""
+    """Data source of data directories; `LogReader` has its options."""
 
     @classmethod
     def name(cls) -> str:
@@ -126,7 +126,7 @@ class LogSource(FileSource):
 
     def file_reader(self, columns: Mapping[str, bool] | None = None) -> FileReader:
         """Parse the options."""
-        return Segments(self.options, columns)
+        return LogReader(self.options, columns)
 
 
 def _ms(ns: int | None) -> int | None:

@@ -1,7 +1,7 @@
 """Parsing of the options of data sources, which Spark passes as texts.
 
 Options are used instead of Spark's filter pushdown, which returns wrong results in Spark 4.3: the
-filters of one query stay for the next query on the same table.
+filters of one query are applied to the next query on the same table too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 _NS_PER_MS: Final = 1_000_000
-_TRUE: Final = {"true": True, "false": False}
+_BOOLEANS: Final = {"true": True, "false": False}
 
 
 class OptionError(ValueError):
@@ -42,9 +42,9 @@ class SourceOptions:
         """Return an option's text; None if it is missing."""
         return self._texts.get(name.lower())
 
-    def words(self, name: str) -> tuple[str, ...]:
-        """Return comma-separated words; none if the option is missing."""
-        return tuple(word.strip() for word in (self.text(name) or "").split(",") if word.strip())
+    def items(self, name: str) -> tuple[str, ...]:
+        """Return the items of a comma-separated list; none if the option is missing."""
+        return tuple(item.strip() for item in (self.text(name) or "").split(",") if item.strip())
 
     def urls(self) -> tuple[str, ...]:
         """Return the locations in `path`, and in `paths`, which is a comma-separated list.
@@ -52,22 +52,22 @@ class SourceOptions:
         `paths` may also be a JSON list, as Spark passes the arguments of `load`.
         """
         path, text = self.text("path"), self.text("paths") or ""
-        listed = tuple(json.loads(text)) if text.startswith('["') else self.words("paths")
+        listed = tuple(json.loads(text)) if text.startswith('["') else self.items("paths")
         urls = (*(() if path is None else (path,)), *listed)
         if not urls:
             raise OptionError("no location: use load(PATH), or the option paths")
         return urls
 
-    def choice(self, name: str, among: Collection[str], default: str) -> str:
-        """Return an option that must be one of some words."""
-        word = self.text(name) or default
-        if word not in among:
-            raise OptionError(f"{name} is {word!r}: expected one of {', '.join(among)}")
-        return word
+    def choice(self, name: str, allowed: Collection[str], default: str) -> str:
+        """Return an option that must be one of the allowed texts."""
+        item = self.text(name) or default
+        if item not in allowed:
+            raise OptionError(f"{name} is {item!r}: expected one of {', '.join(allowed)}")
+        return item
 
     def is_true(self, name: str, *, default: bool) -> bool:
         """Return a boolean option."""
-        value = _TRUE.get((self.text(name) or str(default)).lower())
+        value = _BOOLEANS.get((self.text(name) or str(default)).lower())
         if value is None:
             raise OptionError(f"{name} is {self.text(name)!r}: expected true or false")
         return value
@@ -84,14 +84,14 @@ class SourceOptions:
         return number
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """Return comma-separated numbers; ranges such as 0-9 are expanded."""
+        """Return the numbers of a comma-separated list; ranges such as 0-9 are expanded."""
         numbers: list[int] = []
-        for word in self.words(name):
-            first, _, last = word.partition("-") if not word.startswith("-") else (word, "", "")
+        for item in self.items(name):
+            first, _, last = item.partition("-") if not item.startswith("-") else (item, "", "")
             try:
                 numbers += range(int(first), int(last or first) + 1)
             except ValueError as error:
-                raise OptionError(f"{name}: {word!r} is neither a number nor a range") from error
+                raise OptionError(f"{name}: {item!r} is neither a number nor a range") from error
         return tuple(numbers)
 
     def instant_ns(self, name: str) -> int | None:
@@ -104,17 +104,17 @@ class SourceOptions:
 
     def api_keys(self, name: str) -> frozenset[int] | None:
         """Return the keys of APIs given by name or key; None for all APIs."""
-        words = self.words(name)
+        items = self.items(name)
         keys = {codec.api_name(key): key for key in codec.api_keys()}
         keys |= {str(key): key for key in codec.api_keys()}
-        for word in words:
-            if word not in keys:
-                raise OptionError(f"{name}: unknown API {word!r}")
-        return frozenset(keys[word] for word in words) if words else None
+        for item in items:
+            if item not in keys:
+                raise OptionError(f"{name}: unknown API {item!r}")
+        return frozenset(keys[item] for item in items) if items else None
 
 
 def select_columns(schema: pa.Schema, columns: Sequence[str] | Mapping[str, bool]) -> pa.Schema:
-    """Return the selected columns of `whole`, or all; raises OptionError for an unknown one.
+    """Return the selected columns of `schema`, or all; raises OptionError for an unknown one.
 
     A mapping has the nullability of each column, from a schema given by the user. OptionError is
     also raised if a nullable column is declared as not nullable.

@@ -1,4 +1,4 @@
-"""Reads the rows of one capture file that options select; needs no Spark session and no JVM."""
+"""Reads the rows of a capture file that options select; needs neither a Spark session nor Java."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkalite.traffic.columnar import tables, typed_exchanges
-from kafkalite.traffic.columnar.growing_files import HEAD_BYTES, GrowingFile, can_grow
+from kafkalite.traffic.columnar.growing_files import MAGIC_BYTES, GrowingFile, can_grow
 from kafkalite.traffic.columnar.options import Options, Table
 from kafkalite.traffic.columnar.reading import read_file
 from kafkalite.traffic.formats.pcapng import STATISTICS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kafkalite.traffic.columnar.file_parts import FilePart
-    from kafkalite.traffic.columnar.reading import Part
+    from kafkalite.traffic.columnar.reading import TableBatch
     from kafkalite.traffic.spark.locations import InputFile
 
 CAPTURE_OPTIONS: Final = (
@@ -48,20 +48,20 @@ REQUESTS: Final = "requests"
 ENVELOPES: Final = "envelopes"
 
 _LENGTH_BYTES: Final = 4
-_LEAST_BYTES: Final = 12
+_MIN_BLOCK_BYTES: Final = 12
 
 FILES: Final = "files"
 FILES_SCHEMA: Final = pa.schema(
     [
         pa.field("file", pa.string()),
         pa.field("start", pa.int64()),
-        pa.field("size", pa.int64()),  # end of the range, from the file's beginning
+        pa.field("size", pa.int64()),  # position of the end of the range
         pa.field("is_whole", pa.bool_()),  # whether the file is complete
     ]
 )
 """The files themselves, not decoded; growing files as ranges of bytes."""
 
-_READS: Final[Mapping[str, frozenset[Table]]] = {
+_COLUMNAR_TABLES: Final[Mapping[str, frozenset[Table]]] = {
     REQUESTS: frozenset({Table.PAIRS, Table.UNPAIRED}),
     ENVELOPES: frozenset({Table.PAIRS, Table.UNPAIRED}),
     "frames": frozenset({Table.FRAMES}),
@@ -70,7 +70,7 @@ _READS: Final[Mapping[str, frozenset[Table]]] = {
     "problems": frozenset({Table.PAIRS, Table.PROBLEMS}),
     FILES: frozenset(),
 }
-"""Table name → columnar tables that are read for it."""
+"""Table of this source → tables of the columnar reader that it needs."""
 
 _SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     ENVELOPES: tables.ENVELOPE,
@@ -97,7 +97,7 @@ class _RowFilter:
         return batch
 
 
-class Rows:
+class CaptureReader:
     """Reads the rows that options select, file by file."""
 
     def __init__(
@@ -107,19 +107,19 @@ class Rows:
         parsed = self.source_options = SourceOptions(options, CAPTURE_OPTIONS)
         keys = parsed.api_keys("api")
         default = REQUESTS if keys is not None and len(keys) == 1 else "frames"
-        self.table = parsed.choice("table", _READS, default)
-        self._fields = parsed.words("fields") or None
+        self.table = parsed.choice("table", _COLUMNAR_TABLES, default)
+        self._fields = parsed.items("fields") or None
         if self.table == REQUESTS and (keys is None or len(keys) != 1):
             raise OptionError("each API has its own table of requests: set the option api")
-        self._key = min(keys) if keys is not None and self.table == REQUESTS else None
-        self._with_open = parsed.choice("open", ("skip", "read"), "skip") == "read"
-        self._in_parts = parsed.is_true("parts", default=False)
+        self._api_key = min(keys) if keys is not None and self.table == REQUESTS else None
+        self._reads_growing_files = parsed.choice("open", ("skip", "read"), "skip") == "read"
+        self._reads_parts = parsed.is_true("parts", default=False)
         self._row_filter = _RowFilter(
             versions=parsed.numbers("versions"), connections=parsed.numbers("connection")
         )
-        self.schema = self._schema(columns or parsed.words("columns"))
+        self.schema = self._schema(columns or parsed.items("columns"))
         self._options = Options(
-            tables=_READS[self.table],
+            tables=_COLUMNAR_TABLES[self.table],
             api_keys=keys,
             from_ns=parsed.instant_ns("from"),
             until_ns=parsed.instant_ns("until"),
@@ -133,14 +133,14 @@ class Rows:
         return find(self.source_options.urls())
 
     def file_state(self, file: InputFile) -> FileState:
-        """Return whether a file is complete: our recorder ends files with statistics."""
+        """Return whether a file is complete: our recorder ends complete files with statistics."""
         try:
             where = location(file.url)
             with where.files.open_input_file(where.path) as stream:
                 if _ends_with_statistics(stream):
                     return FileState.COMPLETE
                 stream.seek(0)
-                grows = self._with_open and can_grow(stream.read(HEAD_BYTES))
+                grows = self._reads_growing_files and can_grow(stream.read(MAGIC_BYTES))
         except (OSError, LocationError, pa.ArrowException):
             grows = False
         return FileState.GROWING if grows else FileState.DEFERRED
@@ -148,12 +148,11 @@ class Rows:
     def parts(self, file: InputFile, size: int) -> list[FilePart]:
         """Return the parts of a file for several tasks, if the option parts is set.
 
-        It is not the default: connections that span parts are not joined, and neither are
-        connections that span files.
+        The option is off by default, because connections that span parts are not joined.
         """
-        return parts_in(file.url, size) if self._in_parts else []
+        return parts_in(file.url, size) if self._reads_parts else []
 
-    def of(
+    def read(
         self,
         name: str,
         start: int = 0,
@@ -179,15 +178,15 @@ class Rows:
                 return
             with where.files.open_input_file(where.path) as source:
                 batches = (
-                    self._new_batches(source, name, start, stop)
+                    self._read_range(source, name, start, stop)
                     if start or stop is not None
                     else read_file(source, name, self._options, part)
                 )
-                yield from map(self._select_schema, self._read_rows(name, batches))
+                yield from map(self._select_schema, self._decode_rows(name, batches))
         except (OSError, LocationError, pa.ArrowException) as error:
             yield from self._problem_rows(name, str(error.args[0] if error.args else error))
 
-    def _read_rows(self, name: str, batches: Iterator[Part]) -> Iterator[pa.RecordBatch]:
+    def _decode_rows(self, name: str, batches: Iterator[TableBatch]) -> Iterator[pa.RecordBatch]:
         while True:
             try:
                 table, batch = next(batches)
@@ -199,13 +198,13 @@ class Rows:
                 return
             yield from rows
 
-    def _new_batches(
+    def _read_range(
         self,
         source: Any,  # noqa: ANN401 - a file
         name: str,
         start: int,
         stop: int | None,
-    ) -> Iterator[Part]:
+    ) -> Iterator[TableBatch]:
         # The decoder's state at `start` is restored by reading up to it.
         file = GrowingFile(name, self._options)
         for _ in file.read(source, start):
@@ -214,7 +213,7 @@ class Rows:
 
     def _typed_rows(self, table: Table, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if table is Table.UNPAIRED:
-            table, batch = Table.PAIRS, unanswered(batch)
+            table, batch = Table.PAIRS, unanswered_pairs(batch)
         if table is not Table.PAIRS:
             yield batch
         elif self.table == ENVELOPES:
@@ -232,13 +231,13 @@ class Rows:
     def _schema(self, columns: Sequence[str] | Mapping[str, bool]) -> pa.Schema:
         schema = _SCHEMAS.get(self.table)
         if schema is None:
-            assert self._key is not None
+            assert self._api_key is not None
             try:
                 no_pairs = tables.PAIRS.empty_table().to_batches() or [
                     pa.RecordBatch.from_pylist([], schema=tables.PAIRS)
                 ]
                 decoded, _ = typed_exchanges.decode_pairs(
-                    self._key, no_pairs[0], fields=self._fields
+                    self._api_key, no_pairs[0], fields=self._fields
                 )
                 schema = decoded.schema
             except KeyError as error:
@@ -250,7 +249,7 @@ class Rows:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def unanswered(frames: pa.RecordBatch) -> pa.RecordBatch:
+def unanswered_pairs(frames: pa.RecordBatch) -> pa.RecordBatch:
     """Return the requests among unpaired frames as pairs without responses."""
     rows = frames.filter(pc.equal(frames["direction"], int(Direction.REQUEST)))
     columns_by_name = {
@@ -271,13 +270,13 @@ def unanswered(frames: pa.RecordBatch) -> pa.RecordBatch:
 
 def _ends_with_statistics(stream: Any) -> bool:  # noqa: ANN401 - an open file
     size = stream.size()
-    if size < _LEAST_BYTES:
+    if size < _MIN_BLOCK_BYTES:
         return False
     stream.seek(size - _LENGTH_BYTES)
     end = stream.read(_LENGTH_BYTES)
     for order in ("little", "big"):
         length = int.from_bytes(end, order)
-        if _LEAST_BYTES <= length <= size:
+        if _MIN_BLOCK_BYTES <= length <= size:
             stream.seek(size - length)
             if int.from_bytes(stream.read(_LENGTH_BYTES), order) == STATISTICS:
                 return True

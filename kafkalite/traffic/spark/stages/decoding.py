@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 REQUESTS: Final = "requests/"
 PROBLEMS: Final = "problems"
 CONNECTIONS: Final = "connections"
-LOOSE: Final = "_kafkalite/loose"
-LOOSE_TABLES: Final = (Table.CONNECTIONS, Table.FRAGMENTS, Table.UNPAIRED)
+INCOMPLETE: Final = "_kafkalite/loose"
+"""Folder of incomplete frames and unpaired requests."""
+INCOMPLETE_TABLES: Final = (Table.CONNECTIONS, Table.FRAGMENTS, Table.UNPAIRED)
 
 QUARANTINED: Final = frozenset(
     {ProblemKind.UNREADABLE, ProblemKind.NOT_A_CAPTURE, ProblemKind.UNKNOWN_LINK_TYPE}
 )
-"""Problems that concern a whole file."""
+"""Kinds of problems of a file that cannot be read, or not to its end."""
 
 REPORT_SCHEMA: Final = pa.schema([pa.field("report", pa.string())])
 """Schema of tasks' results: reports as JSON, one per row."""
@@ -52,7 +53,7 @@ class TaskReport:
     requests: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     connections: tuple[str, ...] = ()
-    loose: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
     rows: int = 0
     frames: int = 0
     quarantined: tuple[str, ...] = ()
@@ -84,29 +85,31 @@ class Task:
     """Called with the number of finished files and bytes."""
 
 
-def decode(task: Task, number: int, attempt: int, files: Iterable[tuple[str, Any]]) -> TaskReport:
+def decode(
+    task: Task, number: int, attempt_id: int, files: Iterable[tuple[str, Any]]
+) -> TaskReport:
     """Decode files into staged tables; `files` has the name and the content of each.
 
     If the content is None, the file is opened by its name; if it is a part, only that part is read.
     """
-    decoder = TaskDecoder(task, f"{number:05}", attempt)
+    decoder = TaskDecoder(task, f"{number:05}", attempt_id)
     with decoder.tables:
         for name, content in files:
-            done = decoder.read(name, content)
+            bytes_read = decoder.read(name, content)
             is_later = isinstance(content, FilePart) and content.start > 0
             if task.progress is not None:
-                task.progress(0 if is_later else 1, done)
+                task.progress(0 if is_later else 1, bytes_read)
     return decoder.report()
 
 
 def decode_splits(
     batches: Iterable[pa.RecordBatch], task: Task, splits: Sequence[Sequence[Piece]]
 ) -> Iterator[pa.RecordBatch]:
-    """Decode the splits whose indexes are in the first column; the task opens the files itself."""
+    """Decode the splits whose indexes are in the first column; this task opens the files."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             files = ((piece.file.url, piece.part) for piece in splits[number])
-            yield report_rows([decode(task, number, attempt(), files).to_json()])
+            yield report_rows([decode(task, number, attempt_id(), files).to_json()])
 
 
 def decode_contents(batches: Iterable[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
@@ -116,11 +119,11 @@ def decode_contents(batches: Iterable[pa.RecordBatch], task: Task) -> Iterator[p
         for batch in batches
         for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True)
     )
-    yield report_rows([decode(task, _partition(), attempt(), files).to_json()])
+    yield report_rows([decode(task, _partition_id(), attempt_id(), files).to_json()])
 
 
 def quarantine(task: Task, problems: Sequence[Problem]) -> TaskReport:
-    """Write problems of files that no task has read; returns a report."""
+    """Write problems of files that were not read; returns a report."""
     with TableWriter(task.staged, f"{task.name}-unread") as written:
         written.write(PROBLEMS, problem_rows(problems))
     names = tuple(dict.fromkeys(problem.file for problem in problems))
@@ -135,8 +138,8 @@ def report_rows(lines: Sequence[str]) -> pa.RecordBatch:
 class TaskDecoder:
     """Decodes the files of one task and writes the tables."""
 
-    def __init__(self, task: Task, name: str, attempt: int) -> None:
-        self.tables = TableWriter(task.staged, f"{task.name}-{name}-{attempt}")
+    def __init__(self, task: Task, name: str, attempt_id: int) -> None:
+        self.tables = TableWriter(task.staged, f"{task.name}-{name}-{attempt_id}")
         # One table per API, so that readers of one API need not filter.
         self._options = replace(task.options, by_api=True)
         self._inputs: list[str] = []
@@ -157,7 +160,7 @@ class TaskDecoder:
         except (OSError, LocationError, pa.ArrowException) as error:
             self._problem(name, str(error.args[0] if error.args else error))
             return 0
-        # Outside of `try`, because errors of writing are OSErrors too.
+        # Not in the `try` block, because errors of writing output are OSErrors too.
         with stream:
             self._read(name, stream, part)
         return size if part is None else part.size_in(size)
@@ -169,8 +172,8 @@ class TaskDecoder:
     def problems(self, batch: pa.RecordBatch) -> None:
         """Write problems, and note the quarantined files."""
         self.tables.write(PROBLEMS, batch)
-        is_of_file = pc.is_in(batch["kind"], pa.array([str(kind) for kind in QUARANTINED]))
-        for name in batch["file"].filter(is_of_file).to_pylist():
+        is_of_whole_file = pc.is_in(batch["kind"], pa.array([str(kind) for kind in QUARANTINED]))
+        for name in batch["file"].filter(is_of_whole_file).to_pylist():
             self._quarantined[name] = None
 
     def report(self) -> TaskReport:
@@ -181,7 +184,7 @@ class TaskDecoder:
             requests=tuple(path for path in paths if path.startswith(REQUESTS)),
             problems=tuple(path for path in paths if path.startswith(f"{PROBLEMS}/")),
             connections=tuple(path for path in paths if path.startswith(f"{CONNECTIONS}/")),
-            loose=tuple(path for path in paths if path.startswith(f"{LOOSE}/")),
+            incomplete=tuple(path for path in paths if path.startswith(f"{INCOMPLETE}/")),
             rows=self.tables.rows,
             frames=self._frames,
             quarantined=tuple(self._quarantined),
@@ -193,14 +196,14 @@ class TaskDecoder:
         source: Any,  # noqa: ANN401 - bytes or a file
         part: FilePart | None = None,
     ) -> None:
-        for table, batch in self.take(name, read_file(source, name, self._options, part)):
-            if table in LOOSE_TABLES:
-                self.tables.write(f"{LOOSE}/{table}", batch)
+        for table, batch in self.write_decoded(name, read_file(source, name, self._options, part)):
+            if table in INCOMPLETE_TABLES:
+                self.tables.write(f"{INCOMPLETE}/{table}", batch)
 
-    def take(
+    def write_decoded(
         self, name: str, batches: Iterable[tuple[Table, pa.RecordBatch]]
     ) -> Iterator[tuple[Table, pa.RecordBatch]]:
-        """Write pairs and problems of a file; yields the batches of its other tables."""
+        """Decode and write pairs, and write problems, of a file; yields batches of other tables."""
         batches = iter(batches)
         while True:
             try:
@@ -211,7 +214,7 @@ class TaskDecoder:
             except Exception as error:  # noqa: BLE001 - an error of one file must not fail the task
                 self._problem(name, f"not read to its end: {type(error).__name__}: {error}")
                 return
-            # Errors of writing are not the file's, and fail the task.
+            # The file does not cause errors of writing, so these fail the task.
             if table is Table.PAIRS:
                 self._write(batch, decoded)
             elif table is Table.PROBLEMS:
@@ -220,7 +223,7 @@ class TaskDecoder:
                 yield table, batch
 
     def _write(self, pairs: pa.RecordBatch, decoded: Iterable[TypedRows]) -> None:
-        self._frames += 2 * pairs.num_rows - pairs["answered"].null_count
+        self._frames += 2 * pairs.num_rows - pairs["response_ts"].null_count
         for key, requests, problems in decoded:
             if requests is not None:
                 self.tables.write_requests(key, requests)
@@ -230,18 +233,18 @@ class TaskDecoder:
         self.problems(unreadable_problem(name, detail))
 
 
-def attempt() -> int:
+def attempt_id() -> int:
     """Return the task attempt's id, unique in a run; 0 outside of tasks."""
     context = _context()
     return 0 if context is None else int(context.taskAttemptId())
 
 
-def _partition() -> int:
+def _partition_id() -> int:
     context = _context()
     return 0 if context is None else int(context.partitionId())
 
 
-def _context() -> Any:  # noqa: ANN401 - pyspark's, where there is one
-    from pyspark import TaskContext  # noqa: PLC0415 - only where a task runs
+def _context() -> Any:  # noqa: ANN401 - a TaskContext or None
+    from pyspark import TaskContext  # noqa: PLC0415 - tasks only
 
     return TaskContext.get()

@@ -16,46 +16,46 @@ if TYPE_CHECKING:
     from kafkalite.traffic.columnar.file_parts import FilePart
     from kafkalite.traffic.spark.locations import InputFile
 
-LEAST_BYTES: Final = 32 << 20
-"""Least size of a part, because connections that span parts must be joined."""
+MIN_PART_BYTES: Final = 32 << 20
+"""Minimum size of a part: connections that span parts must be joined, which takes time."""
 
 PARTS_COLUMNS: Final = "file string, parts binary"
 _PARTS_SCHEMA: Final = pa.schema([pa.field("file", pa.string()), pa.field("parts", pa.binary())])
 
 
 def part_bytes(size: int, tasks: int, largest_bytes: int) -> int:
-    """Return the size of parts for which there is one part per task, within limits."""
-    return max(LEAST_BYTES, min(largest_bytes, size // max(1, tasks)))
+    """Return a size of parts, within limits, that gives each task one part."""
+    return max(MIN_PART_BYTES, min(largest_bytes, size // max(1, tasks)))
 
 
-def is_huge(file: InputFile, part: int) -> bool:
+def is_huge(file: InputFile, size_bytes: int) -> bool:
     """Whether a file should be read in parts of this size."""
-    return file.size > 2 * part
+    return file.size > 2 * size_bytes
 
 
 def find_parts(
-    batches: Iterable[pa.RecordBatch], files: Sequence[InputFile], part: int
+    batches: Iterable[pa.RecordBatch], files: Sequence[InputFile], size_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     """Find the parts of the files whose indexes are in the first column."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             url = files[number].url
-            row = {"file": [url], "parts": [pickle.dumps(parts_in(url, part))]}
+            row = {"file": [url], "parts": [pickle.dumps(parts_in(url, size_bytes))]}
             yield pa.RecordBatch.from_pydict(row, schema=_PARTS_SCHEMA)
 
 
-def load_parts(parted: bytes) -> list[FilePart]:
+def load_parts(pickled: bytes) -> list[FilePart]:
     """Return the parts from a task's result."""
-    parts: list[FilePart] = pickle.loads(parted)  # noqa: S301 - from our own task
+    parts: list[FilePart] = pickle.loads(pickled)  # noqa: S301 - from our own task
     return parts
 
 
-def parts_in(url: str, part: int) -> list[FilePart]:
+def parts_in(url: str, size_bytes: int) -> list[FilePart]:
     """Return the parts of a file; none if there is only one or the file cannot be read."""
     try:
         where = location(url)
         with where.files.open_input_file(where.path) as stream:
-            parts = split_file(stream, part)
+            parts = split_file(stream, size_bytes)
     except Exception:  # noqa: BLE001 - the task that reads the file reports the error
         return []
     return parts if len(parts) > 1 else []

@@ -1,7 +1,7 @@
 """Projections: typed requests reduced to few columns and rows by the task that reads them.
 
-Most requests of members change nothing. A task that drops them passes on a few percent of the rows.
-A compiled query in Java would decode every row first.
+Most requests of members change nothing. A task that drops these passes a few percent of the rows to
+Spark. A compiled query in Java would decode every row first.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
 
 
-_SPAN: Final = {
+_TIME_COLUMNS: Final = {
     "start_us": "ts",
-    "end_us": "answered",
+    "end_us": "response_ts",
     "connection": "connection",
     "position": "offset",
 }
-"""Column → path in a request, of the columns that every state table begins with."""
-_TIMES: Final = ("start_us", "end_us")
+"""Column → path in a request, for the columns of the time of a request and its response."""
+_TIMESTAMPS: Final = ("start_us", "end_us")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,30 +44,30 @@ class Projection:
     api_key: int
     fields: Mapping[str, str]
     """Column → path in a request, such as `client` or `request.group_id`."""
-    narrow: Callable[[pa.Table], pa.Table]
-    """Receives the columns of `types` of any requests in any order; returns `schema`."""
+    reduce_rows: Callable[[pa.Table], pa.Table]
+    """Receives the columns of `column_types` of any requests in any order; returns `schema`."""
     schema: pa.Schema
 
-    def of_requests(self, rows: pa.Table) -> pa.Table:
+    def reduce_requests(self, rows: pa.Table) -> pa.Table:
         """Reduce typed requests; columns that are not needed may be missing."""
         columns = {name: self._column(rows, path) for name, path in self._paths.items()}
-        for name in _TIMES:
-            columns[name] = _micros(columns[name])
-        return self._left(pa.table(columns))
+        for name in _TIMESTAMPS:
+            columns[name] = _to_us(columns[name])
+        return self._reduce(pa.table(columns))
 
-    def of_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Reduce batches of the columns of `types`, each by itself."""
+    def reduce_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Reduce batches of the columns of `column_types`, each by itself."""
         for batch in batches:
-            yield from self._left(pa.table(batch.columns, names=batch.schema.names)).to_batches()
+            yield from self._reduce(pa.table(batch.columns, names=batch.schema.names)).to_batches()
 
-    def of_files(self, urls: Iterable[str]) -> pa.Table:
+    def reduce_files(self, urls: Iterable[str]) -> pa.Table:
         """Reduce all requests of some files together."""
         groups = [group for url in urls for group in self._read(url)]
         if not groups:
             return self.schema.empty_table()
-        return self.of_requests(pa.concat_tables(groups, promote_options="permissive"))
+        return self.reduce_requests(pa.concat_tables(groups, promote_options="permissive"))
 
-    def by_file(
+    def reduce_splits(
         self, batches: Iterable[pa.RecordBatch], splits: Sequence[Sequence[str]]
     ) -> Iterator[pa.RecordBatch]:
         """Reduce the files of the splits whose indexes are in the first column, by row group."""
@@ -75,10 +75,10 @@ class Projection:
             for number in batch.column(0).to_pylist():
                 for url in splits[number]:
                     for group in self._read(url):
-                        yield from self.of_requests(group).to_batches()
+                        yield from self.reduce_requests(group).to_batches()
 
-    def _left(self, columns: pa.Table) -> pa.Table:
-        return self.narrow(columns).select(self.schema.names).cast(self.schema)
+    def _reduce(self, columns: pa.Table) -> pa.Table:
+        return self.reduce_rows(columns).select(self.schema.names).cast(self.schema)
 
     def _read(self, url: str) -> Iterator[pa.Table]:
         where = location(url)
@@ -91,72 +91,73 @@ class Projection:
 
     @property
     def _paths(self) -> Mapping[str, str]:
-        return {**_SPAN, **self.fields}
+        return {**_TIME_COLUMNS, **self.fields}
 
     def _column(self, rows: pa.Table, path: str) -> pa.Array:
         first, *names = path.split(".")
-        kind = type_at(self.api_key, path)
+        type_ = type_at(self.api_key, path)
         if first not in rows.column_names:
-            return pa.nulls(rows.num_rows, kind)
+            return pa.nulls(rows.num_rows, type_)
         column = rows[first].combine_chunks()
         for name in names:
             if column.type.get_field_index(name) < 0:
-                return pa.nulls(rows.num_rows, kind)
+                return pa.nulls(rows.num_rows, type_)
             column = pc.struct_field(column, name)
-        return column.cast(kind)
+        return column.cast(type_)
 
 
 def type_at(api_key: int, path: str) -> pa.DataType:
     """Return the type of the field at a path of an API's typed requests."""
     first, *names = path.split(".")
-    kind = tables.requests(api_key).field(first).type
-    return reduce(lambda struct, name: struct.field(name).type, names, kind)
+    type_ = tables.requests(api_key).field(first).type
+    return reduce(lambda struct, name: struct.field(name).type, names, type_)
 
 
-def types(api_key: int, fields: Mapping[str, str]) -> dict[str, pa.DataType]:
-    """Return the columns that `narrow` receives: those of the time span, and `fields`."""
+def column_types(api_key: int, fields: Mapping[str, str]) -> dict[str, pa.DataType]:
+    """Return the columns that `reduce_rows` receives: the columns of the time, and `fields`."""
     return {
-        **dict.fromkeys(_SPAN, pa.int64()),
+        **dict.fromkeys(_TIME_COLUMNS, pa.int64()),
         **{name: type_at(api_key, path) for name, path in fields.items()},
     }
 
 
-def _micros(times: pa.Array) -> pa.Array:
+def _to_us(times: pa.Array) -> pa.Array:
     return times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
 
 
-def repeats(
+def find_repeats(
     rows: pa.Table,
     member: Sequence[str],
     order: Sequence[str],
     *,
-    is_plain: Bools,
-    equal: Sequence[str],
+    is_mergeable: Bools,
+    equal_columns: Sequence[str],
     timeout_us: int,
 ) -> tuple[Ints, Ints]:
     """Return the indexes of rows that start a run of repetitions, and of the last row of each run.
 
-    A plain row repeats the previous plain row of its member, in the given order, if both are equal
-    in `equal` and at most `timeout_us` apart by the first column of the order.
+    A mergeable row repeats the row before it of the same member, in the given order, if that row is
+    mergeable too, and both are equal in `equal_columns` and at most `timeout_us` apart by the first
+    column of the order.
     """
-    member_codes = codes(rows, member)
+    member_codes = row_codes(rows, member)
     columns = [np.asarray(rows[name].combine_chunks()) for name in order]
-    sequence = np.lexsort((*reversed(columns), member_codes))
-    value_codes = codes(rows, equal)[sequence]
+    row_order = np.lexsort((*reversed(columns), member_codes))
+    value_codes = row_codes(rows, equal_columns)[row_order]
     is_repeat = (
-        (np.diff(member_codes[sequence]) == 0)
+        (np.diff(member_codes[row_order]) == 0)
         & (np.diff(value_codes) == 0)
-        & is_plain[sequence][1:]
-        & is_plain[sequence][:-1]
-        & (np.diff(columns[0][sequence]) <= timeout_us)
+        & is_mergeable[row_order][1:]
+        & is_mergeable[row_order][:-1]
+        & (np.diff(columns[0][row_order]) <= timeout_us)
     )
-    is_first, is_last = np.ones(len(sequence), np.bool_), np.ones(len(sequence), np.bool_)
+    is_first, is_last = np.ones(len(row_order), np.bool_), np.ones(len(row_order), np.bool_)
     is_first[1:], is_last[:-1] = ~is_repeat, ~is_repeat
-    return sequence[is_first], sequence[is_last]
+    return row_order[is_first], row_order[is_last]
 
 
-def codes(rows: pa.Table, names: Sequence[str]) -> Ints:
-    """Return a number per row that is equal for rows with equal columns; null is a value."""
+def row_codes(rows: pa.Table, names: Sequence[str]) -> Ints:
+    """Return a number per row; rows with equal columns have equal numbers; null equals null."""
     numbers = np.zeros(rows.num_rows, np.int64)
     for name in names:
         encoded = pc.dictionary_encode(rows[name].combine_chunks(), null_encoding="encode")

@@ -1,4 +1,4 @@
-"""Joins incomplete frames of all files in a task, for some pairs of endpoints → staged tables."""
+"""Joins the incomplete frames of some pairs of endpoints, from all files, and writes the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkalite.traffic.spark.stages.decoding import (
     Task,
     TaskDecoder,
     TaskReport,
-    attempt,
+    attempt_id,
     report_rows,
 )
 
@@ -27,18 +27,18 @@ SCHEMAS: Final[Mapping[Table, pa.Schema]] = {
     Table.FRAGMENTS: tables.FRAGMENTS,
     Table.UNPAIRED: tables.UNPAIRED,
 }
-"""Tables of incomplete data."""
+"""Tables of incomplete data → their columns."""
 
 TABLE: Final = "table"
 BUCKET: Final = "bucket"
 
-NAMES: Final = pa.schema(
+CONNECTION_IDS: Final = pa.schema(
     [
         pa.field("connection", pa.int64(), nullable=False),  # number in the requests of one file
         pa.field("id", pa.int64(), nullable=False),  # number over all files
     ]
 )
-"""Connections with another number in one file, because the file lacks their beginning."""
+"""Connections that have another number in one file, because it lacks their beginning."""
 
 
 def stitch_bucket(rows: pa.Table, task: Task) -> pa.Table:
@@ -46,22 +46,22 @@ def stitch_bucket(rows: pa.Table, task: Task) -> pa.Table:
     bucket = rows[BUCKET][0].as_py()
     incomplete = {table: _rows_of(rows, table) for table in SCHEMAS}
     return pa.Table.from_batches(
-        [report_rows([stitch_ends(incomplete, task, bucket, attempt()).to_json()])]
+        [report_rows([stitch_incomplete(incomplete, task, bucket, attempt_id()).to_json()])]
     )
 
 
-def stitch_ends(
-    incomplete: Mapping[Table, pa.Table], task: Task, bucket: int, attempt_at: int
+def stitch_incomplete(
+    incomplete: Mapping[Table, pa.Table], task: Task, bucket: int, attempt: int
 ) -> TaskReport:
-    """Join incomplete data; `ends` must have all incomplete data of a connection or none of it."""
-    decoder = TaskDecoder(task, f"stitched-{bucket:05}", attempt_at)
+    """Join incomplete data; `incomplete` must have all such data of a connection, or none."""
+    decoder = TaskDecoder(task, f"stitched-{bucket:05}", attempt)
     with decoder.tables:
         stitched = stitch(*(incomplete[table] for table in SCHEMAS))
         for batch in stitched.pairs.to_batches():
             decoder.pairs(batch)
         for batch in stitched.problems.to_batches():
             decoder.problems(batch)
-        for batch in names(stitched.renamed):
+        for batch in connection_id_rows(stitched.renamed):
             decoder.tables.write(CONNECTIONS, batch)
     return decoder.report()
 
@@ -72,12 +72,12 @@ def _rows_of(rows: pa.Table, table: Table) -> pa.Table:
     if str(table) not in rows.schema.names:
         return schema.empty_table()
     structs = rows.filter(pc.equal(rows[TABLE], str(table)))[str(table)].combine_chunks()
-    flat = [pc.struct_field(structs, [number]) for number in range(structs.type.num_fields)]
-    return pa.Table.from_arrays(flat, names=[field.name for field in structs.type]).cast(schema)
+    columns = [pc.struct_field(structs, [number]) for number in range(structs.type.num_fields)]
+    return pa.Table.from_arrays(columns, names=[field.name for field in structs.type]).cast(schema)
 
 
-def names(renamed: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `NAMES` if there are any."""
+def connection_id_rows(renamed: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `CONNECTION_IDS` if there are any."""
     if renamed:
         columns = [pa.array(renamed.keys(), pa.int64()), pa.array(renamed.values(), pa.int64())]
-        yield pa.RecordBatch.from_arrays(columns, schema=NAMES)
+        yield pa.RecordBatch.from_arrays(columns, schema=CONNECTION_IDS)

@@ -1,7 +1,7 @@
 """Decodes paired requests of any APIs to typed rows by API, and to problems.
 
-A request that cannot be decoded has its envelope, null as message, and a problem. A request of an
-API without a spec is only a problem, because it has no table.
+If a request cannot be decoded, its row has null as message, and there is a problem. A request of an
+API without a spec is only reported as a problem, because it has no table.
 """
 
 from __future__ import annotations

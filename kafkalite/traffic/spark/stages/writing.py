@@ -1,7 +1,8 @@
 """Writes Parquet files in workers: requests by API and day.
 
 Workers write with pyarrow instead of passing rows to Spark, because ninety APIs have ninety schemas
-and a Spark query has one; it also halves the time. Files are staged, and the journal commits them.
+and a Spark query has one schema. This also halves the time. Files are staged, and the journal
+commits them.
 Files of failed task attempts are never in the journal.
 """
 
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 GROUP_BYTES: Final = 16 << 20
 """Size of a row group: rows are buffered up to this size."""
 GROUP_ROWS: Final = 1 << 17
-_DELTA: Final = "DELTA_BINARY_PACKED"
+_DELTA_ENCODING: Final = "DELTA_BINARY_PACKED"
 _CONNECTION: Final = "connection"
 _CORRELATION_ID: Final = "correlation_id"
 
 OPEN_FILES: Final = 256
-"""Limit of open files, one per API and day; the oldest one is closed to open another."""
+"""Limit of open files, one per API and day. At the limit, the oldest one is closed."""
 
 
 @dataclass(slots=True)
@@ -55,15 +56,17 @@ class _File:
             return
         if self.writer is None:
             # Nested paths as Parquet defines them, by which Spark prunes columns.
-            differing = differing_numbers(self.schema)
+            delta_encoded = delta_encoded_columns(self.schema)
             self.stream = self.location.create()
             self.writer = parquet.ParquetWriter(
                 self.stream,
                 self.schema,
                 compression="zstd",
                 compression_level=1,
-                use_dictionary=[path for path, _ in _leaves(self.schema) if path not in differing],
-                column_encoding=dict.fromkeys(differing, _DELTA),
+                use_dictionary=[
+                    path for path, _ in _parquet_columns(self.schema) if path not in delta_encoded
+                ],
+                column_encoding=dict.fromkeys(delta_encoded, _DELTA_ENCODING),
             )
         self.writer.write_table(pa.Table.from_batches(self.buffered, self.schema))
         self.buffered.clear()
@@ -129,7 +132,7 @@ class TableWriter:
             self._open.popitem()[1].close()
 
 
-def differing_numbers(schema: pa.Schema) -> tuple[str, ...]:
+def delta_encoded_columns(schema: pa.Schema) -> tuple[str, ...]:
     """Return the paths of integer columns whose values rarely repeat but are close to each other.
 
     Dictionary encoding would be tried and abandoned for them. Delta encoding needs a fifth of the
@@ -137,21 +140,23 @@ def differing_numbers(schema: pa.Schema) -> tuple[str, ...]:
     """
     return tuple(
         path
-        for path, kind in _leaves(schema)
+        for path, kind in _parquet_columns(schema)
         if path == _CORRELATION_ID
         # Connection numbers are random and repeat.
         or (path != _CONNECTION and (pa.types.is_int64(kind) or pa.types.is_timestamp(kind)))
     )
 
 
-def _leaves(fields: Iterable[pa.Field], above: str = "") -> Iterator[tuple[str, pa.DataType]]:
+def _parquet_columns(
+    fields: Iterable[pa.Field], prefix: str = ""
+) -> Iterator[tuple[str, pa.DataType]]:
     """Yield the path and type of each Parquet column."""
     for column in fields:
-        path, kind = f"{above}{column.name}", column.type
+        path, kind = f"{prefix}{column.name}", column.type
         while pa.types.is_list(kind):
             path, kind = f"{path}.list.element", kind.value_type
         if pa.types.is_struct(kind):
-            yield from _leaves(kind, f"{path}.")
+            yield from _parquet_columns(kind, f"{path}.")
         else:
             yield path, kind
 
@@ -161,7 +166,7 @@ def _by_day(batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
     if not batch.num_rows:
         return []
     days = pc.cast(pc.cast(batch["ts"], pa.timestamp("us")), pa.date32())
-    ends = pc.min_max(days)
-    if ends["min"] == ends["max"]:
-        return [(str(ends["min"]), batch)]
+    day_range = pc.min_max(days)
+    if day_range["min"] == day_range["max"]:
+        return [(str(day_range["min"]), batch)]
     return [(str(day), batch.filter(pc.equal(days, day))) for day in pc.unique(days)]

@@ -1,7 +1,7 @@
 """Accepted offset commits, reduced to the last one of each partition in a bucket of time.
 
-Audits of expiry and lag need only the last commit of a bucket and the time of its first, as long as
-the retention is not shorter than the bucket.
+Audits of expiry and lag need only the last commit of a bucket and the time of the first one, if the
+retention is at least as long as the bucket.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.requests import api_key
-from kafkalite.traffic.spark.stages.projection import Projection, codes, is_valid
+from kafkalite.traffic.spark.stages.projection import Projection, is_valid, row_codes
 from kafkalite.traffic.spark.state.commits import (
     by_partition,
     outcomes,
@@ -25,7 +25,7 @@ from kafkalite.traffic.spark.state.commits import (
     with_outcomes,
 )
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.topics import named
+from kafkalite.traffic.spark.state.topics import with_topic_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafkalite.traffic.spark.requests import Requests
 
 ACCEPTED_OFFSETS = table(
-    "taken_offsets",
+    "accepted_offsets",
     "The last offset of a partition that a group committed in a bucket of time",
     ("group_id", "string", "the group"),
     ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
@@ -52,16 +52,23 @@ _BITS: Final = 62
 def accepted_offsets(requests: Requests, topics: DataFrame, bucket_us: int) -> DataFrame:
     """Return the accepted offsets, as `ACCEPTED_OFFSETS`.
 
-    A commit in a transaction counts from the transaction's commit, and not at all if aborted. A
-    commit whose own retention time is shorter than a bucket has a separate bucket.
+    A commit in a transaction counts from the time when the transaction is committed. It does not
+    count if the transaction is aborted. A commit whose retention time is shorter than a bucket has
+    a separate bucket.
     """
-    plain = requests.project(_narrowing(bucket_us)).withColumn("topic_id", f.hex("topic_id"))
-    other_requests = with_outcomes(project_commits(requests, without_plain, pa.schema([])))
-    timed = by_partition(_timed(other_requests, _ends(requests)), topics)
+    fully_accepted = requests.project(_projection(bucket_us)).withColumn(
+        "topic_id", f.hex("topic_id")
+    )
+    other_requests = with_outcomes(
+        project_commits(requests, transactional_or_not_accepted, pa.schema([]))
+    )
+    effective = by_partition(
+        _with_effective_time(other_requests, _transaction_ends(requests)), topics
+    )
     is_short = f"retention_ms >= 0 and retention_ms * 1000 < {bucket_us}"
     bucket = f.expr(f"case when {is_short} then at_us else at_us - at_us % {bucket_us} end")
     others = (
-        timed.where(f.col("error") == ErrorCode.NONE)
+        effective.where(f.col("error") == ErrorCode.NONE)
         .withColumn("bucket_us", bucket)
         .withColumns(
             {
@@ -73,7 +80,7 @@ def accepted_offsets(requests: Requests, topics: DataFrame, bucket_us: int) -> D
         )
     )
     by_bucket = (
-        plain.unionByName(others.select(*plain.columns))
+        fully_accepted.unionByName(others.select(*fully_accepted.columns))
         .groupBy(*_PARTITION, "bucket_us")
         .agg(
             f.min("first_us").alias("first_us"),
@@ -85,7 +92,7 @@ def accepted_offsets(requests: Requests, topics: DataFrame, bucket_us: int) -> D
         )
     )
     # Joining with names after the aggregation handles one row per bucket, not one per commit.
-    return ACCEPTED_OFFSETS.shape(named(by_bucket, topics))
+    return ACCEPTED_OFFSETS.shape(with_topic_names(by_bucket, topics))
 
 
 def _sequence(bucket_us: int) -> str:
@@ -98,12 +105,12 @@ _FIELDS: Final = {
     "group_id": "request.group_id",
     "member_id": "request.member_id",
     "retention_ms": "request.retention_time_ms",
-    "asked": "request.topics",
-    "answered": "response.topics",
+    "request_topics": "request.topics",
+    "response_topics": "response.topics",
 }
 
 
-def _narrowing(bucket_us: int) -> Projection:
+def _projection(bucket_us: int) -> Projection:
     columns = {
         **dict.fromkeys(("group_id", "topic"), pa.string()),
         "topic_id": pa.binary(),
@@ -117,30 +124,30 @@ def _narrowing(bucket_us: int) -> Projection:
     return Projection(
         api_key=api_key("OffsetCommit"),
         fields=_FIELDS,
-        narrow=partial(last_per_bucket, bucket_us=bucket_us),
+        reduce_rows=partial(last_per_bucket, bucket_us=bucket_us),
         schema=pa.schema(list(columns.items())),
     )
 
 
-def without_plain(rows: pa.Table) -> pa.Table:
-    """Select the commits that `last_per_bucket` skips: transactional, or not entirely accepted."""
-    is_plain, _, _ = outcomes(rows["answered"])
+def transactional_or_not_accepted(rows: pa.Table) -> pa.Table:
+    """Select answered commits that are transactional, or of which a partition was not accepted."""
+    is_accepted, _, _ = outcomes(rows["response_topics"])
     if "transactional_id" in rows.column_names:
-        is_plain[:] = False
-    return rows.filter(pa.array(~is_plain & is_valid(rows["end_us"])))
+        is_accepted[:] = False
+    return rows.filter(pa.array(~is_accepted & is_valid(rows["end_us"])))
 
 
 def last_per_bucket(rows: pa.Table, bucket_us: int) -> pa.Table:
-    """Return each partition's last commit in each bucket, of entirely accepted commits."""
-    is_plain, _, _ = outcomes(rows["answered"])
-    plain = rows.filter(pa.array(is_plain & is_valid(rows["end_us"])))
-    at_us = np.asarray(plain["end_us"])
-    retention_ms = np.asarray(pc.fill_null(plain["retention_ms"], -1))
+    """Return each partition's last commit in each bucket, among entirely accepted commits."""
+    is_accepted, _, _ = outcomes(rows["response_topics"])
+    accepted = rows.filter(pa.array(is_accepted & is_valid(rows["end_us"])))
+    at_us = np.asarray(accepted["end_us"])
+    retention_ms = np.asarray(pc.fill_null(accepted["retention_ms"], -1))
     is_short = (retention_ms >= 0) & (retention_ms * 1000 < bucket_us)
     bucket = np.where(is_short, at_us, at_us - at_us % bucket_us)
     position_range = 1 << (_BITS - bucket_us.bit_length())
-    sequence = (at_us - bucket) * position_range + np.asarray(plain["position"]) % position_range
-    topic_lists = plain["asked"].combine_chunks()
+    sequence = (at_us - bucket) * position_range + np.asarray(accepted["position"]) % position_range
+    topic_lists = accepted["request_topics"].combine_chunks()
     topics = pc.list_flatten(topic_lists)
     partitions = pc.struct_field(topics, "partitions")
     of_partition = pc.list_parent_indices(partitions)
@@ -148,12 +155,12 @@ def last_per_bucket(rows: pa.Table, bucket_us: int) -> pa.Table:
     partition = pc.list_flatten(partitions)
     by_request = pa.table(
         {
-            "group_id": plain["group_id"],
+            "group_id": accepted["group_id"],
             "bucket_us": bucket,
             "at_us": at_us,
             "sequence": sequence,
             "retention_ms": retention_ms,
-            "is_simple": pc.equal(pc.fill_null(plain["member_id"], ""), ""),
+            "is_simple": pc.equal(pc.fill_null(accepted["member_id"], ""), ""),
         }
     )
     by_partition_ = by_request.take(of_topic)
@@ -164,7 +171,7 @@ def last_per_bucket(rows: pa.Table, bucket_us: int) -> pa.Table:
         ("committed_offset", pc.struct_field(partition, "committed_offset")),
     ):
         by_partition_ = by_partition_.append_column(name, column)
-    bucket_codes = codes(by_partition_, (*_PARTITION, "bucket_us"))
+    bucket_codes = row_codes(by_partition_, (*_PARTITION, "bucket_us"))
     order = np.lexsort((np.asarray(by_partition_["sequence"]), bucket_codes))
     ends = np.flatnonzero(np.diff(bucket_codes[order], append=-1))
     begins = np.append(0, ends + 1)[:-1]
@@ -173,33 +180,33 @@ def last_per_bucket(rows: pa.Table, bucket_us: int) -> pa.Table:
     )
 
 
-def _timed(requests: DataFrame, ends: DataFrame) -> DataFrame:
+def _with_effective_time(requests: DataFrame, ends: DataFrame) -> DataFrame:
     """Add `at_us`, the time from which a commit counts; drop those of aborted transactions."""
-    plain = requests.where("not is_transactional").withColumn("at_us", f.col("end_us"))
+    non_transactional = requests.where("not is_transactional").withColumn("at_us", f.col("end_us"))
     transactional = requests.where("is_transactional").unionByName(ends, allowMissingColumns=True)
     # Descending order, so that `last` finds the next end; at equal times the commit comes first.
-    backwards = Window.partitionBy("transactional_id").orderBy(
+    descending = Window.partitionBy("transactional_id").orderBy(
         f.coalesce("ended_us", "end_us").desc(), f.col("ended_us").isNotNull()
     )
     end = f.struct("ended_us", "is_committed")
     following = f.last(f.when(f.col("ended_us").isNotNull(), end), ignorenulls=True).over(
-        backwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        descending.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    ended = (
+    committed = (
         transactional.withColumn("end", following)
         .where("ended_us is null and end.is_committed")
         .withColumn("at_us", f.col("end.ended_us"))
     )
-    return plain.unionByName(ended.select(*plain.columns))
+    return non_transactional.unionByName(committed.select(*non_transactional.columns))
 
 
-def _ends(requests: Requests) -> DataFrame:
+def _transaction_ends(requests: Requests) -> DataFrame:
     return (
         requests.of("EndTxn")
         .where(f.col("response.error_code") == ErrorCode.NONE)
         .select(
             "request.transactional_id",
-            f.unix_micros("answered").alias("ended_us"),
+            f.unix_micros("response_ts").alias("ended_us"),
             f.col("request.committed").alias("is_committed"),
         )
     )

@@ -1,7 +1,7 @@
 """Assignments of classic groups: the partitions that each member received in each generation.
 
 The leader's SyncGroup request has the assignments of all members; a member's response has only its
-own. Coordinators treat them as bytes; consumers use ConsumerProtocolAssignment.
+own. Coordinators do not decode assignments; those of consumers are ConsumerProtocolAssignment.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.columnar.coordinator_records import decode_versioned
 from kafkalite.traffic.spark.state.liveness import SYNC_GROUP
-from kafkalite.traffic.spark.state.partition_ownership import HOLDINGS
+from kafkalite.traffic.spark.state.partition_ownership import OWNED_PARTITIONS
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.windows import in_order
+from kafkalite.traffic.spark.state.windows import ordered_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,12 +34,12 @@ ASSIGNMENTS = table(
     ("group_id", "string", "the group"),
     ("generation", "int", "the generation"),
     ("member_id", "string", "the member"),
-    ("topic", "string", "the topic; null if the member got no partition or is_read is false"),
+    ("topic", "string", "the topic; null if the member got no partition or is_decoded is false"),
     ("partition", "int", "the partition"),
-    ("is_read", "boolean", "whether the assignment could be decoded as a consumer's"),
-    ("is_leaders", "boolean", "whether it is from the leader's request, which has all members"),
-    ("begin_us", "bigint", "earliest possible time of the assignment"),
-    ("done_us", "bigint", "latest possible time of the assignment"),
+    ("is_decoded", "boolean", "whether the assignment could be decoded as a consumer's"),
+    ("is_from_leader", "boolean", "whether it is from the leader's request, which has all members"),
+    ("earliest_us", "bigint", "earliest possible time of the assignment"),
+    ("latest_us", "bigint", "latest possible time of the assignment"),
 )
 
 _CONSUMER: Final = "consumer"
@@ -47,19 +47,19 @@ _SPEC: Final = "consumer_protocol_assignment"
 _LIST: Final = pa.list_(
     pa.struct([pa.field("topic", pa.string()), pa.field("partitions", pa.list_(pa.int32()))])
 )
-_READ: Final = pa.schema(
+_DECODED: Final = pa.schema(
     [
         pa.field("group_id", pa.string()),
         pa.field("generation", pa.int32()),
         pa.field("member_id", pa.string()),
-        pa.field("is_leaders", pa.bool_()),
-        pa.field("begin_us", pa.int64()),
-        pa.field("done_us", pa.int64()),
-        pa.field("is_read", pa.bool_()),
+        pa.field("is_from_leader", pa.bool_()),
+        pa.field("earliest_us", pa.int64()),
+        pa.field("latest_us", pa.int64()),
+        pa.field("is_decoded", pa.bool_()),
         pa.field("given", _LIST),
     ]
 )
-_ROWS: Final = tuple(_READ.names[:6])
+_KEY_COLUMNS: Final = tuple(_DECODED.names[:6])
 
 
 def assignments(requests: Requests) -> DataFrame:
@@ -68,15 +68,20 @@ def assignments(requests: Requests) -> DataFrame:
         # mapInArrow would start a Python job even for an empty table.
         return ASSIGNMENTS.empty(requests.spark)
     rows = _from_leaders(requests).unionByName(_from_members(requests))
-    read = rows.mapInArrow(read_assignments, from_arrow_schema(_READ))
+    read = rows.mapInArrow(read_assignments, from_arrow_schema(_DECODED))
     return ASSIGNMENTS.shape(
-        read.select(*_ROWS, "is_read", f.explode_outer("given").alias("g"))
-        .select(*_ROWS, "is_read", "g.topic", f.explode_outer("g.partitions").alias("partition"))
+        read.select(*_KEY_COLUMNS, "is_decoded", f.explode_outer("given").alias("g"))
+        .select(
+            *_KEY_COLUMNS,
+            "is_decoded",
+            "g.topic",
+            f.explode_outer("g.partitions").alias("partition"),
+        )
         .withColumn("topic", f.when(f.col("partition").isNotNull(), f.col("topic")))
     )
 
 
-def _syncs(requests: Requests) -> DataFrame:
+def _successful_syncs(requests: Requests) -> DataFrame:
     return (
         requests.of(SYNC_GROUP)
         .where(
@@ -87,82 +92,85 @@ def _syncs(requests: Requests) -> DataFrame:
             {
                 "group_id": f.col("request.group_id"),
                 "generation": f.col("request.generation_id"),
-                "begin_us": f.unix_micros("ts"),
-                "done_us": f.unix_micros("answered"),
+                "earliest_us": f.unix_micros("ts"),
+                "latest_us": f.unix_micros("response_ts"),
             }
         )
     )
 
 
 def _from_leaders(requests: Requests) -> DataFrame:
-    rows = _syncs(requests).withColumns(
-        {"is_leaders": f.lit(True), "a": f.explode("request.assignments")}
+    rows = _successful_syncs(requests).withColumns(
+        {"is_from_leader": f.lit(True), "a": f.explode("request.assignments")}
     )
-    return rows.withColumn("member_id", f.col("a.member_id")).select(*_ROWS, "a.assignment")
+    return rows.withColumn("member_id", f.col("a.member_id")).select(*_KEY_COLUMNS, "a.assignment")
 
 
 def _from_members(requests: Requests) -> DataFrame:
-    rows = _syncs(requests).where("size(request.assignments) = 0")
+    rows = _successful_syncs(requests).where("size(request.assignments) = 0")
     return rows.withColumns(
-        {"is_leaders": f.lit(False), "member_id": f.col("request.member_id")}
-    ).select(*_ROWS, "response.assignment")
+        {"is_from_leader": f.lit(False), "member_id": f.col("request.member_id")}
+    ).select(*_KEY_COLUMNS, "response.assignment")
 
 
 def read_assignments(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Decode the assignments in the last column; undecodable ones get `is_read` false.
+    """Decode the assignments in the last column; undecodable ones get `is_decoded` false.
 
     An empty assignment means no partitions: coordinators send it to members the leader omitted.
     """
     for batch in batches:
         column = batch["assignment"].cast(pa.binary())
         decoded = decode_versioned(_SPEC, column)
-        is_read = np.asarray(column.is_valid()).copy()
-        is_read[[error.row for error in decoded.errors]] = False
-        none = np.asarray(pc.equal(pc.binary_length(column), 0).fill_null(True))
+        is_decoded = np.asarray(column.is_valid()).copy()
+        is_decoded[[error.row for error in decoded.errors]] = False
+        is_empty = np.asarray(pc.equal(pc.binary_length(column), 0).fill_null(True))
         assigned = pc.if_else(
-            pa.array(is_read & ~none), decoded.values.field("assigned_partitions"), None
+            pa.array(is_decoded & ~is_empty), decoded.values.field("assigned_partitions"), None
         )
-        columns = [batch[name].cast(_READ.field(name).type) for name in _ROWS]
+        columns = [batch[name].cast(_DECODED.field(name).type) for name in _KEY_COLUMNS]
         yield pa.RecordBatch.from_arrays(
-            [*columns, pa.array(is_read | none), assigned.cast(_LIST)], schema=_READ
+            [*columns, pa.array(is_decoded | is_empty), assigned.cast(_LIST)], schema=_DECODED
         )
 
 
-def assignment_holdings(given: DataFrame, generations: DataFrame) -> DataFrame:
-    """Return the holdings of classic members between successive assignments, as `HOLDINGS`."""
-    by_group = in_order(("group_id",), ("life", "generation"))
-    times = generations.where("assigned_done_us is not null").select(
+def assigned_to_owned_partitions(assignments_: DataFrame, generations: DataFrame) -> DataFrame:
+    """Return partitions of classic members between assignments, as `OWNED_PARTITIONS`."""
+    by_group = ordered_rows(("group_id",), ("restart_count", "generation"))
+    times = generations.where("assigned_latest_us is not null").select(
         "group_id",
         "generation",
-        "assigned_begin_us",
-        f.lead("assigned_begin_us").over(by_group).alias("taken_begin_us"),
-        f.lead("assigned_done_us").over(by_group).alias("taken_done_us"),
+        "assigned_earliest_us",
+        f.lead("assigned_earliest_us").over(by_group).alias("reassigned_earliest_us"),
+        f.lead("assigned_latest_us").over(by_group).alias("reassigned_latest_us"),
     )
     intervals = (
-        given.where("topic is not null")
-        .groupBy("group_id", "generation", "member_id", "topic", "partition", "begin_us")
-        .agg(f.min("done_us").alias("done_us"))
+        assignments_.where("topic is not null")
+        .groupBy("group_id", "generation", "member_id", "topic", "partition", "earliest_us")
+        .agg(f.min("latest_us").alias("latest_us"))
         .join(times.alias("t"), ["group_id", "generation"])
         # Generation numbers restart, so the assignment must also match in time.
-        .where("begin_us <= coalesce(taken_begin_us, begin_us) and done_us >= assigned_begin_us")
+        .where(
+            "earliest_us <= coalesce(reassigned_earliest_us, earliest_us)"
+            " and latest_us >= assigned_earliest_us"
+        )
     )
     keys = ("group_id", "member_id", "topic", "partition", "generation")
-    return HOLDINGS.shape(
-        intervals.groupBy(*keys, "taken_begin_us", "taken_done_us")
-        .agg(f.min("begin_us").alias("begin_us"), f.min("done_us").alias("done_us"))
+    return OWNED_PARTITIONS.shape(
+        intervals.groupBy(*keys, "reassigned_earliest_us", "reassigned_latest_us")
+        .agg(f.min("earliest_us").alias("earliest_us"), f.min("latest_us").alias("latest_us"))
         .withColumns(
             {
                 "is_named": f.lit(True),
-                "since_epoch": f.col("generation"),
-                "is_since_known": f.lit(True),
-                "from_step": f.col("generation"),
-                "lost_step": f.lit(None),
+                "assignment_epoch": f.col("generation"),
+                "is_assignment_epoch_known": f.lit(True),
+                "assigned_step": f.col("generation"),
+                "revoked_step": f.lit(None),
                 "released": f.when(
-                    f.col("taken_begin_us").isNotNull(),
+                    f.col("reassigned_earliest_us").isNotNull(),
                     f.struct(
                         f.lit(None).cast("int").alias("step"),
-                        f.col("taken_begin_us").alias("begin_us"),
-                        f.col("taken_done_us").alias("done_us"),
+                        f.col("reassigned_earliest_us").alias("earliest_us"),
+                        f.col("reassigned_latest_us").alias("latest_us"),
                     ),
                 ),
             }

@@ -1,4 +1,4 @@
-"""Offset commits, plain and transactional, in one shape: one row per request."""
+"""Offset commits inside and outside of transactions, in one table: one row per request."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from kafkalite.traffic.spark.requests import api_key
-from kafkalite.traffic.spark.stages.projection import Projection, is_valid, types
+from kafkalite.traffic.spark.stages.projection import Projection, column_types, is_valid
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.timing import SPAN, span
-from kafkalite.traffic.spark.state.topics import named
+from kafkalite.traffic.spark.state.timing import TIME_COLUMNS, time_columns
+from kafkalite.traffic.spark.state.topics import with_topic_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     Bools = npt.NDArray[np.bool_]
 
-_ASKED: Final = (
+_REQUEST_TOPICS: Final = (
     "array<struct<name: string, topic_id: binary, partitions:"
     " array<struct<partition_index: int, committed_offset: bigint>>>>"
 )
-_ANSWERED: Final = (
+_RESPONSE_TOPICS: Final = (
     "array<struct<name: string, topic_id: binary, partitions:"
     " array<struct<partition_index: int, error_code: smallint>>>>"
 )
@@ -39,7 +39,7 @@ _ANSWERED: Final = (
 COMMITS = table(
     "commits",
     "A request to commit offsets",
-    *SPAN,
+    *TIME_COLUMNS,
     ("client", "string", "the client: host:port"),
     ("is_transactional", "boolean", "whether it is a TxnOffsetCommit"),
     ("group_id", "string", "the group"),
@@ -49,46 +49,46 @@ COMMITS = table(
     ("producer_id", "bigint", "of a TxnOffsetCommit, else null"),
     ("producer_epoch", "smallint", "of a TxnOffsetCommit, else null"),
     ("retention_ms", "bigint", "retention time in the request of an old client, else -1"),
-    ("asked", _ASKED, "offsets in the request"),
-    ("answered", _ANSWERED, "error codes in the response"),
+    ("request_topics", _REQUEST_TOPICS, "offsets in the request"),
+    ("response_topics", _RESPONSE_TOPICS, "error codes in the response"),
 )
 
-COMMITTED: Final = (
+PARTITION_COLUMNS: Final = (
     ("topic", "string", "the topic's name; its id in hex if the capture has no name for it"),
     ("partition", "int", "the partition"),
     ("committed_offset", "bigint", "the offset"),
     ("error", "smallint", "error code of the response; null without a response"),
 )
-"""The columns that `by_partition` returns in place of `asked` and `answered`."""
+"""The columns that `by_partition` returns in place of `request_topics` and `response_topics`."""
 
 
 def commits(requests: Requests) -> DataFrame:
     """Return every request to commit offsets, as `COMMITS`."""
-    kinds = []
+    tables = []
     for kind in _KINDS:
         paths = {**_FIELDS, **kind.fields}.items()
         rows = requests.of(kind.api).select(
-            *span(), *(f.col(path).alias(name) for name, path in paths)
+            *time_columns(), *(f.col(path).alias(name) for name, path in paths)
         )
-        kinds.append(_shaped(rows, kind))
-    return reduce(DataFrame.unionByName, kinds)
+        tables.append(_to_commits(rows, kind))
+    return reduce(DataFrame.unionByName, tables)
 
 
 def project_commits(
-    requests: Requests, narrow: Callable[[pa.Table], pa.Table], added: pa.Schema
+    requests: Requests, reduce_rows: Callable[[pa.Table], pa.Table], added: pa.Schema
 ) -> DataFrame:
-    """Return commits as `COMMITS`, filtered by `narrow` where they are read.
+    """Return commits as `COMMITS`, filtered by `reduce_rows` where they are read.
 
-    `narrow` receives tables of one API at a time, with `asked` and `answered` as the API has them.
-    It may add columns; `added` has their types.
+    `reduce_rows` receives tables of one API at a time, with `request_topics` and `response_topics`
+    as the API has them. It may add columns; `added` has their types.
     """
-    kinds = []
+    tables = []
     for kind in _KINDS:
         key, fields = api_key(kind.api), {**_FIELDS, **kind.fields}
-        schema = pa.schema([*types(key, fields).items(), *added])
-        narrowing = Projection(api_key=key, fields=fields, narrow=narrow, schema=schema)
-        kinds.append(_shaped(requests.project(narrowing), kind))
-    return reduce(DataFrame.unionByName, kinds)
+        schema = pa.schema([*column_types(key, fields).items(), *added])
+        projection = Projection(api_key=key, fields=fields, reduce_rows=reduce_rows, schema=schema)
+        tables.append(_to_commits(requests.project(projection), kind))
+    return reduce(DataFrame.unionByName, tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ _FIELDS: Final = {
     "client": "client",
     "group_id": "request.group_id",
     "member_id": "request.member_id",
-    "asked": "request.topics",
-    "answered": "response.topics",
+    "request_topics": "request.topics",
+    "response_topics": "response.topics",
 }
 
 _KINDS: Final = (
@@ -141,7 +141,7 @@ _KINDS: Final = (
     ),
 )
 
-_EVERY: Final = {
+_COMMON_COLUMNS: Final = {
     "member_id": "coalesce(member_id, '')",
     "commit_epoch": "coalesce(commit_epoch, -1)",
 }
@@ -153,7 +153,7 @@ def with_outcomes(commits: DataFrame) -> DataFrame:
     Only field paths and functions that Spark compiles are used. With lambdas, Spark would interpret
     the whole query.
     """
-    errors = "flatten(answered.partitions).error_code"
+    errors = "flatten(response_topics.partitions).error_code"
     columns = {
         "is_accepted": f"coalesce(array_max({errors}) = 0 and array_min({errors}) = 0, false)",
         "is_refused": f"coalesce(array_max({errors}) != 0 or array_min({errors}) != 0, false)",
@@ -161,12 +161,12 @@ def with_outcomes(commits: DataFrame) -> DataFrame:
     return commits.withColumns({name: f.expr(expression) for name, expression in columns.items()})
 
 
-def outcomes(answered: pa.ChunkedArray) -> tuple[Bools, Bools, Bools]:
+def outcomes(response_topics: pa.ChunkedArray) -> tuple[Bools, Bools, Bools]:
     """Return three masks: entirely accepted, with a refused partition, with a complete response.
 
-    `answered` has the topics of each response, or null.
+    `response_topics` has the topics of each response, or null.
     """
-    topics = answered.combine_chunks()
+    topics = response_topics.combine_chunks()
     of_topic = np.asarray(pc.list_parent_indices(topics))
     partitions = pc.struct_field(pc.list_flatten(topics), "partitions")
     of_error = of_topic[np.asarray(pc.list_parent_indices(partitions))]
@@ -180,53 +180,66 @@ def outcomes(answered: pa.ChunkedArray) -> tuple[Bools, Bools, Bools]:
     return is_answered & is_any & ~is_refused, is_answered & is_refused, is_answered
 
 
-def _shaped(rows: DataFrame, kind: _Kind) -> DataFrame:
-    """Add columns that requests lack, and drop the fields of partitions that are not needed."""
+def _to_commits(rows: DataFrame, kind: _Kind) -> DataFrame:
+    """Add the columns that the API lacks, and drop unneeded fields of partitions."""
     columns = {
-        **_EVERY,
+        **_COMMON_COLUMNS,
         **kind.columns,
-        "asked": _topics("asked", "committed_offset", kind.topic_id),
-        "answered": _topics("answered", "error_code", kind.topic_id),
+        "request_topics": _topics("request_topics", "committed_offset", kind.topic_id),
+        "response_topics": _topics("response_topics", "error_code", kind.topic_id),
     }
     return rows.withColumns({name: f.expr(expression) for name, expression in columns.items()})
 
 
-def _topics(where: str, field_: str, topic_id: str) -> str:
+def _topics(path: str, field_: str, topic_id: str) -> str:
     """Return SQL for a message's topics with a single field per partition."""
     return (
-        f"transform({where}, t -> struct(t.name as name, {topic_id} as topic_id,"
+        f"transform({path}, t -> struct(t.name as name, {topic_id} as topic_id,"
         f" transform(t.partitions, p -> struct(p.partition_index, p.{field_})) as partitions))"
     )
 
 
 def by_partition(requests: DataFrame, names: DataFrame) -> DataFrame:
-    """Return one row per partition, with `COMMITTED` in place of `asked` and `answered`.
+    """Return one row per partition, with `PARTITION_COLUMNS` in place of the two lists of topics.
 
-    A response has the order of its request unless some partitions were refused early. So the same
-    position is tried first, and a search is the fallback.
+    A response has its partitions in the order of the request, unless some were refused early. So
+    the same position is tried first, then the others are searched.
     """
     rows = (
-        requests.select("*", f.posexplode("asked").alias("i", "topic_asked"))
-        .select("*", f.posexplode("topic_asked.partitions").alias("j", "partition_asked"))
-        .withColumn("here", f.expr("get(answered, i)"))
-        .withColumn("there", f.expr("get(here.partitions, j)"))
+        requests.select("*", f.posexplode("request_topics").alias("i", "request_topic"))
+        .select("*", f.posexplode("request_topic.partitions").alias("j", "request_partition"))
+        .withColumn("response_topic", f.expr("get(response_topics, i)"))
+        .withColumn("response_partition", f.expr("get(response_topic.partitions, j)"))
     )
-    is_valid = (
-        "here.name <=> topic_asked.name and here.topic_id <=> topic_asked.topic_id"
-        " and there.partition_index = partition_asked.partition_index"
+    is_same_position = (
+        "response_topic.name <=> request_topic.name"
+        " and response_topic.topic_id <=> request_topic.topic_id"
+        " and response_partition.partition_index = request_partition.partition_index"
     )
     elsewhere = (
-        "get(filter(flatten(transform(filter(answered, t -> t.name <=> topic_asked.name"
-        " and t.topic_id <=> topic_asked.topic_id), t -> t.partitions)),"
-        " p -> p.partition_index = partition_asked.partition_index), 0).error_code"
+        "get(filter(flatten(transform(filter(response_topics, t -> t.name <=> request_topic.name"
+        " and t.topic_id <=> request_topic.topic_id), t -> t.partitions)),"
+        " p -> p.partition_index = request_partition.partition_index), 0).error_code"
     )
-    flat = rows.withColumns(
+    by_partition_ = rows.withColumns(
         {
-            "error": f.expr(f"case when {is_valid} then there.error_code else {elsewhere} end"),
-            "topic": f.col("topic_asked.name"),
-            "topic_id": f.hex("topic_asked.topic_id"),
-            "partition": f.col("partition_asked.partition_index"),
-            "committed_offset": f.col("partition_asked.committed_offset"),
+            "error": f.expr(
+                f"case when {is_same_position} then response_partition.error_code"
+                f" else {elsewhere} end"
+            ),
+            "topic": f.col("request_topic.name"),
+            "topic_id": f.hex("request_topic.topic_id"),
+            "partition": f.col("request_partition.partition_index"),
+            "committed_offset": f.col("request_partition.committed_offset"),
         }
-    ).drop("i", "j", "topic_asked", "partition_asked", "here", "there", "asked", "answered")
-    return named(flat, names).drop("topic_id")
+    ).drop(
+        "i",
+        "j",
+        "request_topic",
+        "request_partition",
+        "response_topic",
+        "response_partition",
+        "request_topics",
+        "response_topics",
+    )
+    return with_topic_names(by_partition_, names).drop("topic_id")

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kafkalite.traffic.spark.requests import Requests
 
 LEADER: Final = "connect-cluster-"
-CONFIGURED: Final = "configured"
-COUNTED: Final = "counted"
+TASK_CONFIGURATIONS: Final = "task configurations"
+TASK_COUNT: Final = "task count"
 
 CONFIGURATIONS = table(
     "connect_configurations",
@@ -36,24 +36,24 @@ CONFIGURATIONS = table(
     (
         "kind",
         "string",
-        "configured: its tasks have new configurations; counted: they may start (KIP-618)",
+        "task configurations: of new tasks; task count: the new tasks may start (KIP-618)",
     ),
     ("tasks", "int", "number of tasks"),
     ("client", "string", "the leader: host:port"),
     ("start_us", "bigint", "time of the request in microseconds since the Unix epoch"),
     ("end_us", "bigint", "time of the response"),
-    ("place", "int", "position of the record in the request"),
+    ("record_index", "int", "position of the record in the request, from 0"),
 )
 
 _KEYS: Final = (
-    ("commit-", CONFIGURED, "tasks"),
-    ("tasks-fencing-", COUNTED, "task-count"),
-    ("tasks-count-", COUNTED, "tasks"),  # the name in KIP-618's text
+    ("commit-", TASK_CONFIGURATIONS, "tasks"),
+    ("tasks-fencing-", TASK_COUNT, "task-count"),
+    ("tasks-count-", TASK_COUNT, "tasks"),  # the name in KIP-618's text
 )
 """(prefix of the record's key, kind, field with the number of tasks)."""
 
 _MAX_TASKS: Final = 2**31 - 1
-_READ: Final = pa.schema(
+_DECODED: Final = pa.schema(
     [
         pa.field("connect_group", pa.string()),
         pa.field("client", pa.string()),
@@ -62,10 +62,10 @@ _READ: Final = pa.schema(
         pa.field("connector", pa.string()),
         pa.field("kind", pa.string()),
         pa.field("tasks", pa.int32()),
-        pa.field("place", pa.int32()),
+        pa.field("record_index", pa.int32()),
     ]
 )
-_REQUEST_COLUMNS: Final = tuple(_READ.names[:4])
+_REQUEST_COLUMNS: Final = tuple(_DECODED.names[:4])
 
 
 def configurations(requests: Requests) -> DataFrame:
@@ -77,7 +77,7 @@ def configurations(requests: Requests) -> DataFrame:
             f.substring("request.transactional_id", len(LEADER) + 1, 10_000).alias("connect_group"),
             "client",
             f.unix_micros("ts").alias("start_us"),
-            f.unix_micros("answered").alias("end_us"),
+            f.unix_micros("response_ts").alias("end_us"),
             f.explode("request.topic_data").alias("t"),
             f.expr(
                 "exists(response.responses, t -> exists(t.partition_responses,"
@@ -90,7 +90,9 @@ def configurations(requests: Requests) -> DataFrame:
     if "Produce" not in requests or written.isEmpty():
         # Most captures have none; this avoids starting Python workers.
         return CONFIGURATIONS.empty(requests.spark)
-    return CONFIGURATIONS.shape(written.mapInArrow(read_configurations, from_arrow_schema(_READ)))
+    return CONFIGURATIONS.shape(
+        written.mapInArrow(read_configurations, from_arrow_schema(_DECODED))
+    )
 
 
 def read_configurations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,19 +103,27 @@ def read_configurations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
     for batch in batches:
         requests_ = batch.select(_REQUEST_COLUMNS).to_pylist()
         rows = []
-        for opened in read_column(batch["records"].cast(pa.binary())):
-            keys, values = opened.records["key"].to_pylist(), opened.records["value"].to_pylist()
-            for position, (cell, key, value) in enumerate(
-                zip(opened.range_indexes, keys, values, strict=True)
+        for decoded_records in read_column(batch["records"].cast(pa.binary())):
+            keys, values = (
+                decoded_records.records["key"].to_pylist(),
+                decoded_records.records["value"].to_pylist(),
+            )
+            for position, (request_index, key, value) in enumerate(
+                zip(decoded_records.range_indexes, keys, values, strict=True)
             ):
                 decoded = configuration(key, value)
                 if decoded is not None:
                     connector, kind, tasks = decoded
                     rows.append(
-                        requests_[int(cell)]
-                        | {"connector": connector, "kind": kind, "tasks": tasks, "place": position}
+                        requests_[int(request_index)]
+                        | {
+                            "connector": connector,
+                            "kind": kind,
+                            "tasks": tasks,
+                            "record_index": position,
+                        }
                     )
-        yield pa.RecordBatch.from_pylist(rows, _READ)
+        yield pa.RecordBatch.from_pylist(rows, _DECODED)
 
 
 def configuration(key: bytes | None, value: bytes | None) -> tuple[str, str, int] | None:

@@ -1,9 +1,9 @@
 """Members over time: each step at which a coordinator's state of a member may have changed.
 
 Between two steps nothing about a member changes, so its last step has its state at the time of a
-commit. A heartbeat without a response leaves a member `UNKNOWN` until the next heartbeat with one.
-That step is blurred, and so is the first step of a member whose join is not in the capture: the
-state before it is unknown.
+commit. After a heartbeat without a response, a member is `UNKNOWN` until the next heartbeat with a
+response. The state before the step of that heartbeat is unknown. The state before the first step of
+a member whose join is not in the capture is unknown too.
 """
 
 from __future__ import annotations
@@ -14,9 +14,13 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.traffic.spark.state.heartbeats import JOINS, LEAVES
+from kafkalite.traffic.spark.state.heartbeats import JOIN_EPOCH, LEAVE_EPOCH
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.windows import before_now, in_order, until_now
+from kafkalite.traffic.spark.state.windows import (
+    ordered_rows,
+    rows_before_current,
+    rows_up_to_current,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -25,161 +29,186 @@ if TYPE_CHECKING:
 KNOWN: Final = "known"
 UNKNOWN: Final = "unknown"
 """A heartbeat had no response, so it may or may not have changed the member."""
-GONE: Final = "gone"
+NOT_MEMBER: Final = "not a member"
 """The member left, or the coordinator returned UNKNOWN_MEMBER_ID."""
 
-RELEASE: Final = "step: int, begin_us: bigint, done_us: bigint"
+RELEASE_TYPE: Final = "step: int, earliest_us: bigint, latest_us: bigint"
 
 EPOCHS = table(
     "epochs",
-    "A step of a member: a time from which its epoch or partitions may differ",
+    "A step of a member: a time at which its epoch or partitions may have changed",
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member"),
-    ("protocol", "string", "consumer, streams, or classic: see classic_turns"),
+    ("protocol", "string", "consumer, streams, or classic: see classic_intervals"),
     ("step", "int", "number of the member's step, from 1"),
-    ("life", "int", "how many times the member was gone before"),
-    ("standing", "string", "known, unknown or gone"),
-    ("begin_us", "bigint", "earliest possible time of the step"),
-    ("done_us", "bigint", "latest possible time of the step"),
+    ("incarnation", "int", "how many times the member had left or was removed before"),
     (
-        "since_us",
+        "status",
+        "string",
+        "known; unknown: a response was lost; not a member: it left or was removed",
+    ),
+    ("earliest_us", "bigint", "earliest possible time of the step"),
+    ("latest_us", "bigint", "latest possible time of the step"),
+    (
+        "earliest_change_us",
         "bigint",
-        "earliest possible time of its change, which a lost response may have had",
+        "earliest possible time of its change: a heartbeat without a response may have caused it",
     ),
     ("connection", "bigint", "the connection of its heartbeat"),
     ("epoch", "int", "the member's epoch from this step on; null unless known"),
-    ("left_epoch", "int", "the previous epoch; null at first"),
+    ("previous_epoch", "int", "the previous epoch; null at first"),
     ("revocation_epoch", "int", "the latest epoch at which it released partitions; null for none"),
-    ("is_blurred", "boolean", "whether the state before it is unknown"),
-    ("certain_epoch", "int", "the epoch from which its state is known; null for any"),
+    ("is_previous_state_unknown", "boolean", "whether the state before this step is unknown"),
+    (
+        "known_since_epoch",
+        "int",
+        "the epoch from which on its state is known; null for every epoch",
+    ),
     ("assigned", "array<string>", "its partitions from this step on; null while unknown"),
-    ("gained", "array<string>", "newly assigned partitions"),
-    ("lost", "array<string>", "partitions that are no longer assigned to it"),
+    ("added", "array<string>", "newly assigned partitions"),
+    ("revoked", "array<string>", "partitions that are no longer assigned to it"),
     ("owned", "array<string>", "the partitions it reports as owned; null if it reports none"),
-    ("released", f"struct<{RELEASE}>", "the step from which the lost partitions are free"),
+    ("released", f"struct<{RELEASE_TYPE}>", "the step from which the revoked partitions are free"),
 )
 
 _MEMBER: Final = ("group_id", "member_id")
-_ORDER: Final = ("done_us", "begin_us", "position")
-_NONE: Final = "cast(array() as array<string>)"
+_ORDER: Final = ("latest_us", "earliest_us", "position")
+_EMPTY_ARRAY: Final = "cast(array() as array<string>)"
 
 
 def steps(heartbeats: DataFrame) -> DataFrame:
     """Return the steps that these heartbeats cause, as `EPOCHS`."""
-    return EPOCHS.shape(_with_releases(_with_changes(_with_lives(state_changes(heartbeats)))))
+    return EPOCHS.shape(
+        _with_releases(_with_changes(_with_step_numbers(state_changes(heartbeats))))
+    )
 
 
 def state_changes(heartbeats: DataFrame) -> DataFrame:
     """Select the heartbeats that change a member's state; most heartbeats do not."""
-    is_leave = (f.col("error") == ErrorCode.NONE) & (f.col("asked_epoch") == LEAVES)
-    standing = (
+    is_leave = (f.col("error") == ErrorCode.NONE) & (f.col("request_epoch") == LEAVE_EPOCH)
+    status = (
         f.when(f.col("end_us").isNull(), UNKNOWN)
-        .when(is_leave | (f.col("error") == ErrorCode.UNKNOWN_MEMBER_ID), GONE)
+        .when(is_leave | (f.col("error") == ErrorCode.UNKNOWN_MEMBER_ID), NOT_MEMBER)
         .when(f.col("error") == ErrorCode.NONE, KNOWN)
     )
     rows = (
         heartbeats.where(f.col("member_id") != "")
-        .withColumn("standing", standing)
-        .where(f.col("standing").isNotNull())
+        .withColumn("status", status)
+        .where(f.col("status").isNotNull())
         .withColumns(
             {
-                "begin_us": f.col("start_us"),
-                "done_us": f.coalesce("end_us", "start_us"),
-                "epoch": f.when(f.col("standing") == KNOWN, f.col("epoch")),
+                "earliest_us": f.col("start_us"),
+                "latest_us": f.coalesce("end_us", "start_us"),
+                "epoch": f.when(f.col("status") == KNOWN, f.col("epoch")),
             }
         )
     )
-    before = f.lag(f.struct("epoch", "standing")).over(in_order(_MEMBER, _ORDER))
+    before = f.lag(f.struct("epoch", "status")).over(ordered_rows(_MEMBER, _ORDER))
     return rows.withColumn("before", before).where(
         f.col("assigned").isNotNull()
         | f.col("owned").isNotNull()
         | f.col("before").isNull()
-        | (f.col("standing") != f.col("before.standing"))
+        | (f.col("status") != f.col("before.status"))
         | ~f.col("epoch").eqNullSafe(f.col("before.epoch"))
     )
 
 
-def _with_lives(changes: DataFrame) -> DataFrame:
-    """Add numbers of the member's steps and lives; a member that returns has a new life."""
-    was_gone = f.sum((f.col("standing") == GONE).cast("int")).over(before_now(_MEMBER, _ORDER))
+def _with_step_numbers(changes: DataFrame) -> DataFrame:
+    """Add `step` and `incarnation`, and the assignment after each step.
+
+    `incarnation` increases when a member returns after it left or was removed.
+    """
+    departures = f.sum((f.col("status") == NOT_MEMBER).cast("int")).over(
+        rows_before_current(_MEMBER, _ORDER)
+    )
     counted = changes.withColumns(
         {
-            "step": f.row_number().over(in_order(_MEMBER, _ORDER)),
-            "life": f.coalesce(was_gone, f.lit(0)).cast("int"),
+            "step": f.row_number().over(ordered_rows(_MEMBER, _ORDER)),
+            "incarnation": f.coalesce(departures, f.lit(0)).cast("int"),
         }
     )
-    of_life = until_now((*_MEMBER, "life"), _ORDER)
+    of_incarnation = rows_up_to_current((*_MEMBER, "incarnation"), _ORDER)
     return counted.withColumns(
         {
-            "assigned": f.when(f.col("standing") == GONE, f.expr(_NONE)).otherwise(
-                f.last("assigned", ignorenulls=True).over(of_life)
+            "assigned": f.when(f.col("status") == NOT_MEMBER, f.expr(_EMPTY_ARRAY)).otherwise(
+                f.last("assigned", ignorenulls=True).over(of_incarnation)
             ),
         }
     )
 
 
-def _with_changes(lives: DataFrame) -> DataFrame:
-    """Add the changes since the previous step: gained and lost partitions."""
-    by = (*_MEMBER, "life")
-    of_life, earlier = in_order(by, _ORDER), before_now(by, _ORDER)
-    return lives.withColumns(
+def _with_changes(numbered_steps: DataFrame) -> DataFrame:
+    """Add the changes since the previous step: added and revoked partitions."""
+    by = (*_MEMBER, "incarnation")
+    of_incarnation, earlier = ordered_rows(by, _ORDER), rows_before_current(by, _ORDER)
+    return numbered_steps.withColumns(
         {
-            "left_epoch": f.last("epoch", ignorenulls=True).over(earlier),
-            "was_assigned": f.lag("assigned").over(of_life),
-            "was": f.lag("standing").over(of_life),
-            "known_so_far": f.count_if(f.col("standing") != UNKNOWN).over(earlier),
+            "previous_epoch": f.last("epoch", ignorenulls=True).over(earlier),
+            "previous_assigned": f.lag("assigned").over(of_incarnation),
+            "previous_status": f.lag("status").over(of_incarnation),
+            "known_steps": f.count_if(f.col("status") != UNKNOWN).over(earlier),
         }
     ).withColumns(
         {
-            "is_blurred": f.when(f.col("was").isNull(), f.col("asked_epoch") != JOINS).otherwise(
-                f.col("was") == UNKNOWN
+            "is_previous_state_unknown": f.when(
+                f.col("previous_status").isNull(), f.col("request_epoch") != JOIN_EPOCH
+            ).otherwise(f.col("previous_status") == UNKNOWN),
+            "earliest_change_us": f.min("earliest_us").over(Window.partitionBy(*by, "known_steps")),
+            "added": f.expr(f"array_except(assigned, coalesce(previous_assigned, {_EMPTY_ARRAY}))"),
+            "revoked": f.expr(
+                f"coalesce(array_except(previous_assigned, assigned), {_EMPTY_ARRAY})"
             ),
-            "since_us": f.min("begin_us").over(Window.partitionBy(*by, "known_so_far")),
-            "gained": f.expr(f"array_except(assigned, coalesce(was_assigned, {_NONE}))"),
-            "lost": f.expr(f"coalesce(array_except(was_assigned, assigned), {_NONE})"),
         }
     )
 
 
 def _with_releases(changes: DataFrame) -> DataFrame:
-    """Find the step at which the coordinator releases the lost partitions.
+    """Find the step at which the coordinator releases the revoked partitions.
 
-    Until then they are pending revocation and still owned by the member. They are released when the
-    member reports that it owns none of them; its heartbeat may report that at once. The epoch at
-    which it lost them is its revocation epoch from then on. A commit at that epoch is refused if
-    the member has a later epoch by then, and is a commit at its own epoch otherwise.
+    Until then they are pending revocation, and the member still owns them. They are released when
+    the member reports that it owns none of them, possibly in the heartbeat whose response revokes
+    them. From then on, its revocation epoch is the epoch at which they were revoked. A commit at
+    that epoch is refused if the member has a later epoch by then; otherwise it is at the current
+    epoch.
     """
-    by = (*_MEMBER, "life")
-    earlier, so_far = before_now(by, _ORDER), until_now(by, _ORDER)
+    by = (*_MEMBER, "incarnation")
+    earlier, up_to_current = rows_before_current(by, _ORDER), rows_up_to_current(by, _ORDER)
     # Descending: Spark takes quadratic time for frames of following rows, not for preceding ones.
     later = Window.partitionBy(*by).orderBy(f.desc("step")).rowsBetween(_UNBOUNDED, -1)
-    loses = f.size("lost") > 0
-    losing = changes.withColumns(
+    has_revoked = f.size("revoked") > 0
+    with_pending = changes.withColumns(
         {
-            "pending": f.last(f.when(loses, f.col("lost")), ignorenulls=True).over(earlier),
-            "lost_at": f.last(f.when(loses, f.col("left_epoch")), ignorenulls=True).over(earlier),
+            "pending": f.last(f.when(has_revoked, f.col("revoked")), ignorenulls=True).over(
+                earlier
+            ),
+            "revoked_at_epoch": f.last(
+                f.when(has_revoked, f.col("previous_epoch")), ignorenulls=True
+            ).over(earlier),
         }
     )
-    step = f.struct("step", "begin_us", "done_us")
-    at_once = loses & _are_released("lost", "left_epoch")
-    at_last = _are_released("pending", "lost_at")
-    next_release = f.last(f.when(at_last, step), ignorenulls=True).over(later)
+    step = f.struct("step", "earliest_us", "latest_us")
+    is_released_at_once = has_revoked & _are_released("revoked", "previous_epoch")
+    is_released_later = _are_released("pending", "revoked_at_epoch")
+    next_release = f.last(f.when(is_released_later, step), ignorenulls=True).over(later)
     released_epoch = f.greatest(
-        f.when(at_once, f.col("left_epoch")), f.when(at_last, f.col("lost_at"))
+        f.when(is_released_at_once, f.col("previous_epoch")),
+        f.when(is_released_later, f.col("revoked_at_epoch")),
     )
-    return losing.withColumns(
+    return with_pending.withColumns(
         {
-            "released": f.when(at_once, step).when(loses, next_release),
-            "revocation_epoch": f.max(released_epoch).over(so_far),
-            "certain_epoch": f.max(f.when(f.col("is_blurred"), f.col("epoch"))).over(so_far),
+            "released": f.when(is_released_at_once, step).when(has_revoked, next_release),
+            "revocation_epoch": f.max(released_epoch).over(up_to_current),
+            "known_since_epoch": f.max(
+                f.when(f.col("is_previous_state_unknown"), f.col("epoch"))
+            ).over(up_to_current),
         }
     )
 
 
 def _are_released(pending: str, epoch: str) -> Column:
-    """Whether the member owns none of the partitions that it lost at an epoch."""
+    """Whether the member owns none of the partitions that were revoked at an epoch."""
     return (
-        (f.col("standing") == GONE)
+        (f.col("status") == NOT_MEMBER)
         | (f.col("epoch") > f.col(epoch))
         | ~f.arrays_overlap("owned", pending)
     )

@@ -1,4 +1,4 @@
-"""All error codes of all responses; the catalogue has their places in each API's response."""
+"""All error codes of all responses; the catalogue has their paths in each API's response."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ ERROR_NAMES: Final = {int(code): code.name for code in ErrorCode}
 
 def errors(requests: Requests) -> DataFrame:
     """Return the errors in all responses, as `ERRORS`."""
-    tables = (_of(requests, key) for key in requests.apis() if codes_sql(key) is not None)
+    tables = (_errors_of(requests, key) for key in requests.apis() if codes_sql(key) is not None)
     return reduce(DataFrame.unionByName, tables, ERRORS.empty(requests.spark))
 
 
-def _of(requests: Requests, key: int) -> DataFrame:
+def _errors_of(requests: Requests, key: int) -> DataFrame:
     codes = codes_sql(key)
     assert codes is not None
     return ERRORS.shape(
         requests.of(key)
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(
             f.col("ts").alias("at"),
             "client",
@@ -68,11 +68,11 @@ def codes_sql(key: int) -> str | None:
     whole query.
     """
     kind = message_type(key, Direction.RESPONSE)
-    arrays = [_array(kind, field_path.split(".")) for field_path in row(key).errors.split()]
+    arrays = [_array_sql(kind, field_path.split(".")) for field_path in row(key).errors.split()]
     return f"concat({', '.join(arrays)})" if arrays else None
 
 
-def _array(kind: pa.DataType, names: Sequence[str]) -> str:
+def _array_sql(kind: pa.DataType, names: Sequence[str]) -> str:
     """Return SQL for an array of the codes at a path; empty if the version lacks the field."""
     path, is_array = "response", False
     for name in names[:-1]:
@@ -81,7 +81,7 @@ def _array(kind: pa.DataType, names: Sequence[str]) -> str:
             path, kind = f"flatten({path})" if is_array else path, kind.value_type
             is_array = True
     field = f"{path}.{names[-1]}"
-    return f"coalesce({field if is_array else f'array({field})'}, {_NONE})"
+    return f"coalesce({field if is_array else f'array({field})'}, {_EMPTY_ARRAY})"
 
 
-_NONE: Final = "cast(array() as array<smallint>)"
+_EMPTY_ARRAY: Final = "cast(array() as array<smallint>)"

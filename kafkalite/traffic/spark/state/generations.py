@@ -1,8 +1,8 @@
-"""Generations of classic groups: the interval in which a coordinator accepted commits at each.
+"""Generations of classic groups: for each one, the interval in which its commits were accepted.
 
 A generation begins when all members have joined: after the last JoinGroup request that it answers,
-and before the first of these responses. Any other response at a generation precedes the start of
-the next one. Responses to SyncGroup show when partitions were assigned.
+and before the first response to one of these requests. Any other response at a generation precedes
+the start of the next one. Responses to SyncGroup show when partitions were assigned.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.state.liveness import CLASSIC, JOIN_GROUP, LEAVE, SYNC_GROUP
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.windows import before_now, in_order
+from kafkalite.traffic.spark.state.windows import ordered_rows, rows_before_current
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,47 +23,60 @@ GENERATIONS = table(
     "generations",
     "A generation of a classic group, from its start to the next one",
     ("group_id", "string", "the group"),
-    ("life", "int", "how many times generation numbers restarted before"),
+    ("restart_count", "int", "how many times generation numbers restarted before"),
     ("generation", "int", "the generation"),
-    ("begin_us", "bigint", "earliest possible start"),
-    ("done_us", "bigint", "latest possible start"),
-    ("assigned_begin_us", "bigint", "earliest possible time of its assignment; null if unseen"),
-    ("assigned_done_us", "bigint", "latest possible time of its assignment; null if unseen"),
-    ("next_begin_us", "bigint", "earliest possible start of the next one; null for the last"),
-    ("next_done_us", "bigint", "latest possible start of the next one"),
-    ("again_us", "bigint", "time at which a later life reaches the same number; null for never"),
+    ("earliest_us", "bigint", "earliest possible start"),
+    ("latest_us", "bigint", "latest possible start"),
+    ("assigned_earliest_us", "bigint", "earliest possible time of its assignment; null if unseen"),
+    ("assigned_latest_us", "bigint", "latest possible time of its assignment; null if unseen"),
+    ("next_earliest_us", "bigint", "earliest possible start of the next one; null for the last"),
+    ("next_latest_us", "bigint", "latest possible start of the next one"),
+    (
+        "reused_us",
+        "bigint",
+        "time at which a restarted group uses this generation number again; null for never",
+    ),
 )
 
-_LIFE: Final = ("group_id", "life")
-_GENERATION: Final = (*_LIFE, "generation")
+_SINCE_RESTART: Final = ("group_id", "restart_count")
+_GENERATION: Final = (*_SINCE_RESTART, "generation")
 
 
-def generations(signs: DataFrame) -> DataFrame:
-    """Return the generations that signs of life show, as `GENERATIONS`."""
+def generations(membership_requests: DataFrame) -> DataFrame:
+    """Return the generations that membership requests show, as `GENERATIONS`."""
     # REBALANCE_IN_PROGRESS means that the group was still at the generation of the request.
-    answered = signs.where(
+    answered = membership_requests.where(
         (f.col("protocol") == CLASSIC)
-        & (f.col("sign") != LEAVE)
+        & (f.col("action") != LEAVE)
         & (f.col("generation") >= 0)
         & f.col("end_us").isNotNull()
         & f.col("error").isin(int(ErrorCode.NONE), int(ErrorCode.REBALANCE_IN_PROGRESS))
     ).select(
-        "group_id", "api", "generation", "start_us", "last_start_us", "end_us", "error", "hands_out"
+        "group_id",
+        "api",
+        "generation",
+        "start_us",
+        "last_start_us",
+        "end_us",
+        "error",
+        "has_assignments",
     )
-    lives = _new_lives(answered)
+    restart_times = _find_restarts(answered)
     answered = (
-        answered.join(lives, "group_id", "left")
-        .withColumn("life", f.expr("coalesce(size(filter(restarts, t -> t <= end_us)), 0)"))
+        answered.join(restart_times, "group_id", "left")
+        .withColumn(
+            "restart_count", f.expr("coalesce(size(filter(restarts, t -> t <= end_us)), 0)")
+        )
         .drop("restarts")
     )
-    return GENERATIONS.shape(_with_neighbours(_by_generation(answered)))
+    return GENERATIONS.shape(_with_start_times(_by_generation(answered)))
 
 
-def _new_lives(answered: DataFrame) -> DataFrame:
+def _find_restarts(answered: DataFrame) -> DataFrame:
     """Find the groups whose generation numbers restarted, and when; there are few."""
     joins = answered.where((f.col("api") == JOIN_GROUP) & (f.col("error") == ErrorCode.NONE))
     before = f.lag(f.struct("generation", "end_us")).over(
-        in_order(("group_id",), ("end_us", "generation"))
+        ordered_rows(("group_id",), ("end_us", "generation"))
     )
     restarts = joins.withColumn("before", before).where(
         "generation < before.generation and start_us > before.end_us"
@@ -72,7 +85,7 @@ def _new_lives(answered: DataFrame) -> DataFrame:
 
 
 def _by_generation(answered: DataFrame) -> DataFrame:
-    """Aggregate the signs of life of each generation."""
+    """Aggregate the requests of each generation."""
     is_join, is_sync = f.col("api") == JOIN_GROUP, f.col("api") == SYNC_GROUP
     is_done = is_sync & (f.col("error") == ErrorCode.NONE)
     first_join = (
@@ -84,33 +97,39 @@ def _by_generation(answered: DataFrame) -> DataFrame:
         )
         .select(*_GENERATION, f.expr("array_max(filter(joins, t -> t <= first_us))").alias("join"))
     )
-    summed = answered.groupBy(*_GENERATION).agg(
-        f.min("end_us").alias("done_us"),
+    aggregated = answered.groupBy(*_GENERATION).agg(
+        f.min("end_us").alias("latest_us"),
         f.max("last_start_us").alias("last_us"),
-        f.min(f.when(is_done & f.col("hands_out"), f.col("start_us"))).alias("handed_us"),
+        f.min(f.when(is_done & f.col("has_assignments"), f.col("start_us"))).alias("handed_us"),
         f.min(f.when(is_done, f.col("start_us"))).alias("asked_us"),
         f.min(f.when(is_done, f.col("end_us"))).alias("synced_us"),
     )
-    return summed.join(first_join, [*_GENERATION], "left")
+    return aggregated.join(first_join, [*_GENERATION], "left")
 
 
-def _with_neighbours(seen: DataFrame) -> DataFrame:
-    """Add the start times of the next generation."""
-    ordered = in_order(("group_id",), ("life", "generation"))
-    earlier = f.max("last_us").over(before_now(("group_id",), ("life", "generation")))
-    with_begin = seen.withColumn(
-        "begin_us", f.least("done_us", f.coalesce(f.greatest("join", earlier), f.lit(0)))
+def _with_start_times(by_generation: DataFrame) -> DataFrame:
+    """Add the start and assignment times of each generation, and the start of the next one."""
+    ordered = ordered_rows(("group_id",), ("restart_count", "generation"))
+    earlier = f.max("last_us").over(
+        rows_before_current(("group_id",), ("restart_count", "generation"))
+    )
+    with_begin = by_generation.withColumn(
+        "earliest_us", f.least("latest_us", f.coalesce(f.greatest("join", earlier), f.lit(0)))
     )
     # A group first seen in the middle of a generation: its start is not in the capture.
-    unseen = f.col("join").isNull() & f.col("synced_us").isNull()
+    is_start_unseen = f.col("join").isNull() & f.col("synced_us").isNull()
     return with_begin.withColumns(
         {
-            "assigned_begin_us": f.when(unseen, f.col("begin_us")).otherwise(
+            "assigned_earliest_us": f.when(is_start_unseen, f.col("earliest_us")).otherwise(
                 f.coalesce("handed_us", "asked_us")
             ),
-            "assigned_done_us": f.when(unseen, f.col("done_us")).otherwise(f.col("synced_us")),
-            "next_begin_us": f.lead("begin_us").over(ordered),
-            "next_done_us": f.lead("done_us").over(ordered),
-            "again_us": f.lead("begin_us").over(in_order(("group_id", "generation"), ("life",))),
+            "assigned_latest_us": f.when(is_start_unseen, f.col("latest_us")).otherwise(
+                f.col("synced_us")
+            ),
+            "next_earliest_us": f.lead("earliest_us").over(ordered),
+            "next_latest_us": f.lead("latest_us").over(ordered),
+            "reused_us": f.lead("earliest_us").over(
+                ordered_rows(("group_id", "generation"), ("restart_count",))
+            ),
         }
     )

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.traffic.spark.state.liveness import IDENTITY, identity, is_over
+from kafkalite.traffic.spark.state.liveness import IDENTITY, ends_membership, identity
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.windows import before_now, in_order, until_now
+from kafkalite.traffic.spark.state.windows import (
+    ordered_rows,
+    rows_before_current,
+    rows_up_to_current,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,15 +30,15 @@ EMPTY_INTERVALS = table(
 _ORDER: Final = ("at_us", "start_us", "connection", "position")
 
 
-def empty_intervals(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
+def empty_intervals(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
     """Return the intervals in which groups were empty, as `EMPTY_INTERVALS`."""
-    intervals = memberships(signs, session_timeout_ms)
+    intervals = memberships(membership_requests, session_timeout_ms)
     order = ("from_us", "until_us")
-    present_until = f.max("until_us").over(until_now(("group_id",), order))
+    present_until = f.max("until_us").over(rows_up_to_current(("group_id",), order))
     gaps = intervals.withColumns(
         {
             "present_until": present_until,
-            "next_us": f.lead("from_us").over(in_order(("group_id",), order)),
+            "next_us": f.lead("from_us").over(ordered_rows(("group_id",), order)),
         }
     ).where(f.col("next_us").isNull() | (f.col("next_us") > f.col("present_until")))
     return EMPTY_INTERVALS.shape(
@@ -47,36 +51,41 @@ def empty_intervals(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
     )
 
 
-def memberships(signs: DataFrame, session_timeout_ms: int) -> DataFrame:
+def memberships(membership_requests: DataFrame, session_timeout_ms: int) -> DataFrame:
     """Return intervals of membership: (group_id, identity, protocol, from_us, until_us).
 
     A member that stops sending requests is a member until its session times out.
     """
-    so_far = until_now(IDENTITY, _ORDER)
-    accepted = signs.where(
-        (identity() != "") & ((f.col("error") == ErrorCode.NONE) | is_over())
+    up_to_current = rows_up_to_current(IDENTITY, _ORDER)
+    accepted = membership_requests.where(
+        (identity() != "") & ((f.col("error") == ErrorCode.NONE) | ends_membership())
     ).withColumns({"at_us": f.coalesce("end_us", "start_us"), IDENTITY[1]: identity()})
     timeout = f.coalesce(
-        f.last("session_timeout_ms", ignorenulls=True).over(so_far), f.lit(session_timeout_ms)
+        f.last("session_timeout_ms", ignorenulls=True).over(up_to_current),
+        f.lit(session_timeout_ms),
     )
-    reach = accepted.withColumns(
+    with_ends = accepted.withColumns(
         {
-            "is_over": is_over(),
+            "is_over": ends_membership(),
             "timeout_us": timeout * 1000,
-            "next_us": f.lead("at_us").over(in_order(IDENTITY, _ORDER)),
+            "next_us": f.lead("at_us").over(ordered_rows(IDENTITY, _ORDER)),
         }
     ).withColumn(
         "until_us",
-        f.when(f.col("is_over"), f.col("at_us")).otherwise(f.col("lasts_us") + f.col("timeout_us")),
+        f.when(f.col("is_over"), f.col("at_us")).otherwise(
+            f.col("last_end_us") + f.col("timeout_us")
+        ),
     )
-    # Signs that overlap form one membership.
-    starts = f.col("at_us") > f.coalesce(
-        f.max("until_us").over(before_now(IDENTITY, _ORDER)), f.lit(0)
+    # Requests whose session intervals overlap form one membership.
+    is_start = f.col("at_us") > f.coalesce(
+        f.max("until_us").over(rows_before_current(IDENTITY, _ORDER)), f.lit(0)
     )
     ends_at_leave = f.when(f.col("is_over"), f.col("at_us"))
     return (
-        reach.withColumn("starts", starts | f.lag("is_over").over(in_order(IDENTITY, _ORDER)))
-        .withColumn("membership", f.count_if("starts").over(so_far))
+        with_ends.withColumn(
+            "is_start", is_start | f.lag("is_over").over(ordered_rows(IDENTITY, _ORDER))
+        )
+        .withColumn("membership", f.count_if("is_start").over(up_to_current))
         .groupBy(*IDENTITY, "membership")
         .agg(
             f.min_by("protocol", f.struct(*_ORDER)).alias("protocol"),

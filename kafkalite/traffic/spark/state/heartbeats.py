@@ -18,7 +18,12 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.requests import api_key
-from kafkalite.traffic.spark.stages.projection import Projection, is_valid, repeats, types
+from kafkalite.traffic.spark.stages.projection import (
+    Projection,
+    column_types,
+    find_repeats,
+    is_valid,
+)
 from kafkalite.traffic.spark.state.repeated_heartbeats import (
     MEMBER,
     RUN_END,
@@ -28,7 +33,7 @@ from kafkalite.traffic.spark.state.repeated_heartbeats import (
     interleaved_members,
 )
 from kafkalite.traffic.spark.state.tables import Table, table
-from kafkalite.traffic.spark.state.timing import SPAN, span
+from kafkalite.traffic.spark.state.timing import TIME_COLUMNS, time_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,22 +44,22 @@ if TYPE_CHECKING:
 
 CONSUMER: Final = "consumer"
 STREAMS: Final = "streams"
-JOINS: Final = 0
-LEAVES: Final = -1
-LEAVES_TEMPORARILY: Final = -2
+JOIN_EPOCH: Final = 0
+LEAVE_EPOCH: Final = -1
+LEAVE_TEMPORARILY_EPOCH: Final = -2
 
 HEARTBEATS = table(
     "heartbeats",
     "A heartbeat of a member with an epoch, and the identical ones that followed it",
-    *SPAN,
+    *TIME_COLUMNS,
     ("client", "string", "the client: host:port"),
     ("client_id", "string", "the client id"),
     ("protocol", "string", "consumer or streams; classic if derived from classic requests"),
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member: id in the response if set, else in the request"),
-    ("asked_member_id", "string", "member id in the request; empty before it has one"),
+    ("request_member_id", "string", "member id in the request; empty before it has one"),
     ("instance_id", "string", "a static member's instance id"),
-    ("asked_epoch", "int", "epoch in the request; 0 joins, -1 leaves, -2 leaves temporarily"),
+    ("request_epoch", "int", "epoch in the request; 0 joins, -1 leaves, -2 leaves temporarily"),
     ("epoch", "int", "epoch in the response"),
     ("error", "smallint", "error code of the response; null without a response"),
     ("assigned", "array<string>", "the member's new assignment; null if unchanged"),
@@ -103,18 +108,20 @@ _KINDS: Final = (
 
 def heartbeats(requests: Requests) -> DataFrame:
     """Return every heartbeat of consumer and streams groups, as `HEARTBEATS`."""
-    return _united((kind, as_single_runs(_of(requests, kind))) for kind in _KINDS)
+    return _combine_protocols(
+        (kind, as_single_runs(_heartbeats_of(requests, kind))) for kind in _KINDS
+    )
 
 
 EQUAL_COLUMNS: Final = ("epoch", "connection", "instance_id")
-PLAIN: Final = (
-    f"error = {int(ErrorCode.NONE)} and end_us is not null and asked_epoch > {JOINS}"
+IS_MERGEABLE: Final = (
+    f"error = {int(ErrorCode.NONE)} and end_us is not null and request_epoch > {JOIN_EPOCH}"
     " and epoch is not null and assigned is null and owned is null"
 )
 
 
 def distinct_heartbeats(requests: Requests, session_timeout_ms: int) -> DataFrame:
-    """Return the heartbeats that differ from the previous one, each with the end of its run."""
+    """Return the first heartbeat of each run of identical ones, with the end of the run."""
     if requests.are_few:
         runs = heartbeat_runs(requests, session_timeout_ms)
     else:
@@ -125,50 +132,54 @@ def distinct_heartbeats(requests: Requests, session_timeout_ms: int) -> DataFram
             others = runs.join(members, [*MEMBER], "left_anti")
             interleaved = heartbeats(requests).join(members, [*MEMBER], "left_semi")
             runs = HEARTBEATS.shape(others.unionByName(interleaved))
-    return collapse_repeats(runs, f.expr(PLAIN), EQUAL_COLUMNS, f.lit(session_timeout_ms * 1000))
+    return collapse_repeats(
+        runs, f.expr(IS_MERGEABLE), EQUAL_COLUMNS, f.lit(session_timeout_ms * 1000)
+    )
 
 
 def heartbeat_runs(requests: Requests, session_timeout_ms: int) -> DataFrame:
-    """Return heartbeats without repetitions within the files of one task, as `RUNS`."""
+    """Return heartbeats as `RUNS`, without repetitions within the files of one task."""
     timeout_us = session_timeout_ms * 1000
-    return _united((kind, requests.project(_narrowing(kind, timeout_us))) for kind in _KINDS)
+    return _combine_protocols(
+        (kind, requests.project(_projection(kind, timeout_us))) for kind in _KINDS
+    )
 
 
-def _united(kinds: Iterable[tuple[_Kind, DataFrame]]) -> DataFrame:
+def _combine_protocols(kinds: Iterable[tuple[_Kind, DataFrame]]) -> DataFrame:
     """Return the heartbeats of both protocols as `HEARTBEATS`, with names of partitions.
 
     Requests that could not be decoded have no group id and are dropped.
     """
-    shaped = (
+    tables = (
         HEARTBEATS.shape(
             rows.where("group_id is not null").withColumns(
                 {
                     "protocol": f.lit(kind.protocol),
-                    "assigned": _named("assigned", kind.partition),
-                    "owned": _named("owned", kind.partition),
+                    "assigned": _partition_names("assigned", kind.partition),
+                    "owned": _partition_names("owned", kind.partition),
                 }
             )
         )
         for kind, rows in kinds
     )
-    return reduce(DataFrame.unionByName, shaped)
+    return reduce(DataFrame.unionByName, tables)
 
 
-def _named(where: str, partition: str) -> Column:
+def _partition_names(path: str, partition: str) -> Column:
     """Return the names of all partitions in a nested list."""
-    return f.flatten(f.expr(f"transform({where}, t -> transform(t.partitions, p -> {partition}))"))
+    return f.flatten(f.expr(f"transform({path}, t -> transform(t.partitions, p -> {partition}))"))
 
 
-def _of(requests: Requests, kind: _Kind) -> DataFrame:
+def _heartbeats_of(requests: Requests, kind: _Kind) -> DataFrame:
     return requests.of(kind.api).select(
-        *span(),
+        *time_columns(),
         "client",
         "client_id",
         f.col("request.group_id"),
         f.expr("coalesce(nullif(response.member_id, ''), request.member_id)").alias("member_id"),
-        f.col("request.member_id").alias("asked_member_id"),
+        f.col("request.member_id").alias("request_member_id"),
         f.col("request.instance_id"),
-        f.col("request.member_epoch").alias("asked_epoch"),
+        f.col("request.member_epoch").alias("request_epoch"),
         f.col("response.member_epoch").alias("epoch"),
         f.col("response.error_code").alias("error"),
         f.col(kind.assigned).alias("assigned"),
@@ -180,48 +191,58 @@ _FIELDS: Final = {
     "client": "client",
     "client_id": "client_id",
     "group_id": "request.group_id",
-    "named_member_id": "response.member_id",
-    "asked_member_id": "request.member_id",
+    "response_member_id": "response.member_id",
+    "request_member_id": "request.member_id",
     "instance_id": "request.instance_id",
-    "asked_epoch": "request.member_epoch",
+    "request_epoch": "request.member_epoch",
     "epoch": "response.member_epoch",
     "error": "response.error_code",
 }
-_MADE: Final = {"member_id": pa.string(), "last_start_us": pa.int64(), "lasts_us": pa.int64()}
+_ADDED_COLUMNS: Final = {
+    "member_id": pa.string(),
+    "last_start_us": pa.int64(),
+    "last_end_us": pa.int64(),
+}
 
 
-def _narrowing(kind: _Kind, timeout_us: int) -> Projection:
+def _projection(kind: _Kind, timeout_us: int) -> Projection:
     key = api_key(kind.api)
     fields = {**_FIELDS, "assigned": kind.assigned, "owned": kind.owned}
     return Projection(
         api_key=key,
         fields=fields,
-        narrow=partial(without_repeats, timeout_us=timeout_us),
-        schema=pa.schema(list({**types(key, fields), **_MADE}.items())),
+        reduce_rows=partial(without_repeats, timeout_us=timeout_us),
+        schema=pa.schema(list({**column_types(key, fields), **_ADDED_COLUMNS}.items())),
     )
 
 
 def without_repeats(rows: pa.Table, timeout_us: int) -> pa.Table:
-    """Filter out heartbeats that repeat the previous one in all columns but the times."""
-    named = rows["named_member_id"]
-    is_named = pc.fill_null(pc.not_equal(named, ""), fill_value=False)
+    """Drop heartbeats that repeat the previous one of their member; add the end of each run."""
+    response_member_id = rows["response_member_id"]
+    has_response_member_id = pc.fill_null(pc.not_equal(response_member_id, ""), fill_value=False)
     at = pc.coalesce(rows["end_us"], rows["start_us"])
-    keyed = rows.append_column("at_us", at).append_column(
-        "member_id", pc.if_else(is_named, named, rows["asked_member_id"])
+    with_member_ids = rows.append_column("at_us", at).append_column(
+        "member_id",
+        pc.if_else(has_response_member_id, response_member_id, rows["request_member_id"]),
     )
-    plain = (
+    is_mergeable = (
         np.asarray(pc.fill_null(pc.equal(rows["error"], int(ErrorCode.NONE)), fill_value=False))
-        & np.asarray(pc.fill_null(pc.greater(rows["asked_epoch"], JOINS), fill_value=False))
+        & np.asarray(pc.fill_null(pc.greater(rows["request_epoch"], JOIN_EPOCH), fill_value=False))
         & is_valid(rows["end_us"])
         & is_valid(rows["epoch"])
         & ~is_valid(rows["assigned"])
         & ~is_valid(rows["owned"])
     )
-    firsts, lasts = repeats(
-        keyed, MEMBER, TIME_ORDER, is_plain=plain, equal=EQUAL_COLUMNS, timeout_us=timeout_us
+    firsts, lasts = find_repeats(
+        with_member_ids,
+        MEMBER,
+        TIME_ORDER,
+        is_mergeable=is_mergeable,
+        equal_columns=EQUAL_COLUMNS,
+        timeout_us=timeout_us,
     )
-    reduced = keyed.take(pa.array(firsts))
-    last = keyed.select(["start_us", "at_us"]).take(pa.array(lasts))
+    reduced = with_member_ids.take(pa.array(firsts))
+    last = with_member_ids.select(["start_us", "at_us"]).take(pa.array(lasts))
     return reduced.append_column("last_start_us", last["start_us"]).append_column(
-        "lasts_us", last["at_us"]
+        "last_end_us", last["at_us"]
     )

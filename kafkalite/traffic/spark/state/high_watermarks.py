@@ -1,4 +1,4 @@
-"""High watermarks of partitions, from any response that shows them."""
+"""High watermarks of partitions, from responses to Fetch, ListOffsets and Produce."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.topics import named
+from kafkalite.traffic.spark.state.topics import with_topic_names
 
 if TYPE_CHECKING:
     from kafkalite.traffic.spark.requests import Requests
@@ -25,27 +25,27 @@ HIGH_WATERMARKS = table(
 )
 
 LATEST: Final = -1
-_COUNT_AT: Final = 58
+_RECORD_COUNT_POSITION: Final = 58
 """Position of the number of records in a record batch, counted from 1."""
 
 
 def high_watermarks(requests: Requests, topics: DataFrame, bucket_us: int) -> DataFrame:
     """Return the high watermarks by bucket, as `HIGH_WATERMARKS`."""
-    seen = _seen(requests)
+    observed = _observed(requests)
     bucket = (f.col("at_us") - f.col("at_us") % bucket_us).alias("bucket_us")
     # Joining with names after the aggregation handles one row per bucket, not one per response.
-    by_bucket = seen.groupBy("topic", "topic_id", "partition", bucket).agg(
+    by_bucket = observed.groupBy("topic", "topic_id", "partition", bucket).agg(
         f.max("high_watermark").alias("high_watermark")
     )
-    return HIGH_WATERMARKS.shape(named(by_bucket, topics))
+    return HIGH_WATERMARKS.shape(with_topic_names(by_bucket, topics))
 
 
 def all_high_watermarks(requests: Requests, topics: DataFrame) -> DataFrame:
     """Return every high watermark: (topic, partition, at_us, high_watermark)."""
-    return named(_seen(requests), topics).drop("topic_id")
+    return with_topic_names(_observed(requests), topics).drop("topic_id")
 
 
-def _seen(requests: Requests) -> DataFrame:
+def _observed(requests: Requests) -> DataFrame:
     return reduce(
         DataFrame.unionByName,
         (_from_fetch(requests), _from_list_offsets(requests), _from_produce(requests)),
@@ -55,9 +55,9 @@ def _seen(requests: Requests) -> DataFrame:
 def _from_fetch(requests: Requests) -> DataFrame:
     return (
         requests.of("Fetch")
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(
-            f.unix_micros("answered").alias("at_us"), f.explode("response.responses").alias("t")
+            f.unix_micros("response_ts").alias("at_us"), f.explode("response.responses").alias("t")
         )
         .select(
             "at_us",
@@ -77,17 +77,17 @@ def _from_fetch(requests: Requests) -> DataFrame:
 
 
 def _from_list_offsets(requests: Requests) -> DataFrame:
-    asked = (
+    requested = (
         "flatten(transform(request.topics, a -> transform(filter(a.partitions,"
         f" q -> q.timestamp = {LATEST}),"
         " q -> struct(a.name as topic, q.partition_index as partition))))"
     )
     return (
         requests.of("ListOffsets")
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(
-            f.unix_micros("answered").alias("at_us"),
-            f.expr(asked).alias("latest"),
+            f.unix_micros("response_ts").alias("at_us"),
+            f.expr(requested).alias("latest"),
             f.explode("response.topics").alias("t"),
         )
         .select(
@@ -108,13 +108,13 @@ def _from_list_offsets(requests: Requests) -> DataFrame:
 
 
 def _from_produce(requests: Requests) -> DataFrame:
-    """Derive the log end from Produce: base offset plus the number of records."""
-    count = f"cast(conv(hex(substring(q.records, {_COUNT_AT}, 4)), 16, 10) as bigint)"
+    """Return the log end after each Produce: base offset plus number of records."""
+    count = f"cast(conv(hex(substring(q.records, {_RECORD_COUNT_POSITION}, 4)), 16, 10) as bigint)"
     return (
         requests.of("Produce")
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(
-            f.unix_micros("answered").alias("at_us"),
+            f.unix_micros("response_ts").alias("at_us"),
             f.posexplode("request.topic_data").alias("i", "t"),
             f.col("response.responses").alias("answers"),
         )

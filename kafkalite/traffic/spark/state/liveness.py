@@ -1,4 +1,4 @@
-"""Signs of life: requests by which members of all kinds of groups join, stay and leave."""
+"""Membership requests: requests by which members of all groups join, stay and leave."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.traffic.spark.state.heartbeats import JOINS, LEAVES_TEMPORARILY, heartbeats
+from kafkalite.traffic.spark.state.heartbeats import JOIN_EPOCH, LEAVE_TEMPORARILY_EPOCH, heartbeats
 from kafkalite.traffic.spark.state.repeated_heartbeats import (
     MEMBER,
     RUN_END,
@@ -18,8 +18,8 @@ from kafkalite.traffic.spark.state.repeated_heartbeats import (
     collapse_repeats,
 )
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.timing import SPAN, span
-from kafkalite.traffic.spark.state.windows import until_now
+from kafkalite.traffic.spark.state.timing import TIME_COLUMNS, time_columns
+from kafkalite.traffic.spark.state.windows import rows_up_to_current
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,25 +36,29 @@ JOIN_GROUP: Final = "JoinGroup"
 SYNC_GROUP: Final = "SyncGroup"
 HEARTBEAT: Final = "Heartbeat"
 
-SIGNS = table(
-    "signs_of_life",
+MEMBERSHIP_REQUESTS = table(
+    "membership_requests",
     "A request by which a member joins, stays or leaves, and the identical ones that followed",
-    *SPAN,
+    *TIME_COLUMNS,
     ("client", "string", "the client: host:port"),
     ("client_id", "string", "the client id"),
     ("protocol", "string", "consumer, streams or classic"),
     ("api", "string", "API of the request; null for a heartbeat of a member with an epoch"),
     ("group_id", "string", "the group"),
     ("member_id", "string", "the member: id in the response if set, else in the request"),
-    ("asked_member_id", "string", "member id in the request; empty before it has one"),
+    ("request_member_id", "string", "member id in the request; empty before it has one"),
     ("instance_id", "string", "a static member's instance id, which its successor shares"),
-    ("sign", "string", "join, stay or leave"),
-    ("hands_out", "boolean", "whether it is a leader's SyncGroup with assignments"),
-    ("is_harmless", "boolean", "whether a lost response leaves no ghost behind"),
+    ("action", "string", "join, stay or leave"),
+    ("has_assignments", "boolean", "whether it is a leader's SyncGroup with assignments"),
+    ("may_leave_ghost", "boolean", "whether a ghost may remain if its response is lost"),
     ("error", "smallint", "error code of the response; null without a response"),
     ("generation", "int", "the member epoch or generation"),
-    ("is_leaderless", "boolean", "whether it joined a consumer group, which has no leader"),
-    ("session_timeout_ms", "bigint", "session timeout in the request; null: the broker's"),
+    ("joined_consumer_group", "boolean", "whether it joined a consumer group, which has no leader"),
+    (
+        "session_timeout_ms",
+        "bigint",
+        "session timeout in the request; null if the broker's applies",
+    ),
     *RUN_END,
 )
 
@@ -62,101 +66,106 @@ SIGNS = table(
 _MEMBER_ID_REQUIRED_VERSION: Final = 4
 
 
-def signs(requests: Requests) -> DataFrame:
-    """Return all signs of life, as `SIGNS`."""
-    return _of_epochs(heartbeats(requests)).unionByName(classic_signs(requests))
+def membership_requests(requests: Requests) -> DataFrame:
+    """Return all membership requests, as `MEMBERSHIP_REQUESTS`."""
+    return _from_heartbeats(heartbeats(requests)).unionByName(classic_membership_requests(requests))
 
 
-def classic_signs(requests: Requests) -> DataFrame:
-    """Return all signs of life of members that use the classic protocol, as `SIGNS`."""
-    kinds = (_joins(requests), *_stays(requests), _leaves(requests))
+def classic_membership_requests(requests: Requests) -> DataFrame:
+    """Return all membership requests of the classic protocol, as `MEMBERSHIP_REQUESTS`."""
+    kinds = (_join_requests(requests), *_syncs_and_heartbeats(requests), _leave_requests(requests))
     requests_ = reduce(DataFrame.unionByName, kinds)
     # Requests that could not be decoded have no group id and are dropped.
-    return SIGNS.shape(as_single_runs(requests_.where("group_id is not null")))
+    return MEMBERSHIP_REQUESTS.shape(as_single_runs(requests_.where("group_id is not null")))
 
 
-def distinct_signs(
+def distinct_membership_requests(
     requests: Requests, heartbeat_rows: DataFrame, session_timeout_ms: int
 ) -> DataFrame:
-    """Return the signs of life without repetitions, as `SIGNS`.
+    """Return the membership requests without repetitions, as `MEMBERSHIP_REQUESTS`.
 
     `heartbeat_rows` has the heartbeats of members with epochs, without repetitions already.
     """
-    classic = distinct_classic_signs(classic_signs(requests), session_timeout_ms)
-    return _of_epochs(heartbeat_rows).unionByName(classic)
+    classic = distinct_classic_requests(classic_membership_requests(requests), session_timeout_ms)
+    return _from_heartbeats(heartbeat_rows).unionByName(classic)
 
 
-def distinct_classic_signs(classic: DataFrame, session_timeout_ms: int) -> DataFrame:
-    """Return signs of the classic protocol without repeated heartbeats."""
-    is_plain = (
+def distinct_classic_requests(classic: DataFrame, session_timeout_ms: int) -> DataFrame:
+    """Return membership requests of the classic protocol without repeated heartbeats."""
+    is_mergeable = (
         (f.col("api") == HEARTBEAT)
         & (f.col("error") == ErrorCode.NONE)
         & f.col("end_us").isNotNull()
     )
-    asked_for = f.last("session_timeout_ms", ignorenulls=True).over(until_now(MEMBER, TIME_ORDER))
-    timeout_us = f.coalesce(asked_for, f.lit(session_timeout_ms)) * 1000
-    equal = ("generation", "connection", "instance_id")
-    return collapse_repeats(classic, is_plain, equal, timeout_us)
+    requested_timeout_ms = f.last("session_timeout_ms", ignorenulls=True).over(
+        rows_up_to_current(MEMBER, TIME_ORDER)
+    )
+    timeout_us = f.coalesce(requested_timeout_ms, f.lit(session_timeout_ms)) * 1000
+    equal_columns = ("generation", "connection", "instance_id")
+    return collapse_repeats(classic, is_mergeable, equal_columns, timeout_us)
 
 
-def _of_epochs(heartbeat_rows: DataFrame) -> DataFrame:
-    epoch = f.col("asked_epoch")
-    is_leave = (epoch < JOINS) & (epoch >= LEAVES_TEMPORARILY)
-    return SIGNS.shape(
+def _from_heartbeats(heartbeat_rows: DataFrame) -> DataFrame:
+    epoch = f.col("request_epoch")
+    is_leave = (epoch < JOIN_EPOCH) & (epoch >= LEAVE_TEMPORARILY_EPOCH)
+    return MEMBERSHIP_REQUESTS.shape(
         heartbeat_rows.withColumns(
             {
                 "api": f.lit(None),
-                "sign": f.when(epoch == JOINS, JOIN).when(is_leave, LEAVE).otherwise(STAY),
-                "hands_out": f.lit(False),
-                "is_harmless": f.col("asked_member_id") != "",
+                "action": f.when(epoch == JOIN_EPOCH, JOIN).when(is_leave, LEAVE).otherwise(STAY),
+                "has_assignments": f.lit(False),
+                "may_leave_ghost": f.col("request_member_id") == "",
                 "generation": f.col("epoch"),
-                "is_leaderless": f.lit(False),
+                "joined_consumer_group": f.lit(False),
                 "session_timeout_ms": f.lit(None),
             }
         )
     )
 
 
-def _joins(requests: Requests) -> DataFrame:
-    asked_member_id = f.col("request.member_id")
+def _join_requests(requests: Requests) -> DataFrame:
+    request_member_id = f.col("request.member_id")
     return requests.of("JoinGroup").select(
-        *_common(JOIN_GROUP),
+        *_common_columns(JOIN_GROUP),
         f.expr("coalesce(nullif(response.member_id, ''), request.member_id)").alias("member_id"),
-        asked_member_id.alias("asked_member_id"),
+        request_member_id.alias("request_member_id"),
         f.col("request.group_instance_id").alias("instance_id"),
-        f.lit(JOIN).alias("sign"),
-        f.lit(False).alias("hands_out"),
-        ((asked_member_id != "") | f.expr(f"api_version >= {_MEMBER_ID_REQUIRED_VERSION}")).alias(
-            "is_harmless"
+        f.lit(JOIN).alias("action"),
+        f.lit(False).alias("has_assignments"),
+        ((request_member_id == "") & f.expr(f"api_version < {_MEMBER_ID_REQUIRED_VERSION}")).alias(
+            "may_leave_ghost"
         ),
         f.col("response.error_code").alias("error"),
         f.col("response.generation_id").alias("generation"),
         f.expr("coalesce(response.error_code = 0 and response.leader = '', false)").alias(
-            "is_leaderless"
+            "joined_consumer_group"
         ),
         f.col("request.session_timeout_ms").alias("session_timeout_ms"),
     )
 
 
-def _stays(requests: Requests) -> Iterator[DataFrame]:
-    for api, hands_out in ((SYNC_GROUP, "size(request.assignments) > 0"), (HEARTBEAT, "false")):
+def _syncs_and_heartbeats(requests: Requests) -> Iterator[DataFrame]:
+    for api, has_assignments in (
+        (SYNC_GROUP, "size(request.assignments) > 0"),
+        (HEARTBEAT, "false"),
+    ):
         member = f.col("request.member_id")
         yield requests.of(api).select(
-            *_common(api),
+            *_common_columns(api),
             member.alias("member_id"),
-            member.alias("asked_member_id"),
+            member.alias("request_member_id"),
             f.col("request.group_instance_id").alias("instance_id"),
-            f.lit(STAY).alias("sign"),
-            f.expr(hands_out).alias("hands_out"),
-            f.lit(True).alias("is_harmless"),
+            f.lit(STAY).alias("action"),
+            f.expr(has_assignments).alias("has_assignments"),
+            f.lit(False).alias("may_leave_ghost"),
             f.col("response.error_code").alias("error"),
             f.col("request.generation_id").alias("generation"),
-            f.lit(False).alias("is_leaderless"),
+            f.lit(False).alias("joined_consumer_group"),
             f.lit(None).alias("session_timeout_ms"),
         )
 
 
-def _leaves(requests: Requests) -> DataFrame:
+def _leave_requests(requests: Requests) -> DataFrame:
     members = f.explode(
         f.expr(
             "coalesce(transform(request.members, m -> struct(m.member_id, m.group_instance_id)),"
@@ -164,7 +173,7 @@ def _leaves(requests: Requests) -> DataFrame:
         )
     )
     member = f.col("leaving.member_id")
-    # From version 3 on a response has an error per member, and one for all.
+    # From version 3 on, a response has one error per member, and one for the whole request.
     error = (
         "coalesce(nullif(response.error_code, 0), get(filter(response.members, m ->"
         " m.member_id <=> leaving.member_id"
@@ -175,24 +184,24 @@ def _leaves(requests: Requests) -> DataFrame:
         requests.of("LeaveGroup")
         .withColumn("leaving", members)
         .select(
-            *_common("LeaveGroup"),
+            *_common_columns("LeaveGroup"),
             member.alias("member_id"),
-            member.alias("asked_member_id"),
+            member.alias("request_member_id"),
             f.col("leaving.group_instance_id").alias("instance_id"),
-            f.lit(LEAVE).alias("sign"),
-            f.lit(False).alias("hands_out"),
-            f.lit(True).alias("is_harmless"),
+            f.lit(LEAVE).alias("action"),
+            f.lit(False).alias("has_assignments"),
+            f.lit(False).alias("may_leave_ghost"),
             f.expr(error).alias("error"),
             f.lit(None).alias("generation"),
-            f.lit(False).alias("is_leaderless"),
+            f.lit(False).alias("joined_consumer_group"),
             f.lit(None).alias("session_timeout_ms"),
         )
     )
 
 
-def _common(api: str) -> list[Column]:
+def _common_columns(api: str) -> list[Column]:
     return [
-        *span(),
+        *time_columns(),
         f.col("client"),
         f.col("client_id"),
         f.lit(CLASSIC).alias("protocol"),
@@ -205,20 +214,21 @@ IDENTITY: Final = ("group_id", "identity")
 
 
 def identity(member_id: str = "member_id", instance_id: str = "instance_id") -> Column:
-    """Return the identity of a member: its instance id if static, so successors share it.
+    """Return the identity of a member: its instance id if it is static, else its member id.
 
-    A request with only an instance id refers to its current member.
+    A static member that returns with a new member id has the same identity. A request may have an
+    instance id and no member id.
     """
     return f.coalesce(instance_id, member_id).alias(IDENTITY[1])
 
 
-def is_over(sign: str = "sign", error: str = "error") -> Column:
-    """Whether the membership is over after this sign.
+def ends_membership(action: str = "action", error: str = "error") -> Column:
+    """Whether this request ends the membership.
 
-    A refused leave does not end it. A leave without a response does.
+    A refused leave does not end it. A leave without a response ends it.
     """
     unknown_member = f.col(error).isin(
         int(ErrorCode.UNKNOWN_MEMBER_ID), int(ErrorCode.GROUP_ID_NOT_FOUND)
     )
     is_accepted = f.coalesce(f.col(error) == ErrorCode.NONE, f.lit(True))
-    return ((f.col(sign) == LEAVE) & is_accepted) | f.coalesce(unknown_member, f.lit(False))
+    return ((f.col(action) == LEAVE) & is_accepted) | f.coalesce(unknown_member, f.lit(False))

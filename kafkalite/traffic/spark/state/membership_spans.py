@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
-from kafkalite.traffic.spark.stages.projection import codes
+from kafkalite.traffic.spark.stages.projection import row_codes
 from kafkalite.traffic.spark.state.epochs import KNOWN
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.windows import in_order
+from kafkalite.traffic.spark.state.windows import ordered_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 EPOCH_INTERVALS = table(
     "epoch_intervals",
     "An interval in which a member certainly had one epoch",
-    ("in_group", "string", "the group"),
-    ("of_member", "string", "the member"),
-    ("at_epoch", "int", "the epoch"),
+    ("interval_group_id", "string", "the group"),
+    ("interval_member_id", "string", "the member"),
+    ("interval_epoch", "int", "the epoch"),
     ("from_us", "bigint", "start in microseconds since the Unix epoch: the latest possible one"),
     ("until_us", "bigint", "the earliest possible end"),
 )
@@ -41,54 +41,60 @@ FOREVER: Final = 2**62
 
 def epoch_intervals(epochs: DataFrame) -> DataFrame:
     """Return the intervals of all members with epochs, as `EPOCH_INTERVALS`."""
-    ordered = in_order(_MEMBER, ("step",))
+    ordered = ordered_rows(_MEMBER, ("step",))
     firsts = epochs.withColumns(
-        {"was": f.lag("standing").over(ordered), "was_epoch": f.lag("epoch").over(ordered)}
-    ).where("not (standing <=> was and epoch <=> was_epoch)")
-    until = f.coalesce(f.lead("begin_us").over(ordered), f.lit(FOREVER))
+        {
+            "status_before": f.lag("status").over(ordered),
+            "epoch_before": f.lag("epoch").over(ordered),
+        }
+    ).where("not (status <=> status_before and epoch <=> epoch_before)")
+    until = f.coalesce(f.lead("earliest_us").over(ordered), f.lit(FOREVER))
     return EPOCH_INTERVALS.shape(
         firsts.withColumn("until_us", until)
-        .where(f.col("standing") == KNOWN)
+        .where(f.col("status") == KNOWN)
         .select(
-            f.col("group_id").alias("in_group"),
-            f.col("member_id").alias("of_member"),
-            f.col("epoch").alias("at_epoch"),
-            f.col("done_us").alias("from_us"),
+            f.col("group_id").alias("interval_group_id"),
+            f.col("member_id").alias("interval_member_id"),
+            f.col("epoch").alias("interval_epoch"),
+            f.col("latest_us").alias("from_us"),
             "until_us",
         )
     )
 
 
-def within(commits: DataFrame, intervals: DataFrame) -> DataFrame:
+def with_is_within(commits: DataFrame, intervals: DataFrame) -> DataFrame:
     """Add `is_within`: whether a commit is within an interval of its member and epoch.
 
-    A commit without a response is within none, because its time is unknown.
+    A commit without a response is within no interval, because its time is unknown.
     """
     is_same_member = (
-        "group_id = in_group and member_id = of_member and commit_epoch = at_epoch"
+        "group_id = interval_group_id and member_id = interval_member_id"
+        " and commit_epoch = interval_epoch"
         " and start_us >= from_us and end_us < until_us"
     )
     return (
         commits.join(intervals, f.expr(is_same_member), "left")
-        .withColumn("is_within", f.col("in_group").isNotNull())
+        .withColumn("is_within", f.col("interval_group_id").isNotNull())
         .drop(*EPOCH_INTERVALS.schema.names)
     )
 
 
 def is_covered(rows: pa.Table, intervals: pa.Table, by: Sequence[str]) -> Bools:
-    """Return a mask of rows within an interval with the same `by`: `within` for Arrow tables.
+    """Return a mask of the rows that are within an interval with the same `by`.
 
-    Intervals with the same `by` do not overlap. Times are the columns of `SPAN` and of
+    It is `with_is_within` for Arrow tables.
+
+    Intervals with the same `by` do not overlap. Times are the columns of `TIME_COLUMNS` and of
     `EPOCH_INTERVALS`.
     """
     size = intervals.num_rows
     if not size:
         return np.zeros(rows.num_rows, np.bool_)
     keys = {name: pa.chunked_array([*intervals[name].chunks, *rows[name].chunks]) for name in by}
-    key_codes = codes(pa.table(keys), by)
+    key_codes = row_codes(pa.table(keys), by)
     from_us, start_us = np.asarray(intervals["from_us"]), np.asarray(rows["start_us"])
     end_us = np.asarray(pc.fill_null(rows["end_us"], FOREVER))
-    # One number per row orders by key, then by time, so that one search finds the last begin.
+    # One number per row orders by key, then by time, so one search finds the last interval start.
     times = np.unique(from_us)
     key_order, time_order = (
         key_codes[:size] * (len(times) + 1),

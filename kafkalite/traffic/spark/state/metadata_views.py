@@ -35,7 +35,7 @@ VIEWS = table(
 
 NO_ID = "00000000000000000000000000000000"
 
-_WHERE = (
+_SOURCES = (
     ("Metadata", "t.name"),
     ("DescribeTopicPartitions", "t.name"),
 )
@@ -49,20 +49,20 @@ def host() -> Column:
 
 def views(requests: Requests) -> DataFrame:
     """Return the metadata that clients received, as `VIEWS`."""
-    return reduce(DataFrame.unionByName, (_of(requests, *source) for source in _WHERE))
+    return reduce(DataFrame.unionByName, (_views_of(requests, *source) for source in _SOURCES))
 
 
-def _of(requests: Requests, api: str, name: str) -> DataFrame:
-    answers = (
+def _views_of(requests: Requests, api: str, name: str) -> DataFrame:
+    partitions = (
         requests.of(api)
-        .where("answered is not null")
+        .where("response_ts is not null")
         .select(
             host(),
             "client_id",
             "client",
             "broker",
             "connection",
-            f.unix_micros("answered").alias("at_us"),
+            f.unix_micros("response_ts").alias("at_us"),
             f.col("offset").alias("position"),
             f.explode("response.topics").alias("t"),
         )
@@ -75,7 +75,7 @@ def _of(requests: Requests, api: str, name: str) -> DataFrame:
         .where("p.leader_epoch >= 0")
     )
     return VIEWS.shape(
-        answers.withColumns(
+        partitions.withColumns(
             {
                 "api": f.lit(api),
                 "topic_id": f.coalesce("id", f.lit("")),

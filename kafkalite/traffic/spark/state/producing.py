@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.timing import SPAN, span
+from kafkalite.traffic.spark.state.timing import TIME_COLUMNS, time_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 INITS = table(
     "producer_inits",
     "A producer that received its id and epoch for a transactional id",
-    *SPAN,
+    *TIME_COLUMNS,
     ("client", "string", "the client: host:port"),
     ("client_id", "string", "the client id"),
     ("transactional_id", "string", "the transactional id"),
     ("timeout_ms", "int", "transaction timeout"),
-    ("asked_producer_id", "bigint", "producer id in the request; -1 for a new producer"),
+    ("request_producer_id", "bigint", "producer id in the request; -1 for a new producer"),
     ("producer_id", "bigint", "producer id in the response"),
     ("producer_epoch", "smallint", "producer epoch in the response"),
 )
@@ -33,7 +33,7 @@ INITS = table(
 WRITES = table(
     "transactional_writes",
     "A request with a transactional id",
-    *SPAN,
+    *TIME_COLUMNS,
     ("client", "string", "the client: host:port"),
     ("client_id", "string", "the client id"),
     ("api", "string", "API of the request"),
@@ -46,7 +46,7 @@ WRITES = table(
 )
 
 # (position counted from 1, number of bytes) in a record batch of format 2.
-_PRODUCER_ID_AT, _PRODUCER_EPOCH_AT = (44, 8), (52, 2)
+_PRODUCER_ID_BYTES, _PRODUCER_EPOCH_BYTES = (44, 8), (52, 2)
 
 
 def inits(requests: Requests) -> DataFrame:
@@ -57,12 +57,12 @@ def inits(requests: Requests) -> DataFrame:
     )
     return INITS.shape(
         accepted.select(
-            *span(),
+            *time_columns(),
             "client",
             "client_id",
             "request.transactional_id",
             f.col("request.transaction_timeout_ms").alias("timeout_ms"),
-            f.coalesce("request.producer_id", f.lit(-1)).alias("asked_producer_id"),
+            f.coalesce("request.producer_id", f.lit(-1)).alias("request_producer_id"),
             "response.producer_id",
             "response.producer_epoch",
         )
@@ -72,13 +72,13 @@ def inits(requests: Requests) -> DataFrame:
 def writes(requests: Requests) -> DataFrame:
     """Return every request with a transactional id that writes or ends, as `WRITES`."""
     kinds = [
-        _of(requests, "AddOffsetsToTxn", "response.error_code"),
-        _of(requests, "EndTxn", "response.error_code", is_end=True),
-        _of(
+        _requests_of(requests, "AddOffsetsToTxn", "response.error_code"),
+        _requests_of(requests, "EndTxn", "response.error_code", is_end=True),
+        _requests_of(
             requests, "TxnOffsetCommit", _first_error("response.topics", "partitions", "error_code")
         ),
-        _added(requests),
-        _produced(requests),
+        _add_partitions_requests(requests),
+        _produce_requests(requests),
     ]
     return reduce(DataFrame.unionByName, (WRITES.shape(kind) for kind in kinds))
 
@@ -87,18 +87,18 @@ def _first_error(topics: str, partitions: str, code: str) -> str:
     """Return SQL for the first error among partitions, 0 for none, null without an answer."""
     codes = f"flatten(transform({topics}, t -> transform(t.{partitions}, p -> p.{code})))"
     return (
-        f"case when answered is null then null"
+        f"case when response_ts is null then null"
         f" else coalesce(get(filter({codes}, c -> c != 0), 0), 0) end"
     )
 
 
-def _common(api: str) -> list[Column]:
-    return [*span(), f.col("client"), f.col("client_id"), f.lit(api).alias("api")]
+def _common_columns(api: str) -> list[Column]:
+    return [*time_columns(), f.col("client"), f.col("client_id"), f.lit(api).alias("api")]
 
 
-def _of(requests: Requests, api: str, error: str, *, is_end: bool = False) -> DataFrame:
+def _requests_of(requests: Requests, api: str, error: str, *, is_end: bool = False) -> DataFrame:
     return requests.of(api).select(
-        *_common(api),
+        *_common_columns(api),
         "request.transactional_id",
         "request.producer_id",
         "request.producer_epoch",
@@ -108,17 +108,17 @@ def _of(requests: Requests, api: str, error: str, *, is_end: bool = False) -> Da
     )
 
 
-def _added(requests: Requests) -> DataFrame:
+def _add_partitions_requests(requests: Requests) -> DataFrame:
     """Return AddPartitionsToTxn requests of clients; brokers use other fields."""
     error = _first_error(
         "response.results_by_topic_v3_and_below", "results_by_partition", "partition_error_code"
     )
-    added = requests.of("AddPartitionsToTxn").where(
+    client_requests = requests.of("AddPartitionsToTxn").where(
         "request.v3_and_below_transactional_id is not null"
         " and request.v3_and_below_transactional_id != ''"
     )
-    return added.select(
-        *_common("AddPartitionsToTxn"),
+    return client_requests.select(
+        *_common_columns("AddPartitionsToTxn"),
         f.col("request.v3_and_below_transactional_id").alias("transactional_id"),
         f.col("request.v3_and_below_producer_id").alias("producer_id"),
         f.col("request.v3_and_below_producer_epoch").alias("producer_epoch"),
@@ -128,7 +128,7 @@ def _added(requests: Requests) -> DataFrame:
     )
 
 
-def _produced(requests: Requests) -> DataFrame:
+def _produce_requests(requests: Requests) -> DataFrame:
     """Return Produce requests, with the producer from the header of their first batch."""
     records = "get(get(request.topic_data, 0).partition_data, 0).records"
 
@@ -140,10 +140,10 @@ def _produced(requests: Requests) -> DataFrame:
         requests.of("Produce")
         .where("request.transactional_id is not null")
         .select(
-            *_common("Produce"),
+            *_common_columns("Produce"),
             "request.transactional_id",
-            f.expr(number(_PRODUCER_ID_AT)).alias("producer_id"),
-            f.expr(number(_PRODUCER_EPOCH_AT)).alias("producer_epoch"),
+            f.expr(number(_PRODUCER_ID_BYTES)).alias("producer_id"),
+            f.expr(number(_PRODUCER_EPOCH_BYTES)).alias("producer_epoch"),
             f.lit(False).alias("is_end"),
             f.lit(None).alias("is_commit"),
             f.expr(error).alias("error"),

@@ -2,7 +2,7 @@
 
 A member sends its subscription when it joins and when it changes. If the capture does not show it,
 or shows a regular expression that the broker resolves, the member may read any topic. So an offset
-is reported as expired only if it certainly is.
+is reported as expired only if this is certain.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kafkalite.traffic.columnar.coordinator_records import decode_versioned
 from kafkalite.traffic.spark.state.group_presence import memberships
 from kafkalite.traffic.spark.state.liveness import IDENTITY, identity
 from kafkalite.traffic.spark.state.tables import table
-from kafkalite.traffic.spark.state.timing import span
-from kafkalite.traffic.spark.state.windows import in_order, until_now
+from kafkalite.traffic.spark.state.timing import time_columns
+from kafkalite.traffic.spark.state.windows import ordered_rows, rows_up_to_current
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ SUBSCRIPTIONS = table(
 _TIME_ORDER: Final = ("at_us", "start_us", "connection", "position")
 _CONSUMER: Final = "consumer"
 _SPEC: Final = "consumer_protocol_subscription"
-_READ: Final = pa.schema(
+_DECODED: Final = pa.schema(
     [
         pa.field("group_id", pa.string()),
         pa.field("identity", pa.string()),
@@ -51,22 +51,24 @@ _READ: Final = pa.schema(
         pa.field("topics", pa.list_(pa.string())),
     ]
 )
-_COLUMNS: Final = tuple(_READ.names)
+_COLUMNS: Final = tuple(_DECODED.names)
 
 
-def subscriptions(requests: Requests, signs: DataFrame, session_timeout_ms: int) -> DataFrame:
+def subscriptions(
+    requests: Requests, membership_requests: DataFrame, session_timeout_ms: int
+) -> DataFrame:
     """Return the subscriptions of members and their intervals, as `SUBSCRIPTIONS`."""
-    sent = _from_heartbeats(requests)
+    sent_subscriptions = _from_heartbeats(requests)
     if "JoinGroup" in requests:
         # mapInArrow would start a Python job even for an empty table.
-        sent = sent.unionByName(_from_joins(requests))
+        sent_subscriptions = sent_subscriptions.unionByName(_from_joins(requests))
     # Ordering by topics too makes the order of rows with equal times deterministic.
-    ordered = in_order(IDENTITY, ("at_us", "topics"))
-    since = sent.withColumn("next_us", f.lead("at_us").over(ordered))
-    membership_rows = memberships(signs, session_timeout_ms)
+    ordered = ordered_rows(IDENTITY, ("at_us", "topics"))
+    with_next = sent_subscriptions.withColumn("next_us", f.lead("at_us").over(ordered))
+    membership_rows = memberships(membership_requests, session_timeout_ms)
     names = f.coalesce(f.concat("topics", f.array(f.lit(_NO_TOPIC))), f.array(f.lit(None)))
     known = (
-        membership_rows.join(since, [*IDENTITY])
+        membership_rows.join(with_next, [*IDENTITY])
         .where("at_us between from_us and until_us")
         .withColumns(
             {
@@ -76,7 +78,7 @@ def subscriptions(requests: Requests, signs: DataFrame, session_timeout_ms: int)
             }
         )
     )
-    first = sent.select(*IDENTITY, "at_us").alias("t")
+    first = sent_subscriptions.select(*IDENTITY, "at_us").alias("t")
     is_same_member = f.expr(
         "m.group_id = t.group_id and m.identity = t.identity"
         " and t.at_us between m.from_us and m.until_us"
@@ -98,44 +100,50 @@ _NO_TOPIC: Final = ""
 
 def _from_heartbeats(requests: Requests) -> DataFrame:
     """Return subscriptions of consumer group members; a regular expression overrides names."""
-    sent = (
+    sent_subscriptions = (
         requests.of("ConsumerGroupHeartbeat")
         .where("request.subscribed_topic_names is not null or request.subscribed_topic_regex != ''")
         .where(f"coalesce(response.error_code, 0) = {int(ErrorCode.NONE)}")
         .select(
-            *span(),
+            *time_columns(),
             "request.group_id",
             f.expr("coalesce(nullif(response.member_id, ''), request.member_id)").alias(
                 "member_id"
             ),
             f.col("request.instance_id").alias("instance_id"),
-            f.unix_micros(f.coalesce("answered", "ts")).alias("at_us"),
+            f.unix_micros(f.coalesce("response_ts", "ts")).alias("at_us"),
             f.col("request.subscribed_topic_names").alias("names"),
             f.col("request.subscribed_topic_regex").alias("regex"),
         )
     )
-    so_far = until_now(("group_id", "member_id"), _TIME_ORDER)
-    names, regex = (f.last(column, ignorenulls=True).over(so_far) for column in ("names", "regex"))
+    up_to_current = rows_up_to_current(("group_id", "member_id"), _TIME_ORDER)
+    names, regex = (
+        f.last(column, ignorenulls=True).over(up_to_current) for column in ("names", "regex")
+    )
     # Without a response, the subscription may or may not have changed.
     is_known = f.col("end_us").isNotNull() & (f.coalesce(regex, f.lit("")) == "")
     topics = f.when(is_known, names)
-    return sent.withColumns({"topics": topics, IDENTITY[1]: identity()}).select(*_COLUMNS)
+    return sent_subscriptions.withColumns({"topics": topics, IDENTITY[1]: identity()}).select(
+        *_COLUMNS
+    )
 
 
 def _from_joins(requests: Requests) -> DataFrame:
     """Return subscriptions of classic members: the union over their supported protocols."""
     joined = requests.of("JoinGroup").where(f"response.error_code = {int(ErrorCode.NONE)}")
-    sent = joined.select(
+    sent_subscriptions = joined.select(
         "request.group_id",
         identity("response.member_id", "request.group_instance_id"),
-        f.unix_micros("answered").alias("at_us"),
+        f.unix_micros("response_ts").alias("at_us"),
         f.when(f.col("request.protocol_type") == _CONSUMER, f.col("request.protocols")).alias("p"),
     ).select(*_COLUMNS[:3], f.explode_outer("p.metadata").alias("metadata"))
-    read = sent.mapInArrow(read_subscriptions, from_arrow_schema(_READ))
-    is_whole = f.bool_and(f.col("topics").isNotNull())
+    read = sent_subscriptions.mapInArrow(read_subscriptions, from_arrow_schema(_DECODED))
+    is_complete = f.bool_and(f.col("topics").isNotNull())
     topics = f.array_distinct(f.flatten(f.collect_list("topics")))
     return (
-        read.groupBy(*_COLUMNS[:3]).agg(f.when(is_whole, topics).alias("topics")).select(*_COLUMNS)
+        read.groupBy(*_COLUMNS[:3])
+        .agg(f.when(is_complete, topics).alias("topics"))
+        .select(*_COLUMNS)
     )
 
 
@@ -144,10 +152,10 @@ def read_subscriptions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
     for batch in batches:
         column = batch["metadata"].cast(pa.binary())
         decoded = decode_versioned(_SPEC, column)
-        is_read = np.asarray(column.is_valid()).copy()
-        is_read[[error.row for error in decoded.errors]] = False
+        is_decoded = np.asarray(column.is_valid()).copy()
+        is_decoded[[error.row for error in decoded.errors]] = False
         topics = pa.array(decoded.values.field("topics").to_pylist(), pa.list_(pa.string()))
         nulls = pa.nulls(len(batch), topics.type)
-        columns = [batch[name].cast(_READ.field(name).type) for name in _COLUMNS[:3]]
-        decoded_topics = pc.if_else(pa.array(is_read), topics, nulls)
-        yield pa.RecordBatch.from_arrays([*columns, decoded_topics], schema=_READ)
+        columns = [batch[name].cast(_DECODED.field(name).type) for name in _COLUMNS[:3]]
+        decoded_topics = pc.if_else(pa.array(is_decoded), topics, nulls)
+        yield pa.RecordBatch.from_arrays([*columns, decoded_topics], schema=_DECODED)

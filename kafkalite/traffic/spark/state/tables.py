@@ -57,7 +57,7 @@ class Table:
 def empty_table(spark: SparkSession, schema: StructType) -> DataFrame:
     """Return an empty table that Spark recognizes as empty when it plans a query.
 
-    Spark removes it from joins and unions. An empty table created by Python would need a job.
+    Spark removes it from joins and unions. An empty table that Python creates would need a job.
     """
     empty = (f.lit(None).cast(column.dataType).alias(column.name) for column in schema)
     return spark.range(1).select(*empty).where(f.lit(False))

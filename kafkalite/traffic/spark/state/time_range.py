@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from kafkalite.traffic.spark.requests import Requests
 
 
-EXTENT = table(
-    "extent",
+TIME_RANGE = table(
+    "time_range",
     "The first and last time in a capture, one row, in microseconds since the Unix epoch",
     ("first_us", "bigint", "time of the first request; null for an empty capture"),
     ("last_us", "bigint", "time of the last request or response"),
 )
 
 
-def extent(requests: Requests) -> DataFrame:
-    """Return the time range of all requests and responses, as `EXTENT`."""
+def time_range(requests: Requests) -> DataFrame:
+    """Return the time range of all requests and responses, as `TIME_RANGE`."""
     return requests.envelopes().agg(
         f.min(f.unix_micros("ts")).alias("first_us"),
-        f.max(f.greatest(f.unix_micros("ts"), f.unix_micros("answered"))).alias("last_us"),
+        f.max(f.greatest(f.unix_micros("ts"), f.unix_micros("response_ts"))).alias("last_us"),
     )

@@ -47,8 +47,8 @@ def topics(requests: Requests) -> DataFrame:
     ).distinct()
 
 
-def _names_in(requests: Requests, api: str, where: str) -> DataFrame:
-    entry = requests.of(api).select(f.explode(where).alias("entry"))
+def _names_in(requests: Requests, api: str, path: str) -> DataFrame:
+    entry = requests.of(api).select(f.explode(path).alias("entry"))
     return TOPICS.shape(
         entry.select(f.hex("entry.topic_id").alias("topic_id"), f.col("entry.name").alias("topic"))
     ).where((f.col("topic_id") != NO_ID) & (f.col("topic") != ""))
@@ -73,8 +73,8 @@ def tasks(requests: Requests) -> DataFrame:
     ).distinct()
 
 
-def named(frame: DataFrame, names: DataFrame) -> DataFrame:
-    """Fill in `topic` by `topic_id` where it is missing; unknown ids become the name."""
+def with_topic_names(frame: DataFrame, names: DataFrame) -> DataFrame:
+    """Replace a missing `topic` by the name of `topic_id`, or by the id if it has no known name."""
     known_topics = names.select("topic_id", f.col("topic").alias("known_topic"))
     return (
         frame.join(f.broadcast(known_topics), "topic_id", "left")
@@ -84,5 +84,5 @@ def named(frame: DataFrame, names: DataFrame) -> DataFrame:
 
 
 def topic_or_id(name: Column, known_name: Column, topic_id: Column) -> Column:
-    """Return the name in the request, else the name of the id, else the id."""
+    """Return the name, else the known name of the id, else the id."""
     return f.coalesce(f.when(name != "", name), known_name, topic_id)

@@ -1,4 +1,4 @@
-"""Window specifications: rows in order, rows up to the current one, rows before it."""
+"""Window specifications: ordered rows, rows up to the current one, rows before the current one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from pyspark.sql import WindowSpec
 
 
-def in_order(by: Sequence[str], order: Sequence[str]) -> WindowSpec:
+def ordered_rows(by: Sequence[str], order: Sequence[str]) -> WindowSpec:
     """Return the window of rows with equal values of `by`, ordered by `order`."""
     return Window.partitionBy(*by).orderBy(*order)
 
 
-def until_now(by: Sequence[str], order: Sequence[str]) -> WindowSpec:
+def rows_up_to_current(by: Sequence[str], order: Sequence[str]) -> WindowSpec:
     """Return the window of rows up to and including the current one."""
-    return in_order(by, order).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return ordered_rows(by, order).rowsBetween(Window.unboundedPreceding, Window.currentRow)
 
 
-def before_now(by: Sequence[str], order: Sequence[str]) -> WindowSpec:
+def rows_before_current(by: Sequence[str], order: Sequence[str]) -> WindowSpec:
     """Return the window of rows before the current one."""
-    return in_order(by, order).rowsBetween(Window.unboundedPreceding, -1)
+    return ordered_rows(by, order).rowsBetween(Window.unboundedPreceding, -1)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.apis.data.fetch import APIS, refuse_fetch
+from kafkalite.config.broker import RACK_AWARE_SELECTOR
+from kafkalite.metadata.creation import NewTopic
 from kafkalite.partitions.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, Worker
 from kafkalite.ports.waiting import Waiting
@@ -17,10 +19,14 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
 from kafkalite.storage.transaction_marker import TransactionMarker
+from tests.unit.apis.cluster_wire import ClusterWire
 from tests.unit.data_plane import DataPlane, batch_of, values_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from kafkalite.partitions.partition import Partition
 
 (API,) = APIS
 ALL = 2**31 - 1
@@ -581,3 +587,151 @@ def test_records_appended_during_a_pause_end_the_wait(plane: DataPlane) -> None:
     assert waiting.is_resolved
     first, *_ = answers(waiting.value)
     assert values_in(first.records) == [b"late"]
+
+
+# --- replicas in the rack of the consumer (KIP-392) ---------------------------------------------
+
+RACKS = {1: "a", 2: "b", 3: "c"}
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+    """Return a cluster of three nodes in three racks, with topic t: node 1 leads, 2 follows."""
+    wire = ClusterWire(
+        tmp_path / "racks",
+        3,
+        {"replica.selector.class": RACK_AWARE_SELECTOR},
+        node_config={node_id: {"broker.rack": rack} for node_id, rack in RACKS.items()},
+    )
+    topic = NewTopic("t", assignments=((0, (1, 2)),))
+    (creation,) = wire.cluster.metadata.create_topics([topic])
+    assert creation.error is None
+    append_to(wire, b"0", b"1")
+    yield wire
+    wire.end()
+
+
+def append_to(wire: ClusterWire, *values: bytes) -> None:
+    """Append each value as one batch."""
+    partition = hosted(wire)
+    for value in values:
+        partition.append(BatchView(batch_of(value)), wire.clock.now_ms())
+    wire.cluster.partitions.announce()
+
+
+def hosted(wire: ClusterWire) -> Partition:
+    topic = wire.cluster.partitions.topic("t")
+    assert topic is not None
+    partition = topic.partition(0)
+    assert partition is not None
+    return partition
+
+
+def fetch_in_rack(
+    wire: ClusterWire,
+    rack: str,
+    *,
+    node: int = 1,
+    version: int = 11,
+    offset: int = 0,
+    epoch: int = -1,
+    **fields: Any,
+) -> Any:
+    partition = partition_of(0, offset, current_leader_epoch=epoch)
+    return wire.ask(request_of(partition, rack_id=rack, **fields), version, node)
+
+
+def row_in_rack(wire: ClusterWire, rack: str, **fields: Any) -> FetchResponse.PartitionData:
+    (row,) = answers(fetch_in_rack(wire, rack, **fields))
+    return row
+
+
+@pytest.mark.parametrize("rack", ["a", "c", "unknown", ""])
+def test_leader_answers_if_no_follower_is_in_the_rack(wire: ClusterWire, rack: str) -> None:
+    answer = row_in_rack(wire, rack)
+    assert answer.preferred_read_replica == -1
+    assert values_in(answer.records) == [b"0", b"1"]
+
+
+def test_leader_names_the_follower_in_the_rack_without_records(wire: ClusterWire) -> None:
+    answer = row_in_rack(wire, "b", max_wait_ms=500)
+    assert answer == FetchResponse.PartitionData(
+        high_watermark=2,
+        last_stable_offset=2,
+        log_start_offset=0,
+        preferred_read_replica=2,
+        records=b"",
+        aborted_transactions=None,
+    )
+
+
+def test_follower_answers_with_its_records(wire: ClusterWire) -> None:
+    answer = row_in_rack(wire, "b", node=2)
+    assert answer.preferred_read_replica == -1
+    assert values_in(answer.records) == [b"0", b"1"]
+
+
+def test_replica_is_not_selected_before_version_11(wire: ClusterWire) -> None:
+    answer = row_in_rack(wire, "b", version=10)
+    assert values_in(answer.records) == [b"0", b"1"]
+
+
+def test_replica_is_not_selected_for_followers(wire: ClusterWire) -> None:
+    answer = row_in_rack(wire, "b", replica_id=2)
+    assert answer.preferred_read_replica == -1
+    assert values_in(answer.records) == [b"0", b"1"]
+
+
+def test_epoch_is_checked_before_a_replica_is_selected(wire: ClusterWire) -> None:
+    assert row_in_rack(wire, "b", epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert row_in_rack(wire, "b", epoch=0).preferred_read_replica == 2
+
+
+def test_replica_is_selected_only_by_a_node_with_the_selector(tmp_path: Path) -> None:
+    selector = {"replica.selector.class": RACK_AWARE_SELECTOR}
+    wire = ClusterWire(
+        tmp_path,
+        2,
+        {"broker.rack": "b"},
+        node_config={1: {"broker.rack": "a", **selector}, 2: {}},
+    )
+    for name, leader in (("t", 1), ("u", 2)):
+        replicas = (leader, 3 - leader)
+        wire.cluster.metadata.create_topics([NewTopic(name, assignments=((0, replicas),))])
+    assert row_in_rack(wire, "b").preferred_read_replica == 2
+    topics = [FetchRequest.FetchTopic(topic="u", partitions=[partition_of()])]
+    (answer,) = answers(fetch_in_rack(wire, "a", node=2, topics=topics))
+    assert answer.preferred_read_replica == -1
+    wire.end()
+
+
+def test_lagging_follower_serves_its_records_up_to_its_end(wire: ClusterWire) -> None:
+    wire.cluster.node_control.pause_replication(2)
+    append_to(wire, b"2")
+    assert row_in_rack(wire, "b", offset=2).preferred_read_replica == 2
+    assert row_in_rack(wire, "b", offset=3).preferred_read_replica == -1
+    answer = row_in_rack(wire, "b", node=2)
+    assert (answer.high_watermark, values_in(answer.records)) == (2, [b"0", b"1"])
+    assert row_in_rack(wire, "b", node=2, offset=2).error_code == ErrorCode.NONE
+    code = row_in_rack(wire, "b", node=2, offset=3).error_code
+    assert code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_fetch_at_a_follower_ends_when_the_follower_catches_up(wire: ClusterWire) -> None:
+    control = wire.cluster.node_control
+    control.pause_replication(2)
+    append_to(wire, b"2")
+    wire.clock.advance(50_000)
+    assert hosted(wire).isr == (1,)
+    pending = fetch_in_rack(wire, "b", node=2, offset=2, max_wait_ms=60_000)
+    assert not pending.has_arrived
+    control.resume_replication(2)
+    (answer,) = answers(pending.response)
+    assert values_in(answer.records) == [b"2"]
+
+
+def test_stopped_follower_is_not_selected(wire: ClusterWire) -> None:
+    wire.cluster.node_control.stop(2)
+    assert row_in_rack(wire, "b").preferred_read_replica == -1
+    wire.cluster.node_control.start(2)
+    assert row_in_rack(wire, "b").preferred_read_replica == 2

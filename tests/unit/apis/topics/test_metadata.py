@@ -198,3 +198,17 @@ def test_partition_epochs_are_in_responses_if_the_broker_uses_them(is_on: bool) 
     epochs = [partition.incarnation_epoch for partition in answer.topics[0].partitions]
     expected = (5, [4, 5]) if is_on else (-1, [-1, -1])
     assert (answer.max_incarnation_epoch, epochs) == expected
+
+
+@pytest.mark.parametrize("version", [0, 1, 5, 13])
+def test_a_partition_without_a_leader_is_reported(version: int) -> None:
+    world = MetadataWorld(nodes=(1, 2, 3))
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 3)),))])
+    for node_id in (2, 3):
+        world.controller.fence(node_id)
+    answer = world.ask(METADATA, request_by_name("t"), version)
+    assert [broker.node_id for broker in answer.brokers] == [1]
+    ((partition,),) = (topic.partitions for topic in answer.topics)
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition.leader_epoch == 2
+    assert (partition.replica_nodes, partition.isr_nodes) == ([2, 3] if version else [], [])

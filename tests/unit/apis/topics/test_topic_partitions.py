@@ -107,3 +107,26 @@ def test_an_invalid_cursor_is_refused(world: MetadataWorld, cursor: Cursor) -> N
         cursor.partition_index = -1
     answer = world.ask(DESCRIBE, request("a", cursor=cursor))
     assert [each.error_code for each in answer.topics] == [ErrorCode.INVALID_REQUEST]
+
+
+def test_eligible_leader_replicas_are_described() -> None:
+    world = MetadataWorld(nodes=(1, 2, 3), min_insync_replicas="2")
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, (2, 3)),))])
+
+    def described() -> tuple[int, int, list[int], list[int], list[int], list[int]]:
+        ((partition,),) = (each.partitions for each in world.ask(DESCRIBE, request("t")).topics)
+        return (
+            partition.error_code,
+            partition.leader_id,
+            partition.isr_nodes,
+            partition.eligible_leader_replicas,
+            partition.last_known_elr,
+            partition.offline_replicas,
+        )
+
+    assert described() == (ErrorCode.NONE, 2, [2, 3], [], [], [])
+    world.controller.fence(2)
+    assert described() == (ErrorCode.NONE, 3, [3], [2], [], [2])
+    world.controller.fence(3)
+    # A partition without a leader has no error code here.
+    assert described() == (ErrorCode.NONE, -1, [], [2, 3], [3], [2, 3])

@@ -22,7 +22,7 @@ def changed(*names: str) -> MetadataDelta:
     return MetadataDelta(changed=tuple(topic(name, 1) for name in names))
 
 
-def test_topics_are_seen_until_they_change() -> None:
+def test_metadata_hash_is_current_until_topics_change() -> None:
     consumer_context, group = context(), ConsumerGroup("g")
     assert not consumer_context.is_metadata_hash_current(group.soft)
     consumer_context.mark_metadata_hash_current(group.soft)
@@ -50,6 +50,6 @@ def test_the_number_of_changed_topics_is_limited() -> None:
 
 def test_expressions_are_resolved_again_since_the_version_of_a_new_topic() -> None:
     consumer_context = context()
-    assert consumer_context.newest_topic_version == -1
+    assert consumer_context.min_regex_version == -1
     consumer_context.invalidate_regexes()
-    assert consumer_context.newest_topic_version == 7
+    assert consumer_context.min_regex_version == 7

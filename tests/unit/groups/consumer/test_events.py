@@ -66,8 +66,8 @@ def test_events_have_facts() -> None:
         "regex": None,
         "members": 1,
     }
-    assert rebalance.facts == {"group_epoch": 2, "why": ["member A joined"]}
-    assert assigned.facts == {"group_epoch": 2, "assignor": "uniform", "changed_for": ["A"]}
+    assert rebalance.facts == {"group_epoch": 2, "reasons": ["member A joined"]}
+    assert assigned.facts == {"group_epoch": 2, "assignor": "uniform", "changed_members": ["A"]}
     stage.events.clear()
     stage.beat("A", -1, instance_id="i")
     assert stage.events[0].facts == {
@@ -163,5 +163,5 @@ def test_a_repeated_join_has_a_rejoined_event() -> None:
 def test_the_number_of_members_in_an_event_is_limited() -> None:
     names = [f"m{number}" for number in range(MAX_NAMED + 5)]
     event = target_computed_event(G, 7, "uniform", names)
-    assert event.facts["changed_for"] == sorted(names)[:MAX_NAMED]
-    assert group_epoch_raised_event(G, 7, names).facts["why"] == names[:MAX_NAMED]
+    assert event.facts["changed_members"] == sorted(names)[:MAX_NAMED]
+    assert group_epoch_raised_event(G, 7, names).facts["reasons"] == names[:MAX_NAMED]

@@ -63,8 +63,8 @@ def test_a_removed_member_gets_the_reason_and_time_of_its_removal() -> None:
         "rule": "known-member",
         "member_id": "A",
         "group_epoch": 4,
-        "went": "it left",
-        "went_at_ms": START_MS + 1_500,
+        "removal_reason": "it left",
+        "removed_at_ms": START_MS + 1_500,
     }
     with pytest.raises(KafkaError, match="Member C is not a member of group group"):
         partial(stage.beat, "C", 2)()

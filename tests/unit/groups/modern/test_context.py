@@ -18,7 +18,7 @@ def make(config: BrokerConfig) -> GroupContext[ConsumerSettingsCache]:
     return GroupContext(directory, ConsumerSettingsCache(config))
 
 
-def test_topics_are_seen_until_they_or_the_brokers_change() -> None:
+def test_topics_count_as_seen_until_they_or_the_brokers_change() -> None:
     context, soft = make(BrokerConfig.from_text({})), ShareSoftState()
     assert not context.is_metadata_hash_current(soft)
     t = (topic("t", 1),)

@@ -24,7 +24,7 @@ def test_joins_and_removals_have_events() -> None:
     stage.beat("a", -1)
     left, moved = stage.events
     assert (left.kind, left.facts["partitions"], left.facts["member_epoch"]) == ("left", 1, 3)
-    assert moved.facts["why"] == ["member a removed: it left"]
+    assert moved.facts["reasons"] == ["member a removed: it left"]
 
 
 def test_the_number_of_named_topics_is_limited() -> None:

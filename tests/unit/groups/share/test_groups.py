@@ -7,7 +7,7 @@ import pytest
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
 from kafkalite.groups.share.group import ShareGroup
 from kafkalite.groups.share.groups import DeletedShareTopics, ShareSessionExpiry
-from kafkalite.groups.share.intents import SharePartitionStart
+from kafkalite.groups.share.intents import SharePartitionInitialization
 from kafkalite.groups.share.share_group_records import group_epoch_record
 from kafkalite.metadata.image import ConfigResource, MetadataDelta, ResourceType
 from kafkalite.protocol.error_codes import ErrorCode
@@ -46,7 +46,7 @@ def test_the_first_heartbeat_requests_share_state_and_gets_no_partitions() -> No
     (intent,) = stage.pending_intents
     assert intent.group_id == G
     assert intent.partitions == tuple(
-        SharePartitionStart(topic_id("T"), index, 2) for index in range(4)
+        SharePartitionInitialization(topic_id("T"), index, 2) for index in range(4)
     )
     assert stage.group.members["a"].rack_id == "r"
 
@@ -147,9 +147,9 @@ def test_a_changed_subscription_raises_the_group_epoch() -> None:
     answer = stage.beat("a", epoch, ["U"])
     assert (answer.member_epoch, assigned_partitions(answer)) == (epoch + 1, {})
     assert stage.pending_intents[0].partitions == (
-        SharePartitionStart(topic_id("U"), 0, epoch + 1),
+        SharePartitionInitialization(topic_id("U"), 0, epoch + 1),
     )
-    reasons = stage.events[0].facts["why"]
+    reasons = stage.events[0].facts["reasons"]
     assert reasons == ["member a subscribes to U"]
 
 
@@ -159,7 +159,7 @@ def test_a_topic_with_new_partitions_or_deleted_raises_the_group_epoch() -> None
     epoch = stage.group.epoch
     stage.change_topics({"T": 2})
     assert stage.beat("a", epoch).member_epoch == epoch + 1
-    assert stage.events[0].facts["why"] == ["topics changed"]
+    assert stage.events[0].facts["reasons"] == ["topics changed"]
     stage.carry_out()
     stage.advance(INTERVAL_MS)
     assert assigned_partitions(stage.beat("a", epoch + 1)) == {"T": [0, 1]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalite.coordinator.contract import CoordinatorResult
-from kafkalite.groups.share.intents import SharePartitionStart
+from kafkalite.groups.share.intents import SharePartitionInitialization
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.groups.consumer.stage import G, refusal, topic_id
 from tests.unit.groups.share.stage import ShareStage, kinds
@@ -22,12 +22,15 @@ def read_and_left() -> ShareStage:
 
 def test_offsets_of_an_empty_group_can_be_altered() -> None:
     stage = read_and_left()
-    starts = stage.run(stage.groups.alter_offsets(G, {T: {1: 5}, U: {0: 7}}))
+    initializations = stage.run(stage.groups.alter_offsets(G, {T: {1: 5}, U: {0: 7}}))
     epoch = stage.group.epoch
-    assert starts == (SharePartitionStart(T, 1, epoch, 5), SharePartitionStart(U, 0, epoch, 7))
+    assert initializations == (
+        SharePartitionInitialization(T, 1, epoch, 5),
+        SharePartitionInitialization(U, 0, epoch, 7),
+    )
     assert kinds(stage.written) == ["StatePartitionMetadata"]
     assert stage.group.share_partitions().initializing.keys() == {T, U}
-    stage.run(stage.groups.record_initialized_partitions(G, starts))
+    stage.run(stage.groups.record_initialized_partitions(G, initializations))
     partitions = stage.group.share_partitions()
     assert not partitions.initializing
     assert stage.groups.initialized_partitions(G) == {T: [0, 1], U: [0]}
@@ -37,8 +40,8 @@ def test_altering_offsets_of_a_missing_group_creates_it() -> None:
     stage = ShareStage({"T": 1})
     assert stage.run(stage.groups.alter_offsets(G, {})) == ()
     assert G not in stage.directory.groups
-    (start,) = stage.run(stage.groups.alter_offsets(G, {T: {0: 3}}))
-    assert start == SharePartitionStart(T, 0, 1, 3)
+    (initialization,) = stage.run(stage.groups.alter_offsets(G, {T: {0: 3}}))
+    assert initialization == SharePartitionInitialization(T, 0, 1, 3)
     assert (stage.group.state_name(), stage.group.epoch) == ("Empty", 1)
 
 
@@ -102,7 +105,7 @@ def test_a_group_is_deleted_after_its_share_state() -> None:
     assert G not in stage.directory.groups
 
 
-def test_a_deleting_topic_that_is_initialized_again_remains() -> None:
+def test_a_join_during_the_deletion_of_offsets_initializes_them_again() -> None:
     stage = read_and_left()
     stage.run(stage.groups.begin_deleting_offsets(G, ["T"]))
     stage.join("a")

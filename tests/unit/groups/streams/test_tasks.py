@@ -22,7 +22,7 @@ def test_tasks_overlap_only_within_their_kind() -> None:
         assert not other.overlap_with(HELD)
 
 
-def test_tasks_are_within_what_is_held() -> None:
+def test_a_subset_of_the_owned_tasks_is_recognized() -> None:
     assert NO_TASKS.are_subset_of(HELD)
     assert Tasks(active={"0": {1}}, standby={"1": {4}}).are_subset_of(HELD)
     for other in (Tasks(active={"0": {1, 2}}), Tasks(standby={"0": {0}}), Tasks(warmup={"9": {0}})):

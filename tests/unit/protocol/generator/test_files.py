@@ -41,7 +41,7 @@ def test_code_review_tools_know_generated_files() -> None:
     assert {*paths} - matched == set()
 
 
-def test_writing_removes_what_is_no_longer_generated(tmp_path: Path) -> None:
+def test_writing_removes_modules_that_are_no_longer_generated(tmp_path: Path) -> None:
     outdated = tmp_path / "_generated" / "codecs" / "broker" / "old_v0.py"
     outdated.parent.mkdir(parents=True)
     outdated.touch()

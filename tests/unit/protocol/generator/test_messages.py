@@ -44,7 +44,7 @@ def test_every_class_has_a_docstring() -> None:
     assert all(ast.get_docstring(node) for node in classes)
 
 
-def test_types_and_descriptions_of_fields() -> None:
+def test_generated_classes_have_types_and_descriptions() -> None:
     module = ast.parse(render_module([parse_spec(TEXT)]))
     (example,) = (node for node in module.body if isinstance(node, ast.ClassDef))
     assert ast.get_docstring(example) == "An example.\n\nResponse 7, versions 1-3."

@@ -14,7 +14,7 @@ from kafkalite.protocol.primitives import KafkaArray, KafkaBytes, KafkaString
 from tests.unit.protocol.compiled import functions, source, tree
 
 
-def test_smallest_sizes() -> None:
+def test_smallest_size_of_a_message_and_a_string_is_computed() -> None:
     assert min_size(tree("heartbeat_response", 4)) == 7
     assert min_size(tree("heartbeat_response", 0)) == 2
     assert min_size(KafkaString(compact=True, nullable=False)) == 1
@@ -22,7 +22,7 @@ def test_smallest_sizes() -> None:
     assert min_size(tree("describe_topic_partitions_request", 0)) == 7
 
 
-def test_codes_of_lengths() -> None:
+def test_length_fields_have_format_characters() -> None:
     string = KafkaString(compact=False, nullable=False)
     assert length_code(string) == "h"
     assert length_code(KafkaBytes(compact=False, nullable=False)) == "i"

@@ -10,14 +10,14 @@ HEARTBEAT_REQUEST = MessageClass(
 )
 
 
-def test_codes_of_fixed_fields() -> None:
+def test_fields_of_fixed_size_have_format_characters() -> None:
     subcons = (Flag, Int8sb, Int16ub, Int32sb, Int64sb, Float64b, Bytes(16))
     codes = [fixed_code(subcon) for subcon in subcons]
     assert codes == ["?", "b", "H", "i", "q", "d", "16s"]
     assert fixed_code(VARINT) is None
 
 
-def test_sizes() -> None:
+def test_size_of_format_characters_is_their_sum() -> None:
     assert size_of(["?", "b", "H", "i", "q", "d", "16s"]) == 40
 
 

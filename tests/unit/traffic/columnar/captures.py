@@ -50,8 +50,8 @@ def scalar(data: bytes, path: Path) -> Contents:
 
 _FRAME = ("client", "broker", "direction", "payload", "offset", "ts")
 _PAIR = (
-    "client", "broker", "api_key", "api_version", "correlation_id", "client_id", "ts", "answered",
-    "request", "request_start", "response", "response_start",
+    "client", "broker", "api_key", "api_version", "correlation_id", "client_id", "ts",
+    "response_ts", "request", "request_start", "response", "response_start",
 )  # fmt: skip
 _OPEN = (
     "client", "broker", "api_key", "api_version", "correlation_id", "client_id", "ts", "payload",
@@ -65,7 +65,7 @@ def columnar(data: bytes, name: str, chunk_bytes: int = 8 << 20) -> Contents:
     options = Options(tables=frozenset(Table), chunk_bytes=chunk_bytes)
     for table, batch in read_file(data, name, options):
         columns = {
-            each: batch.column(each).cast("int64") if each in {"ts", "answered"} else batch[each]
+            each: batch.column(each).cast("int64") if each in {"ts", "response_ts"} else batch[each]
             for each in batch.schema.names
         }
         lists = {each: column.to_pylist() for each, column in columns.items()}

@@ -47,7 +47,7 @@ def rows(pairs: list[Pair], control: frozenset[int] = frozenset()) -> pa.RecordB
     )
 
 
-def encoded(name: str, version: int, number: int, samples: Samples) -> tuple[bytes, Any]:
+def encode_sample(name: str, version: int, number: int, samples: Samples) -> tuple[bytes, Any]:
     tree = message_tree(load_spec("records", name), version)
     message = samples.draw(tree)
     stream = io.BytesIO(number.to_bytes(2, "big"))
@@ -66,8 +66,8 @@ def test_decoded_records_equal_scalar_codec(table: str) -> None:
     versions = load_spec("records", value_name).versions
     pairs: list[Pair] = []
     for each in versions.within(versions):
-        key, _ = encoded(key_name, version, number, samples)
-        value, _ = encoded(value_name, each, each, samples)
+        key, _ = encode_sample(key_name, version, number, samples)
+        value, _ = encode_sample(value_name, each, each, samples)
         pairs += [(key, value), (key, None), (key, samples.mutate(value))]
     expected = [scalar(log, number, *pair) for pair in pairs]
 
@@ -118,8 +118,8 @@ def test_unknown_record_types_and_keys_without_type_are_rejected() -> None:
 
 def test_only_requested_tables_are_decoded() -> None:
     samples = Samples("target")
-    key, _ = encoded("offset_commit_key", 0, 1, samples)
-    other, _ = encoded("group_metadata_key", 0, 2, samples)
+    key, _ = encode_sample("offset_commit_key", 0, 1, samples)
+    other, _ = encode_sample("group_metadata_key", 0, 2, samples)
 
     decoded, rejected = split_records(
         "group", rows([(other, None), (key, None), (b"", None)]), frozenset({"offset_commit"})

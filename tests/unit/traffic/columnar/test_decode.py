@@ -39,12 +39,12 @@ def scalar(parse: codec.Parser, tree: KafkaStruct, frame: bytes) -> object:
     return to_arrow_value(message, tree)
 
 
-def typed(rows: list[object], kind: pa.DataType) -> pa.Array:
+def arrow_array(rows: list[object], kind: pa.DataType) -> pa.Array:
     """Return the scalar codec's values as a column."""
     return pa.array(rows, kind)
 
 
-def same(found: pa.Array, expected: pa.Array) -> bool:
+def are_equal(found: pa.Array, expected: pa.Array) -> bool:
     """Whether two columns are equal; compared as text because a mutated float may be NaN."""
     return found.equals(expected) or str(found.to_pylist()) == str(expected.to_pylist())
 
@@ -64,7 +64,7 @@ def test_columns_equal_scalar_codec(api_key: int, direction: Direction) -> None:
         found = decode(api_key, version, direction, pa.array(frames, pa.binary()))
 
         found.values.validate(full=True)
-        assert same(found.values, typed(rows, message_type(api_key, direction))), version
+        assert are_equal(found.values, arrow_array(rows, message_type(api_key, direction))), version
         assert [each.row for each in found.errors] == [
             row for row, message in enumerate(rows) if message is None
         ]
@@ -84,14 +84,14 @@ def decode_commits(frames: list[bytes | None], version: int = 9) -> Decoded:
     return decode(OFFSET_COMMIT, version, Direction.REQUEST, column)
 
 
-def groups(found: Decoded) -> list[str | None]:
+def group_ids(found: Decoded) -> list[str | None]:
     return [row and row["group_id"] for row in found.values.to_pylist()]
 
 
 def test_null_frame_is_null_without_error() -> None:
     found = decode_commits([None, commit_frame("a"), None])
 
-    assert groups(found) == [None, "a", None]
+    assert group_ids(found) == [None, "a", None]
     assert found.errors == ()
 
 
@@ -107,7 +107,7 @@ def test_malformed_message_does_not_affect_other_rows() -> None:
 
     found = decode_commits([frame, frame[:-4], frame, b"", commit_frame("b")])
 
-    assert groups(found) == ["a", None, "a", None, "b"]
+    assert group_ids(found) == ["a", None, "a", None, "b"]
     assert [error.row for error in found.errors] == [1, 3]
     assert [error.reason for error in found.errors] == [
         "a length exceeds the frame",
@@ -120,7 +120,7 @@ def test_message_with_invalid_utf8_is_rejected() -> None:
 
     found = decode_commits([commit_frame("a"), invalid, commit_frame("b")])
 
-    assert groups(found) == ["a", None, "b"]
+    assert group_ids(found) == ["a", None, "b"]
     assert found.errors == ((1, "text is not UTF-8", "malformed message"),)
 
 
@@ -130,11 +130,11 @@ def test_huge_array_count_allocates_no_memory() -> None:
 
     found = decode_commits([billions])
 
-    assert groups(found) == [None]
+    assert group_ids(found) == [None]
 
 
 def test_bytes_after_a_message_are_ignored() -> None:
-    assert groups(decode_commits([commit_frame("a") + b"\x01\x02\x03"])) == ["a"]
+    assert group_ids(decode_commits([commit_frame("a") + b"\x01\x02\x03"])) == ["a"]
 
 
 @pytest.mark.parametrize("copies", [1, 40])
@@ -143,7 +143,7 @@ def test_unknown_tagged_fields_are_skipped_and_counted(copies: int) -> None:
 
     found = decode_commits([tagged] * copies)
 
-    assert groups(found) == ["a"] * copies
+    assert group_ids(found) == ["a"] * copies
     assert found.unknown_tags == 2 * copies
 
 
@@ -153,7 +153,7 @@ def test_bodies_begin_at_the_given_starts() -> None:
 
     found = decode(OFFSET_COMMIT, 9, Direction.REQUEST, frames, starts)
 
-    assert groups(found) == ["a", "b", None]
+    assert group_ids(found) == ["a", "b", None]
 
 
 def test_slice_of_a_column_is_decoded() -> None:
@@ -161,12 +161,12 @@ def test_slice_of_a_column_is_decoded() -> None:
 
     found = decode(OFFSET_COMMIT, 9, Direction.REQUEST, frames.slice(1))
 
-    assert groups(found) == ["a", None, "b"]
+    assert group_ids(found) == ["a", None, "b"]
 
 
 def test_chunked_column_is_decoded_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode_module, "_PIECE_ROWS", 4)
-    monkeypatch.setattr(decode_module, "_PIECE_BYTES", 100)
+    monkeypatch.setattr(decode_module, "_MAX_SLICE_ROWS", 4)
+    monkeypatch.setattr(decode_module, "_MAX_SLICE_BYTES", 100)
     frames = [commit_frame(f"group {number}" * (number % 20)) for number in range(40)]
     frames[13] = b"?"
     column = pa.chunked_array([pa.array(frames[:25]), pa.array(frames[25:])], pa.binary())
@@ -175,7 +175,7 @@ def test_chunked_column_is_decoded_in_pieces(monkeypatch: pytest.MonkeyPatch) ->
 
     expected: list[str | None] = [f"group {number}" * (number % 20) for number in range(40)]
     expected[13] = None
-    assert groups(found) == expected
+    assert group_ids(found) == expected
     assert [error.row for error in found.errors] == [13]
 
 
@@ -185,7 +185,7 @@ def test_mixed_versions_are_decoded_in_one_column() -> None:
 
     found = decode_table(OFFSET_COMMIT, Direction.REQUEST, versions, pa.array(frames, pa.binary()))
 
-    assert groups(found) == ["9", "2", None, "8", "9"]
+    assert group_ids(found) == ["9", "2", None, "8", "9"]
     assert found.values[1].as_py()["retention_time_ms"] == -1
     assert found.values[0].as_py()["retention_time_ms"] is None
     assert found.errors == ((2, "unknown version 99", "unknown API or version"),)
@@ -215,7 +215,7 @@ def test_only_requested_fields_are_decoded() -> None:
     assert found.values.to_pylist() == [{"group_id": "a", "topics": [topic, topic]}]
 
 
-def leaves(kind: pa.DataType, before: str = "") -> Iterator[str]:
+def leaf_paths(kind: pa.DataType, before: str = "") -> Iterator[str]:
     """Yield the paths of all fields without subfields."""
     if pa.types.is_list(kind):
         kind = kind.value_type
@@ -223,16 +223,16 @@ def leaves(kind: pa.DataType, before: str = "") -> Iterator[str]:
         yield before
         return
     for field in kind:
-        yield from leaves(field.type, f"{before}.{field.name}" if before else field.name)
+        yield from leaf_paths(field.type, f"{before}.{field.name}" if before else field.name)
 
 
-def only(value: Any, path: list[str]) -> object:  # noqa: ANN401 - of any field
+def value_at_path(value: Any, path: list[str]) -> object:  # noqa: ANN401 - of any field
     """Return a message with only the field of this path."""
     if value is None or not path:
         return value
     if isinstance(value, list):
-        return [only(each, path) for each in value]
-    return {path[0]: only(value[path[0]], path[1:])}
+        return [value_at_path(each, path) for each in value]
+    return {path[0]: value_at_path(value[path[0]], path[1:])}
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(1, 17), (3, 12), (68, 1), (78, 1)])
@@ -245,10 +245,10 @@ def test_single_field_equals_the_field_of_the_whole_message(
     column = pa.array([tree.build(samples.draw(tree)) for _ in range(4)], pa.binary())
     whole = decode(api_key, version, direction, column).values.to_pylist()
 
-    for path in leaves(message_type(api_key, direction)):
+    for path in leaf_paths(message_type(api_key, direction)):
         found = decode(api_key, version, direction, column, fields=[path])
 
-        expected = [only(message, path.split(".")) for message in whole]
+        expected = [value_at_path(message, path.split(".")) for message in whole]
         assert str(found.values.to_pylist()) == str(expected), path
 
 

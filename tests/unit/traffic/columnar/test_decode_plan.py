@@ -6,10 +6,10 @@ import pytest
 
 from kafkalite.traffic.columnar import decode_program
 from kafkalite.traffic.columnar.decode_plan import (
-    Absent,
-    Lists,
+    AbsentColumn,
+    ListColumn,
     OptionalColumn,
-    Structs,
+    StructColumn,
     message_plan,
 )
 from kafkalite.traffic.model import Direction
@@ -26,10 +26,10 @@ def test_columns_are_in_the_order_of_the_type() -> None:
         "retention_time_ms",
         "topics",
     ]
-    assert isinstance(plan.column.children[4], Absent)
+    assert isinstance(plan.column.children[4], AbsentColumn)
     topics = plan.column.children[5]
-    assert isinstance(topics, Lists)
-    assert isinstance(topics.element, Structs)
+    assert isinstance(topics, ListColumn)
+    assert isinstance(topics.element, StructColumn)
 
 
 def test_fields_that_are_not_requested_have_no_buffer() -> None:
@@ -37,7 +37,7 @@ def test_fields_that_are_not_requested_have_no_buffer() -> None:
     part = message_plan(8, 9, Direction.REQUEST, ("member_id",)).program
 
     assert [row[0] for row in part.code.tolist()] == [row[0] for row in whole.code.tolist()]
-    assert [each.width for each in part.buffers] == [decode_program.END_WIDTH, 1]
+    assert [each.width for each in part.buffers] == [decode_program.END_BYTES, 1]
     assert len(part.fields) == 0
 
 

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from kafkalite.traffic.columnar.decode_plan import message_plan
 from kafkalite.traffic.columnar.decode_program import (
-    COUNTED,
+    ARRAY,
+    BYTES,
     DONE,
     END_TAG,
     INT16,
     INT32,
     NEXT_ROW,
     NO_BUFFER,
-    ROWS,
     RUN,
     TAG,
     TAGS,
-    Writer,
+    ProgramWriter,
 )
 from kafkalite.traffic.model import Direction
 
 
 def test_adjacent_fixed_size_fields_are_one_instruction() -> None:
-    writer = Writer()
+    writer = ProgramWriter()
     first, skipped, last = (
-        writer.fixed(0, 4, INT32),
-        writer.fixed(0, 8, None),
-        writer.fixed(0, 2, INT16),
+        writer.add_fixed_size(0, 4, INT32),
+        writer.add_fixed_size(0, 8, None),
+        writer.add_fixed_size(0, 2, INT16),
     )
     program = writer.program()
 
@@ -36,13 +36,13 @@ def test_adjacent_fixed_size_fields_are_one_instruction() -> None:
 
 
 def test_empty_array_jumps_after_its_rows() -> None:
-    writer = Writer()
-    array = writer.begin_rows(0, 4, 2, nullable=False, has_buffer=True)
-    writer.counted(array.level, 2, 100, nullable=False, is_text=True, has_buffer=True)
-    writer.end_rows(array)
+    writer = ProgramWriter()
+    array = writer.begin_array(0, 4, 2, is_nullable=False, has_buffer=True)
+    writer.add_bytes(array.level, 2, 100, is_nullable=False, is_text=True, has_buffer=True)
+    writer.end_array(array)
     code = writer.program().code.tolist()
 
-    assert [row[0] for row in code] == [ROWS, COUNTED, NEXT_ROW, DONE]
+    assert [row[0] for row in code] == [ARRAY, BYTES, NEXT_ROW, DONE]
     assert code[0][-1] == 3
     assert code[2][3] == 1
 

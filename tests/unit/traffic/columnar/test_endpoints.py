@@ -24,7 +24,7 @@ def test_columns_are_rebuilt_when_a_connection_changes() -> None:
     second = states.add((CLIENT, BROKER), None, -9, 0)
     second.node_id = -1
     first.set_client(BROKER)
-    first.connection, first.node_id = 8, 3
+    first.connection_id, first.node_id = 8, 3
 
     ends = ("10.0.0.1:4096", "10.0.0.2:9092")
     assert endpoints_of(states, 1, 0) == [(-9, *ends, -1), (8, *reversed(ends), 3)]

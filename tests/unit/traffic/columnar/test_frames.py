@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalite.traffic.columnar.arrays import view
+from kafkalite.traffic.columnar.arrays import byte_array
 from kafkalite.traffic.columnar.chunk_frames import Chunk, ChunkFrames, ChunkMemory
-from kafkalite.traffic.columnar.connection_state import NEXT, RECOGNIZED, ConnectionStates
-from kafkalite.traffic.columnar.frame_index import Buffer
+from kafkalite.traffic.columnar.connection_state import NEXT_SEQ, RECOGNIZED, ConnectionStates
+from kafkalite.traffic.columnar.frame_index import FrameBuffer
 from kafkalite.traffic.columnar.packet_index import Packets
 from kafkalite.traffic.columnar.packets import RST, SYN, Segments
 
@@ -38,27 +38,29 @@ def chunk_of(states: ConnectionStates, pieces: list[Piece], side: int = 0) -> Ch
     count = len(pieces)
     numbers = np.arange(count)
     return Chunk(
-        view(data),
+        byte_array(data),
         1000,
-        Packets(at=numbers * 10, at_ns=numbers * 7),
+        Packets(block_start=numbers * 10, at_ns=numbers * 7),
         Segments(
             packet=numbers,
             seq=np.array([seq for _, seq, _ in pieces], np.int64) & 0xFFFFFFFF,
             flags=np.array([flags for _, _, flags in pieces], np.int64),
             start=np.cumsum(sizes + 4) - sizes,
             size=sizes,
-            missing=np.zeros(count, np.int64),
+            missing_bytes=np.zeros(count, np.int64),
         ),
         np.full(count, side, np.int64),
         states,
     )
 
 
-def found(chunk: Chunk, memory: ChunkMemory) -> tuple[list[tuple[bytes, int, int]], set[int]]:
+def find_frames_of(
+    chunk: Chunk, memory: ChunkMemory
+) -> tuple[list[tuple[bytes, int, int]], set[int]]:
     """Return frames with file offset and end time, and the irregular connections."""
-    frames, buffer = ChunkFrames(chunk, memory), Buffer(chunk.data)
+    frames, buffer = ChunkFrames(chunk, memory), FrameBuffer(chunk.data)
     rows = frames.find(buffer)
-    data = buffer.whole().tobytes()
+    data = buffer.all_bytes().tobytes()
     columns = (rows.start.tolist(), rows.size.tolist(), rows.offset.tolist(), rows.at_ns.tolist())
     frame_list = [
         (data[start : start + size], offset, at_ns)
@@ -87,7 +89,7 @@ def test_frames_are_found_for_any_distribution_over_segments(
     states, memory = connection(), ChunkMemory()
     frame_list: list[bytes] = []
     for part in (pieces[:split_at], pieces[split_at:]):
-        frames, irregular = found(chunk_of(states, part), memory)
+        frames, irregular = find_frames_of(chunk_of(states, part), memory)
         frame_list += [body for body, _, _ in frames]
         assert not irregular
     whole, used = [], 0
@@ -98,16 +100,16 @@ def test_frames_are_found_for_any_distribution_over_segments(
         whole.append(body)
     assert frame_list == whole
     assert states[0].partial_frame(0).data == stream[used:]
-    assert states.direction_rows[0, NEXT] == (FIRST + len(stream)) & 0xFFFFFFFF
+    assert states.direction_rows[0, NEXT_SEQ] == (FIRST + len(stream)) & 0xFFFFFFFF
 
 
 def test_frame_has_offset_of_first_and_time_of_last_packet() -> None:
     pieces = [(b"\0\0\0\1a\0\0", FIRST, 0), (b"\0\3x", FIRST + 7, 0), (b"yz", FIRST + 10, 0)]
     states, memory = connection(), ChunkMemory()
-    frame_list, _ = found(chunk_of(states, pieces[:2]), memory)
+    frame_list, _ = find_frames_of(chunk_of(states, pieces[:2]), memory)
     assert frame_list == [(b"a", 1000, 0)]
     assert states[0].partial_frame(0) == (b"\0\0\0\3x", 1000, 0)
-    frame_list, _ = found(chunk_of(states, pieces[2:]), memory)
+    frame_list, _ = find_frames_of(chunk_of(states, pieces[2:]), memory)
     # Times restart with each chunk here, but bytes are not readable before earlier bytes.
     assert frame_list == [(b"xyz", 1000, 7)]
     assert states.partial_frames == {}
@@ -116,8 +118,8 @@ def test_frame_has_offset_of_first_and_time_of_last_packet() -> None:
 def test_invalid_frame_length_makes_the_connection_irregular() -> None:
     states, memory = connection(), ChunkMemory()
     pieces = [(b"\0\0\0\1a\xff", FIRST, 0), (b"\xff\xff\xffbcd", FIRST + 6, 0)]
-    assert found(chunk_of(states, pieces), memory) == ([], {0})
-    assert states.direction_rows[0, NEXT] == FIRST
+    assert find_frames_of(chunk_of(states, pieces), memory) == ([], {0})
+    assert states.direction_rows[0, NEXT_SEQ] == FIRST
     assert states.partial_frames == {}
 
 
@@ -133,5 +135,5 @@ def test_segments_out_of_order_make_the_connection_irregular() -> None:
         [(good, FIRST, RST), (good, later, 0)],
     ):
         states = connection()
-        assert found(chunk_of(states, pieces), ChunkMemory()) == ([], {0})
-        assert states.direction_rows[0, NEXT] == FIRST
+        assert find_frames_of(chunk_of(states, pieces), ChunkMemory()) == ([], {0})
+        assert states.direction_rows[0, NEXT_SEQ] == FIRST

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from kafkalite.traffic.columnar.reading import Part
+    from kafkalite.traffic.columnar.reading import TableBatch
 
 LOOSE = {
     Table.CONNECTIONS: tables.CONNECTIONS,
@@ -45,7 +45,7 @@ class Reader:
         self._file: GrowingFile | None = None
 
     def read_grown(
-        self, name: str, data: bytes, size: int, *, is_whole: bool, restarts: bool
+        self, name: str, data: bytes, size: int, *, is_complete: bool, restarts: bool
     ) -> None:
         """Read a file that has grown to `size`; `restarts` drops the state in memory first."""
         file = self._file
@@ -56,15 +56,17 @@ class Reader:
                 for _ in file.read(BytesIO(data[:at]), at):
                     pass
         source = BytesIO(data[:size])
-        self._take(file.finish(source) if is_whole else file.read(source, size), name, is_whole)
-        if is_whole:
+        self._take(
+            file.finish(source) if is_complete else file.read(source, size), name, is_complete
+        )
+        if is_complete:
             self._file = None
 
     def expire(self) -> None:
         """Treat open requests as unanswered."""
         self._stitch({table: schema.empty_table() for table, schema in LOOSE.items()}, None)
 
-    def _take(self, parts: Iterable[Part], name: str, is_whole: bool) -> None:  # noqa: FBT001
+    def _take(self, parts: Iterable[TableBatch], name: str, is_complete: bool) -> None:  # noqa: FBT001
         found: dict[Table, list[pa.RecordBatch]] = {table: [] for table in LOOSE}
         pairs = []
         for table, batch in parts:
@@ -75,7 +77,7 @@ class Reader:
             else:
                 found[table].append(batch)
         ends = {t: pa.Table.from_batches(found[t], schema) for t, schema in LOOSE.items()}
-        growing = frozenset() if is_whole else frozenset({name})
+        growing = frozenset() if is_complete else frozenset({name})
         renamed = self._stitch(ends, PendingLimits(growing=growing, **NO_LIMITS))
         table = pa.Table.from_batches(pairs, tables.PAIRS)
         self.pairs.append(table)
@@ -101,16 +103,16 @@ class Reader:
         return sorted((c, q, a or b"") for c, q, a in zip(*columns, strict=True))
 
 
-def read_growing(paths: Sequence[Path], dice: Random, steps: int) -> Reader:
+def read_growing(paths: Sequence[Path], random: Random, steps: int) -> Reader:
     reader = Reader()
     for path in paths:
         data = path.read_bytes()
-        cuts = sorted(dice.randrange(len(data)) for _ in range(steps))
+        cuts = sorted(random.randrange(len(data)) for _ in range(steps))
         for size in cuts:
-            restarts = dice.random() < 0.2
-            reader.read_grown(path.name, data, size, is_whole=False, restarts=restarts)
-        restarts = dice.random() < 0.2
-        reader.read_grown(path.name, data, len(data), is_whole=True, restarts=restarts)
+            restarts = random.random() < 0.2
+            reader.read_grown(path.name, data, size, is_complete=False, restarts=restarts)
+        restarts = random.random() < 0.2
+        reader.read_grown(path.name, data, len(data), is_complete=True, restarts=restarts)
     reader.expire()
     return reader
 
@@ -154,8 +156,8 @@ def test_pairs_are_returned_as_soon_as_the_response_arrives(tmp_path: Path) -> N
     for path in made.files:
         data = path.read_bytes()
         for size in (len(data) // 2, len(data)):
-            is_whole = size == len(data)
-            reader.read_grown(path.name, data, size, is_whole=is_whole, restarts=False)
+            is_complete = size == len(data)
+            reader.read_grown(path.name, data, size, is_complete=is_complete, restarts=False)
             counts.append(len(reader.found()))
     assert all(after > before for before, after in zip([0, *counts], counts, strict=False))
     assert reader.pending.requests.num_rows < 10
@@ -166,7 +168,7 @@ def test_expired_requests_count_as_unanswered(tmp_path: Path) -> None:
     first, second = split(packets, 2, tmp_path)
     reader = Reader()
     reader.read_grown(
-        first.name, first.read_bytes(), first.stat().st_size, is_whole=True, restarts=False
+        first.name, first.read_bytes(), first.stat().st_size, is_complete=True, restarts=False
     )
     waiting, known = reader.pending.requests.num_rows, reader.pending.connections.num_rows
     assert waiting
@@ -177,7 +179,7 @@ def test_expired_requests_count_as_unanswered(tmp_path: Path) -> None:
     )
     found = stitch(connections, fragments, unpaired, reader.pending, late)
     assert found.pairs.num_rows == waiting
-    assert found.pairs["answered"].null_count == waiting
+    assert found.pairs["response_ts"].null_count == waiting
     assert (found.pending.connections.num_rows, found.pending.requests.num_rows) == (0, 0)
     assert second.exists()
 
@@ -198,7 +200,7 @@ def test_age_of_open_requests_is_returned_by_api(tmp_path: Path) -> None:
     for size in range(500, len(data), 500):
         for _ in file.read(BytesIO(data[:size]), size):
             pass
-        for key, since_ns in file.open_since().items():
+        for key, since_ns in file.first_open_request_ns().items():
             assert since_ns >= traffic.START_NS
             seen.add(key)
     assert seen

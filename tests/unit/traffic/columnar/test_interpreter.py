@@ -12,14 +12,14 @@ from kafkalite.protocol.schema import message_tree
 from kafkalite.traffic.columnar import column_buffers as memory_module
 from kafkalite.traffic.columnar.column_buffers import ColumnMemory
 from kafkalite.traffic.columnar.decode import decode
-from kafkalite.traffic.columnar.decode_plan import Lists, Slices, message_plan
+from kafkalite.traffic.columnar.decode_plan import BytesColumn, ListColumn, message_plan
 from kafkalite.traffic.columnar.interpreter import REASONS, walk_messages
 from kafkalite.traffic.columnar.schema import message_spec
 from kafkalite.traffic.model import Direction
 from tests.properties.codec_samples import Samples
 
 if TYPE_CHECKING:
-    from kafkalite.traffic.columnar.interpreter import Walked
+    from kafkalite.traffic.columnar.interpreter import WalkResult
 
 METADATA = 3
 SHAPES = {"rows in rows": (3, 12), "structs and tags": (1, 17), "varied": (78, 1)}
@@ -30,7 +30,7 @@ def metadata_request(*names: bytes) -> bytes:
     return len(names).to_bytes(4, "big") + rows
 
 
-def walk(*frames: bytes) -> Walked:
+def walk(*frames: bytes) -> WalkResult:
     stops = np.cumsum([len(frame) for frame in frames])
     starts = np.concatenate([[0], stops[:-1]])
     program = message_plan(METADATA, 1, Direction.REQUEST).program
@@ -43,15 +43,15 @@ def test_array_rows_are_numbered_over_all_messages() -> None:
     )
 
     topics = message_plan(METADATA, 1, Direction.REQUEST).column.children[0]
-    assert isinstance(topics, Lists)
+    assert isinstance(topics, ListColumn)
     names: Any = topics.element
     name = names.children[1]
-    assert isinstance(name, Slices)
+    assert isinstance(name, BytesColumn)
     assert verdicts.tolist() == [0, 0, 0]
     assert memory.sizes[topics.level] == 3
-    assert memory.part(topics.ends, 4).view(np.int32).tolist() == [0, 2, 2, 3]
-    assert memory.part(name.ends, 4).view(np.int32).tolist() == [0, 1, 3, 6]
-    assert memory.part(name.values, 6).tobytes() == b"abbccc"
+    assert memory.first_elements(topics.ends, 4).view(np.int32).tolist() == [0, 2, 2, 3]
+    assert memory.first_elements(name.ends, 4).view(np.int32).tolist() == [0, 1, 3, 6]
+    assert memory.first_elements(name.values, 6).tobytes() == b"abbccc"
 
 
 def test_malformed_messages_leave_nothing_in_the_buffers() -> None:

@@ -25,7 +25,7 @@ from kafkalite.traffic.columnar import (
     pairing,
     pcapng,
 )
-from kafkalite.traffic.columnar.arrays import view
+from kafkalite.traffic.columnar.arrays import byte_array
 from kafkalite.traffic.columnar.options import Options, Table
 from kafkalite.traffic.columnar.reading import read_file
 from kafkalite.traffic.columnar.typed_exchanges import decode_pairs
@@ -48,8 +48,8 @@ ENTRIES: list[Any] = [
     frames.link_segments,
     frames.find_frames,
     frames.advance_connections,
-    headers.read_frames,
-    headers.read_bodies,
+    headers.parse_headers,
+    headers.find_bodies,
     pairing.pair_all,
     byte_columns.copy_ranges,
     interpreter.walk,
@@ -88,25 +88,25 @@ def test_kernels_work_without_a_cache_directory(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert kernels.kernel_folder.__wrapped__() is None
+    assert kernels.kernel_directory.__wrapped__() is None
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = kernels.kernel_folder.__wrapped__()
+    folder = kernels.kernel_directory.__wrapped__()
     assert folder is not None
     assert (folder / "frames.py").read_bytes() == (
         PACKAGE / "traffic/columnar/frames.py"
     ).read_bytes()
 
 
-def peeking(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a dispatcher
+def new_peek_kernel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a dispatcher
     """Return a kernel as a new process would."""
-    monkeypatch.setattr(kernels, "kernel_folder", lambda: folder)
+    monkeypatch.setattr(kernels, "kernel_directory", lambda: folder)
     known: Any = kernels.peek_u8
     return kernels.kernel(FunctionType(known.py_func.__code__, vars(kernels)))
 
 
 def cache_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = kernels.kernel_folder.__wrapped__()
+    folder = kernels.kernel_directory.__wrapped__()
     assert folder is not None
     return folder
 
@@ -117,7 +117,7 @@ def test_full_disk_leaves_no_partial_cache(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(Path, "write_bytes", is_full)
-    assert kernels.kernel_folder.__wrapped__() is None
+    assert kernels.kernel_directory.__wrapped__() is None
     assert not [*(tmp_path / "kafkalite").iterdir()]
 
 
@@ -125,7 +125,7 @@ def test_cache_that_others_can_write_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache_in(tmp_path, monkeypatch).chmod(0o777)
-    assert kernels.kernel_folder.__wrapped__() is None
+    assert kernels.kernel_directory.__wrapped__() is None
 
 
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
@@ -134,12 +134,12 @@ def test_kernel_with_corrupt_cache_is_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, junk: bytes
 ) -> None:
     folder = cache_in(tmp_path, monkeypatch)
-    data = view(bytes([3, 5]))
-    assert peeking(folder, monkeypatch)(data, 1) == 5
+    data = byte_array(bytes([3, 5]))
+    assert new_peek_kernel(folder, monkeypatch)(data, 1) == 5
     (cached,) = folder.rglob(f"*.{kind}")
     cached.write_bytes(junk)
-    assert peeking(folder, monkeypatch)(data, 1) == 5
-    repaired = peeking(folder, monkeypatch)
+    assert new_peek_kernel(folder, monkeypatch)(data, 1) == 5
+    repaired = new_peek_kernel(folder, monkeypatch)
     assert repaired(data, 1) == 5
     assert sum(repaired.stats.cache_hits.values()) == 1
 
@@ -152,7 +152,7 @@ def test_kernel_works_if_the_cache_cannot_be_written(
 
     folder = cache_in(tmp_path, monkeypatch)
     monkeypatch.setattr("os.replace", is_full)
-    assert peeking(folder, monkeypatch)(view(bytes([3, 5])), 0) == 3
+    assert new_peek_kernel(folder, monkeypatch)(byte_array(bytes([3, 5])), 0) == 3
     assert not [*folder.rglob("*.nb?")]
 
 

@@ -47,7 +47,7 @@ def test_segments_that_only_acknowledge_are_separate(network: str) -> None:
 def test_each_direction_of_a_connection_is_a_flow(network: str) -> None:
     data = capture(network)
     data_segments, _, _ = read(data)
-    numbers, firsts = Flows().numbered(data, data_segments)
+    numbers, firsts = Flows().find_or_add_all(data, data_segments)
     assert numbers.tolist() == [0, 1, 0, 2, 3, 2, 4, 5, 4]
     assert firsts.tolist() == [0, 1, 3, 4, 6, 7]
 

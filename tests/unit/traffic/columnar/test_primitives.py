@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kafkalite.traffic.columnar.primitives import INCOMPLETE, OVERFLOW, is_text, varint
+from kafkalite.traffic.columnar.primitives import INCOMPLETE, OVERFLOW, is_utf8, read_varint
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from kafkalite.traffic.columnar.primitives import INCOMPLETE, OVERFLOW, is_text,
     ],
 )
 def test_varint_is_limited_to_32_bits(number: bytes, known: int | None) -> None:
-    value, at = varint(np.frombuffer(number, np.uint8), 0, len(number))
+    value, at = read_varint(np.frombuffer(number, np.uint8), 0, len(number))
     if known is None:
         assert at == INCOMPLETE or value == OVERFLOW
     else:
@@ -43,4 +43,4 @@ def test_utf8_check_equals_python() -> None:
                     is_valid = False
                 else:
                     is_valid = True
-                assert is_text(np.frombuffer(text, np.uint8), 0, len(text)) == is_valid, text
+                assert is_utf8(np.frombuffer(text, np.uint8), 0, len(text)) == is_valid, text

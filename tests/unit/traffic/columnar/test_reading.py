@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkalite.traffic.columnar.options import Options, Table
-from kafkalite.traffic.columnar.reading import Reading, read_file
+from kafkalite.traffic.columnar.reading import CaptureReader, read_file
 from kafkalite.traffic.formats.pcap import MAGICS
 from kafkalite.traffic.formats.pcapng_reader import MAGIC as SECTION
 from kafkalite.traffic.model import Endpoint, ProblemKind
@@ -65,9 +65,11 @@ def read_both(data: bytes, path: Path, chunk_bytes: int = 8 << 20) -> tuple[Cont
 def test_columnar_reader_equals_scalar_reader_for_damaged_captures(
     tmp_path: Path, name: str, chunk_bytes: int
 ) -> None:
-    harm = {**damage.HARMLESS, **damage.LOSSY}[name]
+    apply_damage = {**damage.HARMLESS, **damage.LOSSY}[name]
     seed = chunk_bytes % 7
-    packets = harm(traffic.packets(traffic.clean(Random(seed), connections=2)), Random(seed))
+    packets = apply_damage(
+        traffic.packets(traffic.clean(Random(seed), connections=2)), Random(seed)
+    )
     by_columns, by_rows = read_both(
         damage.capture_file(packets), tmp_path / "some.pcapng", chunk_bytes
     )
@@ -76,10 +78,10 @@ def test_columnar_reader_equals_scalar_reader_for_damaged_captures(
 
 @pytest.mark.parametrize("name", [*damage.HARMLESS, *damage.LOSSY])
 def test_readers_are_equal_for_many_seeds(tmp_path: Path, name: str) -> None:
-    harm = {**damage.HARMLESS, **damage.LOSSY}[name]
+    apply_damage = {**damage.HARMLESS, **damage.LOSSY}[name]
     for seed in range(25):
         packets = traffic.packets(traffic.clean(Random(seed), connections=2, count=8))
-        data = damage.capture_file(harm(packets, Random(seed)))
+        data = damage.capture_file(apply_damage(packets, Random(seed)))
         by_columns, by_rows = read_both(data, tmp_path / "some.pcapng", 1 << 16)
         assert by_columns == by_rows, seed
 
@@ -200,8 +202,8 @@ def test_batches_are_limited_and_can_have_one_api_each(tmp_path: Path) -> None:
 def test_reading_is_freed_without_the_cycle_collector(tmp_path: Path) -> None:
     """A reading can hold a hundred megabytes per file until the collector runs."""
     (path,) = write(tmp_path, 50_000, connections=3).files
-    reading = Reading("some", Options())
-    assert list(reading.of(path.read_bytes()))
+    reading = CaptureReader("some", Options())
+    assert list(reading.read_all(path.read_bytes()))
     alive = ref(reading)
     connections = ref(reading.connections)
     del reading
@@ -221,13 +223,13 @@ Jump = tuple[str, int | None, int]
 SECOND_NS = 1_000_000_000
 
 
-def set_back(packets: Sequence[TcpPacket], chance: Random, times: int) -> list[TcpPacket]:
+def set_back(packets: Sequence[TcpPacket], random: Random, times: int) -> list[TcpPacket]:
     """Set the clock back several times, by seconds or by less than is reported."""
-    steps = dict.fromkeys(chance.sample(range(1, len(packets)), times), 0)
+    steps = dict.fromkeys(random.sample(range(1, len(packets)), times), 0)
     found, late = [], 0
     for number, packet in enumerate(packets):
         if number in steps:
-            late += chance.choice([SECOND_NS // 2, 3 * SECOND_NS, 3 * SECOND_NS, 900 * SECOND_NS])
+            late += random.choice([SECOND_NS // 2, 3 * SECOND_NS, 3 * SECOND_NS, 900 * SECOND_NS])
         found.append(replace(packet, at_ns=packet.at_ns - late))
     return found
 
@@ -257,16 +259,18 @@ def jumps_of_scalar_reader(data: bytes, path: Path) -> list[Jump]:
 
 
 @pytest.mark.parametrize(
-    ("container", "harm"),
+    ("container", "damage_name"),
     [
         *((container, "without acknowledgements") for container in damage.CONTAINERS),
-        *(("pcapng", harm) for harm in ("reordered", "disordered queues")),
+        *(("pcapng", damage_name) for damage_name in ("reordered", "disordered queues")),
     ],
 )
-def test_readers_report_the_same_clock_jumps(tmp_path: Path, container: str, harm: str) -> None:
-    chance = Random(f"{container} {harm}")
-    packets = traffic.packets(traffic.clean(chance, connections=4, count=60))
-    packets = set_back(damage.DAMAGES[harm](packets, chance), chance, times=9)
+def test_readers_report_the_same_clock_jumps(
+    tmp_path: Path, container: str, damage_name: str
+) -> None:
+    random = Random(f"{container} {damage_name}")
+    packets = traffic.packets(traffic.clean(random, connections=4, count=60))
+    packets = set_back(damage.DAMAGES[damage_name](packets, random), random, times=9)
     data = damage.capture_file(packets, container=container)
     path = tmp_path / "some.pcap"
     jumps = jumps_of_scalar_reader(data, path)
@@ -279,9 +283,9 @@ def test_readers_report_the_same_clock_jumps(tmp_path: Path, container: str, har
 @pytest.mark.parametrize("seed", range(4))
 def test_bytes_are_not_readable_before_earlier_bytes(tmp_path: Path, seed: int) -> None:
     """The clock is set back by less than the wait for missing segments, or by more."""
-    chance = Random(seed)
-    packets = traffic.packets(traffic.clean(chance, connections=4, count=20))
-    data = damage.capture_file(set_back(packets, chance, times=5))
+    random = Random(seed)
+    packets = traffic.packets(traffic.clean(random, connections=4, count=20))
+    data = damage.capture_file(set_back(packets, random, times=5))
     expected = scalar(data, tmp_path / "some.pcapng")
     for chunk_bytes in (1 << 16, 8 << 20):
         found = columnar(data, str(tmp_path / "some.pcapng"), chunk_bytes)

@@ -8,8 +8,8 @@ import pytest
 from kafkalite.storage.batch import build_batch, split_batches
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.traffic.columnar import record_batches
-from kafkalite.traffic.columnar.arrays import unaligned
-from kafkalite.traffic.columnar.record_batches import find_batches, wrong_crcs
+from kafkalite.traffic.columnar.arrays import unaligned_view
+from kafkalite.traffic.columnar.record_batches import find_batches, has_wrong_crcs
 
 BATCH = build_batch([NewRecord(b"k", b"v", 5)], base_offset=70, leader_epoch=3)
 OLD = BATCH[:16] + b"\x01" + BATCH[17:]
@@ -69,9 +69,9 @@ def test_wrong_crc_is_detected() -> None:
     data = np.frombuffer(BATCH + BATCH[:-1] + b"?", np.uint8)
     headers, _ = find_batches(data, np.array([0]), np.array([len(data)]))
 
-    assert wrong_crcs(data, headers).tolist() == [False, True]
+    assert has_wrong_crcs(data, headers).tolist() == [False, True]
 
 
 def test_numbers_are_read_at_unaligned_positions() -> None:
-    assert unaligned(np.frombuffer(b"\x00\x01\x02", np.uint8), ">i2").tolist() == [1, 258]
-    assert unaligned(np.frombuffer(b"\x00", np.uint8), ">i2").tolist() == []
+    assert unaligned_view(np.frombuffer(b"\x00\x01\x02", np.uint8), ">i2").tolist() == [1, 258]
+    assert unaligned_view(np.frombuffer(b"\x00", np.uint8), ">i2").tolist() == []

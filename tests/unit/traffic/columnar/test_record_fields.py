@@ -12,7 +12,7 @@ from kafkalite.traffic.columnar.record_fields import (
     RecordReader,
     find_records,
     header_lists,
-    read_zigzags,
+    read_signed_varints,
 )
 
 BODY = encode_records([NewRecord(b"k", b"v", 0), NewRecord(None, bytes(100), 0, (("h", b"1"),))], 0)
@@ -24,9 +24,11 @@ def bodies(*parts: bytes) -> Bodies:
     return Bodies(np.frombuffer(b"".join(parts), np.uint8), starts, stops)
 
 
-@pytest.mark.parametrize("few", [0, 16])
-def test_batch_that_is_not_filled_is_invalid(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_fields, "_FEW", few)
+@pytest.mark.parametrize("min_columnar_rows", [0, 16])
+def test_batch_that_is_not_filled_is_invalid(
+    min_columnar_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_fields, "_MIN_COLUMNAR_ROWS", min_columnar_rows)
     batch_bodies = bodies(BODY, BODY + b"\x00", BODY, BODY[:-1], b"", BODY)
 
     positions = find_records(batch_bodies, np.array([2, 2, 1, 2, 0, 2]))
@@ -41,10 +43,10 @@ def test_headers_are_returned_as_lists() -> None:
     positions = find_records(batch_bodies, np.array([2]))
     reader = RecordReader(batch_bodies.data, positions.starts + 1, positions.stops)
     for _ in range(2):
-        reader.number()
-    key, _ = reader.slice(), reader.slice()
+        reader.read_varints()
+    key, _ = reader.read_bytes(), reader.read_bytes()
 
-    lists, invalid = header_lists(batch_bodies.data, reader.headers(), np.array([True, True]))
+    lists, invalid = header_lists(batch_bodies.data, reader.read_headers(), np.array([True, True]))
 
     assert (key[1] - key[0]).tolist() == [1, -1]
     assert lists.to_pylist() == [[], [{"key": "h", "value": b"1"}]]
@@ -57,13 +59,15 @@ def test_varints_of_up_to_64_bits_are_read() -> None:
     written = [encode_varint(number) for number in numbers]
     starts = np.cumsum([0, *map(len, written)])
 
-    values, after = read_zigzags(np.frombuffer(b"".join(written), np.uint8), starts[:-1])
+    values, after = read_signed_varints(np.frombuffer(b"".join(written), np.uint8), starts[:-1])
 
     assert values.tolist() == numbers
     assert after.tolist() == starts[1:].tolist()
 
 
 def test_varint_without_end_has_a_negative_end_position() -> None:
-    _, after = read_zigzags(np.frombuffer(b"\x80" * 11 + b"\x00", np.uint8), np.array([0, 2, 3]))
+    _, after = read_signed_varints(
+        np.frombuffer(b"\x80" * 11 + b"\x00", np.uint8), np.array([0, 2, 3])
+    )
 
     assert after.tolist() == [-1, 12, 12]

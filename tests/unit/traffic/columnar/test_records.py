@@ -20,7 +20,7 @@ from kafkalite.storage.batch import (
 from kafkalite.storage.record_format import MalformedRecordsError, NewRecord, Record
 from kafkalite.traffic.columnar import record_fields, records
 from kafkalite.traffic.columnar.record_batches import find_batches
-from kafkalite.traffic.columnar.records import RECORD_FIELDS, open_batches, read_column
+from kafkalite.traffic.columnar.records import RECORD_FIELDS, read_batches, read_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,9 +77,11 @@ def columnar(values: list[bytes]) -> tuple[list[tuple[object, ...]], list[int]]:
     return rows, owners
 
 
-@pytest.mark.parametrize("few", [0, 16, 1000])
-def test_rows_equal_records_of_storage(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_fields, "_FEW", few)
+@pytest.mark.parametrize("min_columnar_rows", [0, 16, 1000])
+def test_rows_equal_records_of_storage(
+    min_columnar_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_fields, "_MIN_COLUMNAR_ROWS", min_columnar_rows)
     random = Random(4)  # noqa: S311 - it draws test data
     values = [
         b"".join(batch(random, 10 * number) for number in range(random.choice((0, 1, 4))))
@@ -101,9 +103,11 @@ def reseal(frame: bytearray) -> bytes:
     return bytes(frame)
 
 
-@pytest.mark.parametrize("few", [0, 16])
-def test_damaged_batch_is_rejected_as_by_storage(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_fields, "_FEW", few)
+@pytest.mark.parametrize("min_columnar_rows", [0, 16])
+def test_damaged_batch_is_rejected_as_by_storage(
+    min_columnar_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_fields, "_MIN_COLUMNAR_ROWS", min_columnar_rows)
     random = Random(7)  # noqa: S311 - it draws test data
     values = []
     for number in range(120):
@@ -167,12 +171,12 @@ def test_timestamps_outside_the_calendar_are_null() -> None:
 
 
 def test_batches_are_decompressed_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "OPENED_BYTES", 100_000)
+    monkeypatch.setattr(records, "MAX_DECOMPRESSED_BYTES", 100_000)
     zeros = build_batch([NewRecord(None, bytes(90_000), START)], attributes=4)
     data = np.frombuffer(zeros * 9, np.uint8)
     heads, errors = find_batches(data, np.array([0]), np.array([len(data)]))
 
-    pieces = list(open_batches(data, heads))
+    pieces = list(read_batches(data, heads))
 
     assert errors == []
     assert [piece.records.num_rows for piece in pieces] == [2, 2, 2, 2, 1]

@@ -31,7 +31,7 @@ SCHEMAS = {
 }
 
 
-def stitched(paths: Sequence[Path]) -> tuple[pa.Table, Stitched]:
+def read_and_stitch(paths: Sequence[Path]) -> tuple[pa.Table, Stitched]:
     found: dict[Table, list[pa.RecordBatch]] = {table: [] for table in SCHEMAS}
     for path in paths:
         for table, batch in read_file(path.read_bytes(), path.name):
@@ -64,7 +64,7 @@ def test_stitched_files_equal_one_file(tmp_path: Path, seed: int, parts: int) ->
         (str(each.connection.client), each.request, each.response or b"")
         for each in exchanges(read(paths, lambda _: None))
     )
-    pairs, more = stitched(paths)
+    pairs, more = read_and_stitch(paths)
     columns = zip(
         *(
             pairs[name].to_pylist() + more.pairs[name].to_pylist()
@@ -82,7 +82,7 @@ def test_stitched_files_equal_one_file(tmp_path: Path, seed: int, parts: int) ->
 
 def test_connections_with_known_opening_are_not_renamed(tmp_path: Path) -> None:
     made = write(tmp_path, 60_000, connections=3, file_bytes=20_000)
-    pairs, more = stitched(made.files)
+    pairs, more = read_and_stitch(made.files)
     assert len(made.files) > 2
     assert more.renamed == {}
     assert len(set(pairs["connection"].to_pylist())) == 3

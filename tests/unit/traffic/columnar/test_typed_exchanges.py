@@ -29,7 +29,7 @@ def pair(
 ) -> dict[str, object]:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     row: dict[str, object] = dict.fromkeys(PAIRS.names, 0)
-    row |= {"ts": at, "answered": at, "client": "c:1", "broker": "b:2", "client_id": None}
+    row |= {"ts": at, "response_ts": at, "client": "c:1", "broker": "b:2", "client_id": None}
     row |= {"api_key": HEARTBEAT, "api_version": version, "file": "f", "offset": offset}
     row |= {"request": request, "request_start": 4}
     return row | {"response": response, "response_start": None if response is None else 4}

@@ -24,7 +24,7 @@ def test_large_file_is_buffered_in_parts(tmp_path: Path, *, is_gzipped: bool) ->
     problems: list[Problem] = []
     position = 0
     with open_window(str(path), problems.append) as window:
-        while window.has(1000):
+        while window.buffer_bytes(1000):
             assert window.offset == position
             assert window.buffer[window.position] == position % 256
             assert len(window.buffer) < 2_200_000
@@ -51,6 +51,6 @@ def test_corrupt_gzip_file_is_reported_and_ends(
     path.write_bytes(damage(data))
     problems: list[Problem] = []
     with open_window(str(path), problems.append) as window:
-        while window.has(100):
+        while window.buffer_bytes(100):
             window.position += 100
     assert [each.kind for each in problems] == [kind]

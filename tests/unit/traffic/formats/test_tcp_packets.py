@@ -76,7 +76,7 @@ def packets(blocks: Sequence[Block]) -> list[Packet]:
 
 
 @given(st.binary(max_size=5000))
-def test_checksum_part_equals_the_sum_of_halfwords(data: bytes) -> None:
+def test_checksum_part_equals_the_sum_of_16_bit_words(data: bytes) -> None:
     assert checksum_part(data) % 0xFFFF == ones_complement_sum(data) % 0xFFFF
 
 

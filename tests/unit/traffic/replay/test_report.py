@@ -75,7 +75,7 @@ def test_json_report_has_all_fields() -> None:
         "error", "error", "difference", "timing",
     ]  # fmt: skip
     assert report_json["findings"][0]["at"] == "2023-11-14T22:13:20.123456789Z"
-    assert report_json["skipped"] == [{"api": "SaslHandshake", "why": "secrets", "times": 1}]
+    assert report_json["skipped"] == [{"api": "SaslHandshake", "reason": "secrets", "times": 1}]
     assert report_json["problems"][0]["kind"] == "gap"
 
 

@@ -61,7 +61,7 @@ def new_capture(directory: Path, **options: object) -> CaptureWriter:
 def packets_of(path: Path) -> list[Packet]:
     problems: list[Problem] = []
     with open_window(str(path), problems.append) as file:
-        assert file.has(4)
+        assert file.buffer_bytes(4)
         found = list(packets(file))
     assert problems == []
     return found
@@ -184,7 +184,7 @@ def test_hostile_bytes_do_not_stop_writing_and_are_complete(
 ) -> None:
     directory = tmp_path_factory.mktemp("hostile")
     warnings: list[str] = []
-    capture = CaptureWriter(str(directory), CaptureOptions(snap_records=2), warnings.append)
+    capture = CaptureWriter(str(directory), CaptureOptions(max_field_bytes=2), warnings.append)
     capture.begin(NS)
     capture.open_connection(0, NS, ENDS)
     for is_request, data in steps:

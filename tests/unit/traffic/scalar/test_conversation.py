@@ -26,7 +26,7 @@ RESPONSE = framed(traffic.response_frame(8, 8, 5, traffic.commit_response()))
 TLS = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40)
 
 
-class Observed:
+class ConversationUnderTest:
     """A conversation and its problems."""
 
     def __init__(self, ports: frozenset[int] = frozenset()) -> None:
@@ -62,7 +62,7 @@ BOTH = [(Direction.REQUEST, REQUEST[4:]), (Direction.RESPONSE, RESPONSE[4:])]
 
 
 def test_side_that_opens_is_the_client() -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.conversation.open(0, 100)
     observed.send(0, REQUEST)
     observed.send(1, RESPONSE)
@@ -77,7 +77,7 @@ def test_side_that_opens_is_the_client() -> None:
 
 @pytest.mark.parametrize("client", [0, 1])
 def test_without_opening_the_side_that_sends_requests_is_the_client(client: int) -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.send(1 - client, RESPONSE)  # its request was before the capture
     observed.send(client, REQUEST)
     observed.send(1 - client, RESPONSE)
@@ -90,7 +90,7 @@ def test_without_opening_the_side_that_sends_requests_is_the_client(client: int)
 
 
 def test_known_broker_endpoint_is_a_broker_in_other_connections() -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.send(0, REQUEST)
     again = Conversation(
         (ENDPOINTS[1], Endpoint("10.0.0.9", 50_000)), InterfaceNote(), observed.context
@@ -105,7 +105,7 @@ def test_known_broker_endpoint_is_a_broker_in_other_connections() -> None:
 
 
 def test_configured_port_is_the_brokers() -> None:
-    observed = Observed(ports=frozenset((40_000,)))
+    observed = ConversationUnderTest(ports=frozenset((40_000,)))
     observed.send(0, b"\1")
     assert observed.conversation.undecided_since_ns is None
     observed.conversation.process(1, (Piece(REQUEST, 10, "f", 10),))
@@ -115,7 +115,7 @@ def test_configured_port_is_the_brokers() -> None:
 
 
 def test_lower_port_is_the_brokers_if_nothing_else_is_known() -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.send(0, REQUEST[:20])
     assert observed.conversation.undecided_since_ns == 1
     observed.conversation.decide_client_side()
@@ -130,7 +130,7 @@ def test_lower_port_is_the_brokers_if_nothing_else_is_known() -> None:
     ("data", "kind"), [(b"GET / HTTP/1.1\r\n", ProblemKind.NOT_KAFKA), (TLS, ProblemKind.ENCRYPTED)]
 )
 def test_other_protocol_is_reported_once_without_events(data: bytes, kind: ProblemKind) -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.conversation.open(0, 100)
     observed.send(0, data)
     observed.send(1, data)
@@ -144,7 +144,7 @@ def test_other_protocol_is_reported_once_without_events(data: bytes, kind: Probl
     ("data", "kind"), [(b"GET / HTTP/1.1\r\n", ProblemKind.NOT_KAFKA), (TLS, ProblemKind.ENCRYPTED)]
 )
 def test_other_protocol_is_reported_without_opening(data: bytes, kind: ProblemKind) -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.send(0, data)
     observed.send(1, data)
     observed.conversation.finish(9, is_closed=False)
@@ -153,20 +153,20 @@ def test_other_protocol_is_reported_without_opening(data: bytes, kind: ProblemKi
 
 
 def test_long_data_from_the_server_without_request_is_not_kafka() -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.conversation.open(0, 100)
     observed.send(1, bytes(MAX_UNDECIDED_BYTES + 1))
     assert observed.kinds == [ProblemKind.NOT_KAFKA]
 
 
 def test_undecided_bytes_are_limited() -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.send(0, bytes(MAX_UNDECIDED_BYTES + 1))
     assert observed.conversation.undecided_since_ns is None
 
 
 def test_connection_without_data_has_no_events() -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.conversation.open(0, 100)
     observed.conversation.finish(9, is_closed=True)
     assert observed.conversation.events == []
@@ -174,7 +174,7 @@ def test_connection_without_data_has_no_events() -> None:
 
 
 def test_gaps_before_the_first_frame_are_reported_with_it() -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.conversation.open(0, 100)
     observed.skip(0, 30)
     observed.send(0, REQUEST)
@@ -193,7 +193,7 @@ def test_gaps_before_the_first_frame_are_reported_with_it() -> None:
 
 
 def test_invalid_frame_length_is_malformed() -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.conversation.open(0, 100)
     observed.send(0, REQUEST + b"\xff\xff\xff\xff" + REQUEST)
     assert [direction for direction, _ in observed.frames] == [Direction.REQUEST] * 2
@@ -201,7 +201,7 @@ def test_invalid_frame_length_is_malformed() -> None:
 
 
 def test_connection_continued_from_another_file_has_known_boundaries() -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     observed.conversation.resume(1, 55)
     observed.conversation.skip(0, 3)
     observed.send(0, b"end" + RESPONSE)
@@ -215,7 +215,7 @@ def test_connection_continued_from_another_file_has_known_boundaries() -> None:
 
 
 def test_partial_frames_are_returned_for_known_boundaries() -> None:
-    observed = Observed()
+    observed = ConversationUnderTest()
     assert observed.conversation.partial_frames() is None
     observed.conversation.open(1, 100)
     observed.send(1, REQUEST + REQUEST[:6])

@@ -44,16 +44,16 @@ def test_dpkt_equals_the_parser_of_plain_headers(  # noqa: PLR0917 - hypothesis 
     )
     _, data = NETWORKS[network](wired)
     captured = data[: len(data) - min(cut, len(payload))]
-    plain = Dissector("f", lambda _: None).segment(
+    plain = Dissector("f", lambda _: None).extract_segment(
         Packet(0, Interface(101), captured, len(data), 0, None)
     )
     other = parse_network_packet(captured)
     assert plain is not None
     assert other is not None
     assert other.size == (len(data) if "card" not in network or len(data) <= SPLIT_BYTES else 0)
-    assert plain.flow == other.addresses + captured[other.tcp : other.tcp + 4]
-    assert (plain.seq, plain.ack) == struct.unpack_from(">II", captured, other.tcp + 4)
-    assert plain.payload == captured[other.tcp + (captured[other.tcp + 12] >> 4) * 4 :]
+    assert plain.flow == other.addresses + captured[other.tcp_start : other.tcp_start + 4]
+    assert (plain.seq, plain.ack) == struct.unpack_from(">II", captured, other.tcp_start + 4)
+    assert plain.payload == captured[other.tcp_start + (captured[other.tcp_start + 12] >> 4) * 4 :]
     assert plain.missing == len(data) - len(captured)
 
 

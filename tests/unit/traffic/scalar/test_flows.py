@@ -37,7 +37,7 @@ RESPONSE = framed(traffic.response_frame(8, 8, 5, traffic.commit_response()))
 
 def segment(packet: TcpPacket, comment: str | None = None) -> Segment:
     _, data = damage.NETWORKS["ip4"](packet)
-    found = Dissector("f", lambda _: None).segment(
+    found = Dissector("f", lambda _: None).extract_segment(
         Packet(packet.at_ns, Interface(101), data, len(data), packet.at_ns, comment)
     )
     assert found is not None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MARK = b"FRAME"
 
 
-class Marked:
+class MarkedFrameFinder:
     """Recognises frames that begin with a mark."""
 
     overlap_bytes = 3 + len(MARK)
@@ -40,7 +40,7 @@ def framer(
 ) -> tuple[Framer, list[str]]:
     reports: list[str] = []
     made = Framer(
-        Marked(),
+        MarkedFrameFinder(),
         is_synchronized=is_synchronized,
         max_frame_bytes=max_frame_bytes,
         report=reports.append,
@@ -157,7 +157,7 @@ def test_many_invalid_lengths_are_handled() -> None:
     assert set(reports) == {"invalid frame length -1"}
 
 
-class AlwaysUnknown(Marked):
+class AlwaysUnknown(MarkedFrameFinder):
     """Returns UNKNOWN for every mark, and counts the calls."""
 
     def __init__(self) -> None:

@@ -88,7 +88,7 @@ def test_response_is_found_by_its_request() -> None:
     assert responses.check(bytearray(RESPONSE), 0) is Verdict.NO
 
 
-def test_no_candidates_have_invalid_lengths() -> None:
+def test_candidates_have_valid_lengths() -> None:
     assert list(RequestFinder(MAXIMUM).candidates(bytearray(1000), 0)) == []
     assert list(ResponseFinder({0: (8, 8)}, MAXIMUM).candidates(bytearray(1000), 0)) == []
     huge = bytearray(b"\x7f" + RESPONSE[1:])

@@ -105,14 +105,14 @@ def test_few_of_many_files_are_open_at_once(
     for number in range(50):
         write(tmp_path / f"{number:03}.pcap", number * 2, number * 2 + 1, container="pcap")
     alive: list[int] = []
-    has = Window.has
+    buffer_bytes = Window.buffer_bytes
 
     def counting(view: Window, size: int) -> bool:
         alive.append(len(os.listdir("/proc/self/fd")))  # noqa: PTH208
-        return has(view, size)
+        return buffer_bytes(view, size)
 
     if os.path.isdir("/proc/self/fd"):  # noqa: PTH112
-        monkeypatch.setattr(Window, "has", counting)
+        monkeypatch.setattr(Window, "buffer_bytes", counting)
     assert read(tmp_path) == (list(range(100)), [])
     assert max(alive, default=0) - min(alive, default=0) <= 3
 

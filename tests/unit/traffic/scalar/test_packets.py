@@ -28,7 +28,7 @@ WIRED = TcpPacket(
 def dissect(link_type: int, data: bytes, length: int = 0) -> tuple[Segment | None, list[Problem]]:
     found: list[Problem] = []
     packet = Packet(5, Interface(link_type), data, length or len(data), 99, None)
-    return Dissector("f", found.append).segment(packet), found
+    return Dissector("f", found.append).extract_segment(packet), found
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -127,7 +127,7 @@ def test_unknown_link_type_is_reported_once_per_file() -> None:
     found: list[Problem] = []
     dissector = Dissector("f", found.append)
     for _ in range(3):
-        assert dissector.segment(Packet(0, Interface(147), b"x", 1, 0, None)) is None
+        assert dissector.extract_segment(Packet(0, Interface(147), b"x", 1, 0, None)) is None
     assert [(each.kind, each.detail) for each in found] == [
         (ProblemKind.UNKNOWN_LINK_TYPE, "link type 147")
     ]
@@ -148,7 +148,7 @@ def test_clock_jump_is_reported_but_small_disorder_is_not() -> None:
     dissector = Dissector("f", found.append)
     _, packet = NETWORKS["ip4"](WIRED)
     for at_ns in (10**12, 10**12 - 5_000, 10**12, 10**11, 10**11 + 1):
-        dissector.segment(Packet(at_ns, Interface(101), packet, len(packet), 0, None))
+        dissector.extract_segment(Packet(at_ns, Interface(101), packet, len(packet), 0, None))
     assert [(each.kind, each.detail) for each in found] == [
         (ProblemKind.CLOCK_JUMP, "time goes back by 900 s")
     ]

@@ -46,13 +46,13 @@ class Script:
         at_ns = len(self.events)
         self.events.append(Frame(at_ns, HERE, direction, frame, "f", 10 * at_ns))
 
-    def commit(self, correlation_id: int) -> None:
+    def commit_request(self, correlation_id: int) -> None:
         self.request(traffic.request_frame(8, 8, correlation_id, traffic.commit_request("g", 1)))
 
-    def committed(self, correlation_id: int) -> None:
+    def commit_response(self, correlation_id: int) -> None:
         self.response(traffic.response_frame(8, 8, correlation_id, traffic.commit_response()))
 
-    def paired(self) -> tuple[list[Exchange], list[Problem]]:
+    def pair(self) -> tuple[list[Exchange], list[Problem]]:
         found: list[Problem] = []
         return list(exchanges(self.events, found.append)), found
 
@@ -63,9 +63,9 @@ def summarize(found: list[Exchange]) -> list[tuple[int, int, bool]]:
 
 def test_exchange_has_times_and_body_offsets() -> None:
     script = Script()
-    script.commit(7)
-    script.committed(7)
-    (found,), problems = script.paired()
+    script.commit_request(7)
+    script.commit_response(7)
+    (found,), problems = script.pair()
     assert problems == []
     assert (found.sent_ns, found.answered_ns) == (0, 1)
     assert (found.api_key, found.api_version, found.client_id) == (8, 8, "tester")
@@ -77,10 +77,10 @@ def test_exchange_has_times_and_body_offsets() -> None:
 def test_pipelined_requests_are_paired_in_order() -> None:
     script = Script()
     for number in (1, 2, 3):
-        script.commit(number)
+        script.commit_request(number)
     for number in (1, 2, 3):
-        script.committed(number)
-    found, problems = script.paired()
+        script.commit_response(number)
+    found, problems = script.pair()
     assert summarize(found) == [(0, 1, True), (1, 2, True), (2, 3, True)]
     assert problems == []
 
@@ -88,21 +88,21 @@ def test_pipelined_requests_are_paired_in_order() -> None:
 def test_requests_before_an_answered_one_are_unanswered() -> None:
     script = Script()
     for number in (1, 2, 3):
-        script.commit(number)
+        script.commit_request(number)
     script.events.append(Gap(3, HERE, Direction.RESPONSE, 60))
-    script.committed(3)
-    found, problems = script.paired()
+    script.commit_response(3)
+    found, problems = script.pair()
     assert summarize(found) == [(0, 1, False), (1, 2, False), (2, 3, True)]
     assert problems == []
 
 
 def test_response_without_request_is_reported() -> None:
     script = Script()
-    script.committed(9)
-    script.commit(1)
-    script.committed(9)
-    script.committed(1)
-    found, problems = script.paired()
+    script.commit_response(9)
+    script.commit_request(1)
+    script.commit_response(9)
+    script.commit_response(1)
+    found, problems = script.pair()
     assert summarize(found) == [(0, 1, True)]
     assert [(each.kind, each.offset) for each in problems] == [
         (ProblemKind.NO_REQUEST, 0),
@@ -113,9 +113,9 @@ def test_response_without_request_is_reported() -> None:
 def test_produce_with_acks_0_expects_no_response() -> None:
     script = Script()
     script.request(traffic.request_frame(0, 9, 1, traffic.produce_request(0, b"r")))
-    script.commit(2)
-    script.committed(2)
-    found, problems = script.paired()
+    script.commit_request(2)
+    script.commit_response(2)
+    found, problems = script.pair()
     assert summarize(found) == [(0, 1, False), (1, 2, True)]
     assert problems == []
 
@@ -123,9 +123,9 @@ def test_produce_with_acks_0_expects_no_response() -> None:
 def test_open_requests_at_the_end_are_unanswered() -> None:
     closed, remaining = Script(), Script()
     for script in (closed, remaining):
-        script.commit(1)
+        script.commit_request(1)
     closed.events.append(Closed(5, HERE))
-    assert summarize(closed.paired()[0]) == summarize(remaining.paired()[0]) == [(0, 1, False)]
+    assert summarize(closed.pair()[0]) == summarize(remaining.pair()[0]) == [(0, 1, False)]
 
 
 def test_bare_tokens_after_old_handshake_are_no_requests() -> None:
@@ -137,9 +137,9 @@ def test_bare_tokens_after_old_handshake_are_no_requests() -> None:
     for token in (b"n,,n=user,r=abc", b"c=biws,r=abcdef,p=xyz"):
         script.request(token)
         script.response(b"")
-    script.commit(2)
-    script.committed(2)
-    found, problems = script.paired()
+    script.commit_request(2)
+    script.commit_response(2)
+    found, problems = script.pair()
     assert summarize(found) == [(0, 1, True), (1, 2, True)]
     assert problems == []
 
@@ -151,7 +151,7 @@ def test_requests_follow_a_refused_handshake() -> None:
     script.request(traffic.request_frame(17, 0, 1, handshake))
     script.response(traffic.response_frame(17, 0, 1, refused))
     script.request(b"n,,n=user")
-    _, problems = script.paired()
+    _, problems = script.pair()
     assert [each.kind for each in problems] == [ProblemKind.MALFORMED]
 
 
@@ -159,7 +159,7 @@ def test_unsupported_api_versions_response_has_a_body_of_version_0() -> None:
     script = Script()
     script.request(traffic.request_frame(18, 3, 1, codec.request_class(18)()))
     script.response(traffic.response_frame(18, 0, 1, codec.response_class(18)(error_code=35)))
-    (found,), problems = script.paired()
+    (found,), problems = script.pair()
     assert problems == []
     assert (found.api_version, found.response_start) == (3, 4)
 
@@ -170,7 +170,7 @@ def test_unknown_apis_and_versions_are_reported_and_paired() -> None:
     script.response(struct.pack(">i", 1) + b"\0answer")
     script.request(struct.pack(">hhih", 8, 60, 2, -1) + b"\0body")
     script.response(struct.pack(">i", 2) + b"\0answer")
-    found, problems = script.paired()
+    found, problems = script.pair()
     assert summarize(found) == [(0, 1, True), (1, 2, True)]
     assert [(each.request_start, each.response_start) for each in found] == [(11, 5), (11, 5)]
     assert [(each.kind, each.detail) for each in problems] == [
@@ -183,9 +183,9 @@ def test_frames_without_valid_header_are_reported() -> None:
     script = Script()
     script.request(b"\0\1")
     script.response(b"\0\1")
-    script.commit(1)
+    script.commit_request(1)
     script.response(struct.pack(">i", 1))  # a flexible header lacks its tagged fields
-    found, problems = script.paired()
+    found, problems = script.pair()
     assert summarize(found) == [(0, 1, True)]
     assert [each.kind for each in problems] == [ProblemKind.MALFORMED] * 3
 
@@ -196,9 +196,9 @@ def test_oldest_open_requests_are_unanswered_beyond_the_limit(
     monkeypatch.setattr(pairing, "MAX_PENDING_REQUESTS", 3)
     script = Script()
     for number in range(5):
-        script.commit(number)
-    script.committed(4)
-    found, problems = script.paired()
+        script.commit_request(number)
+    script.commit_response(4)
+    found, problems = script.pair()
     assert summarize(found) == [
         (0, 0, False),
         (1, 1, False),

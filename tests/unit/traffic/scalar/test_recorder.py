@@ -48,24 +48,24 @@ clock = SteppedClock(1_795_328_756_909)
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
+def make_recorder(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
     """Return a function that makes recorders; they are closed at the end."""
     recorders: list[Recorder] = []
 
     def make(**options: object) -> Recorder:
         requested = CaptureOptions(**options)  # type: ignore[arg-type]
         warnings: list[str] = []
-        made = Recorder(str(tmp_path / "captures"), clock.now_ns, requested, warnings.append)
-        recorders.append(made)
-        made.warnings = warnings  # type: ignore[attr-defined]
-        return made
+        recorder = Recorder(str(tmp_path / "captures"), clock.now_ns, requested, warnings.append)
+        recorders.append(recorder)
+        recorder.warnings = warnings  # type: ignore[attr-defined]
+        return recorder
 
     yield make
     for each in recorders:
         each.close()
 
 
-def opened(recorder: Recorder, port: int = CLIENT.port) -> Tap:
+def open_tap(recorder: Recorder, port: int = CLIENT.port) -> Tap:
     return recorder.open(
         client=Endpoint(CLIENT.host, port), broker=BROKER, node_id=1, listener="PLAINTEXT"
     )
@@ -77,10 +77,10 @@ def warnings_of(recorder: Recorder) -> list[str]:
 
 
 def test_all_recorded_bytes_are_written_on_close(
-    tmp_path: Path, made: Callable[..., Recorder]
+    tmp_path: Path, make_recorder: Callable[..., Recorder]
 ) -> None:
-    recorder = made()
-    tap = opened(recorder)
+    recorder = make_recorder()
+    tap = open_tap(recorder)
     for start in range(0, len(HELLO), 3):
         tap.received(memoryview(HELLO)[start : start + 3])
     tap.sent((WELCOME[:5], memoryview(WELCOME)[5:]))
@@ -89,7 +89,7 @@ def test_all_recorded_bytes_are_written_on_close(
     tap.close()
     recorder.close()
     recorder.close()
-    opened(recorder).received(HELLO)
+    open_tap(recorder).received(HELLO)
     tap.close()
     events = events_of(tmp_path / "captures")
     assert events[0].at_ns == clock.now_ns()
@@ -99,10 +99,12 @@ def test_all_recorded_bytes_are_written_on_close(
     assert warnings_of(recorder) == []
 
 
-def test_options_are_passed_to_the_process(tmp_path: Path, made: Callable[..., Recorder]) -> None:
+def test_options_are_passed_to_the_process(
+    tmp_path: Path, make_recorder: Callable[..., Recorder]
+) -> None:
     secret = request_frame(SaslAuthenticateRequest(auth_bytes=b"hunter2"), 2)
-    recorder = made(keep_secrets=True, file_bytes=100_000, file_s=1.5, snap_records=3)
-    opened(recorder).received(secret)
+    recorder = make_recorder(keep_secrets=True, file_bytes=100_000, file_s=1.5, max_field_bytes=3)
+    open_tap(recorder).received(secret)
     recorder.close()
     assert frames_of(tmp_path / "captures") == [secret[4:]]
 
@@ -135,9 +137,11 @@ def kill_process(recorder: Recorder, lines: int) -> None:
         os.sched_yield()
 
 
-def test_process_that_dies_is_replaced(tmp_path: Path, made: Callable[..., Recorder]) -> None:
-    recorder = made()
-    taps = [opened(recorder, 40_000 + number) for number in range(3)]
+def test_process_that_dies_is_replaced(
+    tmp_path: Path, make_recorder: Callable[..., Recorder]
+) -> None:
+    recorder = make_recorder()
+    taps = [open_tap(recorder, 40_000 + number) for number in range(3)]
     for crash in range(3):
         kill_process(recorder, 2 * crash + 2)
         assert all(each.is_lost for each in taps)
@@ -147,7 +151,7 @@ def test_process_that_dies_is_replaced(tmp_path: Path, made: Callable[..., Recor
         assert not tap.is_lost
         tap.received(HELLO)
     taps[0].close()
-    opened(recorder, 40_009).received(HELLO)
+    open_tap(recorder, 40_009).received(HELLO)
     recorder.close()
     assert warnings_of(recorder) == [STOPPED, RESUMED] * 3
     *others, last = sorted((tmp_path / "captures").iterdir())
@@ -158,10 +162,10 @@ def test_process_that_dies_is_replaced(tmp_path: Path, made: Callable[..., Recor
 
 
 def test_recording_ends_if_the_process_cannot_be_replaced(
-    tmp_path: Path, made: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, make_recorder: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorder = made()
-    tap = opened(recorder)
+    recorder = make_recorder()
+    tap = open_tap(recorder)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
     kill_process(recorder, 3)
     assert recorder._has_no_reader.wait(10)
@@ -170,7 +174,7 @@ def test_recording_ends_if_the_process_cannot_be_replaced(
         tap.begin()
         assert tap.is_lost
     tap.close()
-    opened(recorder).close()
+    open_tap(recorder).close()
     recorder.close()
     assert warnings_of(recorder) == [
         STOPPED,
@@ -180,12 +184,12 @@ def test_recording_ends_if_the_process_cannot_be_replaced(
 
 
 def test_recording_ends_without_file_descriptors(
-    made: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
+    make_recorder: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused() -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    recorder = made()
+    recorder = make_recorder()
     monkeypatch.setattr(os, "pipe", refused)
     kill_process(recorder, 3)
     monkeypatch.undo()
@@ -196,22 +200,22 @@ def test_recording_ends_without_file_descriptors(
 
 
 def test_recording_ends_after_too_many_crashes(
-    made: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
+    make_recorder: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder_module, "_MAX_STARTS", 2)
-    recorder = made()
+    recorder = make_recorder()
     kill_process(recorder, 2)
     kill_process(recorder, 4)
     while len(warnings_of(recorder)) < 4:
         os.sched_yield()
-    opened(recorder).received(LARGE)
+    open_tap(recorder).received(LARGE)
     assert warnings_of(recorder) == [STOPPED, RESUMED, STOPPED, "capture ended"]
 
 
-def test_crash_at_the_end_is_reported(made: Callable[..., Recorder]) -> None:
-    recorder = made()
+def test_crash_at_the_end_is_reported(make_recorder: Callable[..., Recorder]) -> None:
+    recorder = make_recorder()
     recorder._process.send_signal(signal.SIGSTOP)
-    opened(recorder).received(HELLO)
+    open_tap(recorder).received(HELLO)
     recorder._is_closed = True
     kill_process(recorder, 2)
     assert warnings_of(recorder) == [STOPPED, "capture ended"]
@@ -219,11 +223,11 @@ def test_crash_at_the_end_is_reported(made: Callable[..., Recorder]) -> None:
 
 
 def test_slow_disk_stops_recording_and_it_is_resumed(
-    tmp_path: Path, made: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, make_recorder: Callable[..., Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder_module, "MAX_WAIT_S", 0.005)
-    recorder = made()
-    tap = opened(recorder)
+    recorder = make_recorder()
+    tap = open_tap(recorder)
     tap.received(HELLO)
     recorder._process.send_signal(signal.SIGSTOP)
     for _ in range(20):
@@ -234,7 +238,7 @@ def test_slow_disk_stops_recording_and_it_is_resumed(
     while not recorder._ring.is_half_free():
         os.sched_yield()
     assert tap.is_lost
-    later = opened(recorder, 40_001)
+    later = open_tap(recorder, 40_001)
     tap.received(LATER)
     later.received(HELLO)
     tap.begin()

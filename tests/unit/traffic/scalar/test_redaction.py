@@ -36,7 +36,7 @@ from kafkalite.protocol._generated.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
-from kafkalite.traffic.scalar.redaction import SENSITIVE_NAME, blank_request, blank_response
+from kafkalite.traffic.scalar.redaction import SENSITIVE_NAME, redact_request, redact_response
 from tests.unit.frames import framed, request_frame, response_frame
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def versions(messages: list[Any]) -> list[Any]:
 def test_only_secrets_of_a_request_are_overwritten(message: Any, version: int) -> None:  # noqa: ANN401
     frame = request_frame(message, version, client_id=b"me")
     assert RAW in frame
-    blanked, note = blank_request(frame)
+    blanked, note = redact_request(frame)
     assert RAW not in blanked
     assert len(blanked) == len(frame)
     assert b"plain" in blanked or b"plain" not in frame
@@ -160,7 +160,7 @@ def test_only_secrets_of_a_request_are_overwritten(message: Any, version: int) -
 @pytest.mark.parametrize(("message", "version"), versions(RESPONSES))
 def test_only_secrets_of_a_response_are_overwritten(message: Any, version: int) -> None:  # noqa: ANN401
     frame = response_frame(message, version)
-    blanked, _ = blank_response(message.API_KEY, version, frame)
+    blanked, _ = redact_response(message.API_KEY, version, frame)
     assert RAW not in blanked
     assert len(blanked) == len(frame)
     assert b"plain" in blanked or b"plain" not in frame
@@ -173,7 +173,7 @@ def test_only_secrets_of_a_response_are_overwritten(message: Any, version: int) 
 def test_malformed_request_is_overwritten_after_its_header(cut: int) -> None:
     whole = request_frame(SaslAuthenticateRequest(auth_bytes=RAW), 2)
     for frame in (framed(whole[4:-cut]), framed(whole[4:] + RAW)):
-        blanked, _ = blank_request(frame)
+        blanked, _ = redact_request(frame)
         assert len(blanked) == len(frame)
         assert RAW[:4] not in blanked
         assert blanked[:12] == frame[:12]
@@ -183,7 +183,7 @@ def test_malformed_request_is_overwritten_after_its_header(cut: int) -> None:
 def test_malformed_response_is_overwritten_after_its_header(cut: int) -> None:
     whole = response_frame(SaslAuthenticateResponse(auth_bytes=RAW), 2)
     for frame in (framed(whole[4:-cut]), framed(whole[4:] + RAW)):
-        blanked, _ = blank_response(SaslAuthenticateResponse.API_KEY, 2, frame)
+        blanked, _ = redact_response(SaslAuthenticateResponse.API_KEY, 2, frame)
         assert len(blanked) == len(frame)
         assert RAW[:4] not in blanked
         assert blanked[:8] == frame[:8]
@@ -191,7 +191,7 @@ def test_malformed_response_is_overwritten_after_its_header(cut: int) -> None:
 
 def test_unknown_tagged_fields_are_overwritten() -> None:
     frame = request_frame(SaslAuthenticateRequest(auth_bytes=b"x", unknown_tags={77: RAW}), 2)
-    blanked, _ = blank_request(frame)
+    blanked, _ = redact_request(frame)
     assert RAW not in blanked
     assert len(blanked) == len(frame)
 

@@ -34,7 +34,7 @@ class Crash(BaseException):
     """Simulates the end of the process."""
 
 
-def laid(out: Location) -> Location:
+def write_old_output(out: Location) -> Location:
     """Write the old output, and staged files of the change."""
     texts, manifest_text = OLD
     for name, text in texts.items():
@@ -45,7 +45,7 @@ def laid(out: Location) -> Location:
     return out
 
 
-def state(out: Location) -> tuple[dict[str, str | None], str | None]:
+def read_output(out: Location) -> tuple[dict[str, str | None], str | None]:
     """Return the text of every file except the manifest, and the manifest's text."""
     texts = {name: (out / name).read_text() for name in out.walk()}
     manifest_text = texts.pop(manifest.NAME)
@@ -57,7 +57,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[str]:
     done: list[str] = []
     is_within = False  # a step may call others
 
-    def breaking(method: Callable[..., None]) -> Callable[..., None]:
+    def crashing(method: Callable[..., None]) -> Callable[..., None]:
         def called(*arguments: Any) -> None:  # noqa: ANN401 - any arguments of the method
             nonlocal is_within
             if is_within:
@@ -73,5 +73,5 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[str]:
         return called
 
     for name in ("write_text", "move_to", "delete"):
-        monkeypatch.setattr(Location, name, breaking(getattr(Location, name)))
+        monkeypatch.setattr(Location, name, crashing(getattr(Location, name)))
     return done

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.traffic.spark.derived_tables import fitting_bucket_ms, in_memory
+from kafkalite.traffic.spark.derived_tables import choose_bucket_ms, load_into_memory
 from kafkalite.traffic.spark.locations import location
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ SCHEMA = "group_id string, at timestamp, names array<string>"
     [(0, 1), (60, 1), (5_000, 100), (9_999, 100), (60_000, 1_000), (400_000, 5_000)],
 )
 def test_short_capture_has_short_buckets(duration_ms: int, bucket_ms: int) -> None:
-    assert fitting_bucket_ms(10_000, duration_ms) == bucket_ms
+    assert choose_bucket_ms(10_000, duration_ms) == bucket_ms
 
 
 def test_bucket_is_not_longer_than_configured() -> None:
-    assert fitting_bucket_ms(10_000, 86_400_000) == 10_000
-    assert fitting_bucket_ms(30, 1_000) == 20
-    assert fitting_bucket_ms(3, 150) == 3
+    assert choose_bucket_ms(10_000, 86_400_000) == 10_000
+    assert choose_bucket_ms(30, 1_000) == 20
+    assert choose_bucket_ms(3, 150) == 3
 
 
 @pytest.mark.spark
@@ -39,7 +39,7 @@ def test_written_table_is_read_back_unchanged(
     where = location(str(tmp_path / "table"))
     made = spark.createDataFrame(rows, SCHEMA)
     made.write.parquet(where.url)
-    read = in_memory(spark, where, made.schema)
+    read = load_into_memory(spark, where, made.schema)
     assert read.schema == made.schema
     assert sorted(map(str, read.collect())) == sorted(map(str, made.collect()))
     assert read.rdd.getNumPartitions() <= 1

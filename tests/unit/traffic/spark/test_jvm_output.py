@@ -24,7 +24,7 @@ TRACEBACK = "Traceback (most recent call last):\n"
         "26/11/22 07:00:00 WARN NativeCodeLoader: Unable to load native-hadoop library\n",
     ],
 )
-def test_known_noise_is_dropped(line: str) -> None:
+def test_known_harmless_lines_are_dropped(line: str) -> None:
     assert list(relevant_lines([line, "java.lang.OutOfMemoryError\n"])) == [
         "java.lang.OutOfMemoryError\n"
     ]

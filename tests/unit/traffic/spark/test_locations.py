@@ -77,7 +77,7 @@ def test_file_listed_twice_is_returned_once(tmp_path: Path) -> None:
 
 def test_files_below_the_output_folder_are_skipped(tmp_path: Path) -> None:
     create_files(tmp_path, "a.pcap", "out/b.parquet", "outer/c.pcap")
-    found = find([str(tmp_path)], without=location(str(tmp_path / "out")))
+    found = find([str(tmp_path)], excluded=location(str(tmp_path / "out")))
     assert [row.url.removeprefix(f"{tmp_path}/") for row in found] == ["a.pcap", "outer/c.pcap"]
 
 

@@ -8,43 +8,52 @@ import pytest
 
 from kafkalite.traffic.spark.locations import LocationError, location
 from kafkalite.traffic.spark.output_journal import commit, locked, recover
-from tests.unit.traffic.spark.changes import CHANGE, NEW, OLD, STEPS, Crash, crash_at, laid, state
+from tests.unit.traffic.spark.changes import (
+    CHANGE,
+    NEW,
+    OLD,
+    STEPS,
+    Crash,
+    crash_at,
+    read_output,
+    write_old_output,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def test_commit_applies_the_whole_change(tmp_path: Path) -> None:
-    out = laid(location(str(tmp_path)))
+    out = write_old_output(location(str(tmp_path)))
     commit(out, CHANGE)
     recover(out)
-    assert state(out) == NEW
+    assert read_output(out) == NEW
 
 
 def test_recover_discards_staged_files_without_a_journal(tmp_path: Path) -> None:
-    out = laid(location(str(tmp_path)))
+    out = write_old_output(location(str(tmp_path)))
     recover(out)
-    assert state(out) == OLD
+    assert read_output(out) == OLD
 
 
 @pytest.mark.parametrize("step", range(STEPS))
 def test_recover_completes_a_change_interrupted_at_any_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    out = laid(location(str(tmp_path)))
+    out = write_old_output(location(str(tmp_path)))
     with monkeypatch.context() as patched:
         done = crash_at(patched, step)
         with pytest.raises(Crash):
             commit(out, CHANGE)
         assert len(done) == step
     recover(out)
-    assert state(out) == (OLD if step == 0 else NEW)
+    assert read_output(out) == (OLD if step == 0 else NEW)
 
 
 def test_commit_has_exactly_the_tested_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = laid(location(str(tmp_path)))
+    out = write_old_output(location(str(tmp_path)))
     done = crash_at(monkeypatch, STEPS)
     commit(out, CHANGE)
     assert done == ["write_text", "delete", "delete", "move_to", "move_to", "write_text", "delete"]
@@ -52,18 +61,18 @@ def test_commit_has_exactly_the_tested_steps(
 
 @pytest.mark.parametrize("move", CHANGE.moves)
 def test_missing_staged_file_changes_nothing(tmp_path: Path, move: tuple[str, str]) -> None:
-    out = laid(location(str(tmp_path)))
+    out = write_old_output(location(str(tmp_path)))
     (out / move[0]).delete()
     with pytest.raises(LocationError, match=rf"{move[0]}: was written but is missing now"):
         commit(out, CHANGE)
     recover(out)
-    assert state(out) == OLD
+    assert read_output(out) == OLD
 
 
 def test_file_lost_after_an_interruption_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = laid(location(str(tmp_path)))
+    out = write_old_output(location(str(tmp_path)))
     with monkeypatch.context() as patched:
         crash_at(patched, STEPS - 3)
         with pytest.raises(Crash):
@@ -75,20 +84,20 @@ def test_file_lost_after_an_interruption_is_reported(
 
 
 def test_moved_file_stays_when_its_folder_is_deleted(tmp_path: Path) -> None:
-    out = laid(location(str(tmp_path)))
+    out = write_old_output(location(str(tmp_path)))
     (out / "audits/b/1").write_text("1 old")
     commit(out, CHANGE)
-    assert state(out) == NEW
+    assert read_output(out) == NEW
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"moves": [1]}'])
 def test_invalid_journal_is_reported_and_changes_nothing(tmp_path: Path, text: str) -> None:
-    out = laid(location(str(tmp_path)))
+    out = write_old_output(location(str(tmp_path)))
     (out / "_kafkalite/journal.json").write_text(text)
-    was = state(out)
+    was = read_output(out)
     with pytest.raises(LocationError, match=r"journal\.json: not a valid journal"):
         recover(out)
-    assert state(out) == was
+    assert read_output(out) == was
 
 
 def test_second_run_in_the_same_folder_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 
-from kafkalite.traffic.spark.progress import Console, Done, Silent
+from kafkalite.traffic.spark.progress import Amount, ConsoleReporter, SilentReporter
 
 
 class Terminal(io.StringIO):
@@ -25,9 +25,9 @@ clock.now = 0  # type: ignore[attr-defined]
 
 def test_step_on_a_file_is_a_line_with_its_speed() -> None:
     stream = io.StringIO()
-    console = Console(stream, clock)
+    console = ConsoleReporter(stream, clock)
     console.step("begin")
-    with console.reading("reading", Done(1_200, 64_000_000), lambda: None):
+    with console.reading("reading", Amount(1_200, 64_000_000), lambda: None):
         pass
     assert stream.getvalue().splitlines() == [
         "begin",
@@ -38,7 +38,7 @@ def test_step_on_a_file_is_a_line_with_its_speed() -> None:
 
 def test_small_input_is_counted_in_kilobytes() -> None:
     stream = io.StringIO()
-    with Console(stream, clock).reading("reading", Done(1, 13_400), lambda: None):
+    with ConsoleReporter(stream, clock).reading("reading", Amount(1, 13_400), lambda: None):
         pass
     assert stream.getvalue().splitlines() == [
         "reading: 1 file, 13.4 KB",
@@ -50,11 +50,11 @@ def test_terminal_shows_a_progress_bar() -> None:
     stream = Terminal()
     asked = threading.Event()
 
-    def so_far() -> Done:
+    def current() -> Amount:
         asked.set()
-        return Done(3, 21_000_000)
+        return Amount(3, 21_000_000)
 
-    with Console(stream, clock).reading("reading", Done(4, 64_000_000), so_far):
+    with ConsoleReporter(stream, clock).reading("reading", Amount(4, 64_000_000), current):
         assert asked.wait(20)
     shown = stream.getvalue()
     assert "4 files" in shown
@@ -62,8 +62,8 @@ def test_terminal_shows_a_progress_bar() -> None:
 
 
 def test_silent_reporter_runs_the_block_without_output() -> None:
-    silent = Silent()
+    silent = SilentReporter()
     silent.step("begin")
-    with silent.reading("reading", Done(1, 1), lambda: None):
+    with silent.reading("reading", Amount(1, 1), lambda: None):
         worked = True
     assert worked

@@ -14,7 +14,7 @@ from kafkalite.traffic.spark import requests as requests_module
 from kafkalite.traffic.spark.locations import location
 from kafkalite.traffic.spark.requests import Requests, api_key
 from kafkalite.traffic.spark.stages.projection import Projection
-from kafkalite.traffic.spark.stages.stitching import NAMES
+from kafkalite.traffic.spark.stages.stitching import CONNECTION_IDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def commits(*groups: str) -> pa.Table:
     rows = [
         {
             "ts": LATE,
-            "answered": None,
+            "response_ts": None,
             "latency_us": None,
             "connection": 1,
             "client": "10.0.0.1:4711",
@@ -136,23 +136,25 @@ def test_projection_works_without_connections_and_without_rows(
     folder = tmp_path / "requests" / "api=OffsetCommit" / "date=2026-11-22"
     folder.mkdir(parents=True)
     parquet.write_table(commits("g", "h"), folder / "part-1.parquet")
-    names = tmp_path / "connections"
-    names.mkdir()
-    numbers = {name: [1] for name in NAMES.names}
-    parquet.write_table(pa.table(numbers, schema=NAMES), names / "part-1.parquet")
-    narrowing = Projection(
+    connections = tmp_path / "connections"
+    connections.mkdir()
+    numbers = {name: [1] for name in CONNECTION_IDS.names}
+    parquet.write_table(pa.table(numbers, schema=CONNECTION_IDS), connections / "part-1.parquet")
+    projection = Projection(
         api_key=OFFSET_COMMIT,
-        fields={"group_id": "request.group_id", "asked": "request.topics"},
-        narrow=lambda rows: rows.select(["group_id", "asked"]).filter(pa.array([has_rows] * 2)),
+        fields={"group_id": "request.group_id", "request_topics": "request.topics"},
+        reduce_rows=lambda rows: rows.select(["group_id", "request_topics"]).filter(
+            pa.array([has_rows] * 2)
+        ),
         schema=pa.schema(
             {
                 "group_id": pa.string(),
-                "asked": tables.requests(8).field("request").type["topics"].type,
+                "request_topics": tables.requests(8).field("request").type["topics"].type,
             }
         ),
     )
-    found = Requests.read(spark, location(str(tmp_path))).project(narrowing)
-    assert found.columns == ["group_id", "asked"]
+    found = Requests.read(spark, location(str(tmp_path))).project(projection)
+    assert found.columns == ["group_id", "request_topics"]
     assert sorted(row.group_id for row in found.collect()) == (["g", "h"] if has_rows else [])
 
 

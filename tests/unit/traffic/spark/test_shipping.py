@@ -8,7 +8,7 @@ import sys
 import zipfile
 from typing import TYPE_CHECKING
 
-from kafkalite.traffic.spark.shipping import package
+from kafkalite.traffic.spark.shipping import zip_package
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ print(tables.requests(8).field("request").type.field("group_id").type)
 
 
 def test_package_can_be_imported_from_the_zip(tmp_path: Path) -> None:
-    packed = package(tmp_path)
+    packed = zip_package(tmp_path)
     environ = {**os.environ, "PYTHONPATH": str(packed)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
@@ -39,13 +39,13 @@ def test_package_can_be_imported_from_the_zip(tmp_path: Path) -> None:
 
 
 def test_zip_has_the_specs_and_no_cache_files(tmp_path: Path) -> None:
-    with zipfile.ZipFile(package(tmp_path)) as packed:
+    with zipfile.ZipFile(zip_package(tmp_path)) as packed:
         names = packed.namelist()
     assert "kafkalite/protocol/specs/apis/offset_commit_request.ksp" in names
     assert not [name for name in names if "__pycache__" in name or not name.startswith("kafkalite")]
 
 
 def test_zip_is_written_once(tmp_path: Path) -> None:
-    made = package(tmp_path).stat()
-    assert package(tmp_path).stat().st_ino == made.st_ino
+    made = zip_package(tmp_path).stat()
+    assert zip_package(tmp_path).stat().st_ino == made.st_ino
     assert len([*tmp_path.iterdir()]) == 1

@@ -51,7 +51,7 @@ def commit(metadata: str) -> Exchange:
 
 def changes(before: ClusterUsage, after: ClusterUsage) -> list[tuple[Any, ...]]:
     return [
-        (change.kind, change.api, change.what, change.before, change.after)
+        (change.kind, change.api, change.field_or_error, change.before, change.after)
         for change in compare(before, after).changes
     ]
 
@@ -67,7 +67,7 @@ def test_changed_field_is_reported_once_with_its_count() -> None:
         usage(join_group("a"), join_group("a")),
         usage(join_group("a", 7_000), join_group("a", 7_000)),
     )
-    (change,) = compare(before, after).of(ChangeKind.FIELD)
+    (change,) = compare(before, after).changes_of(ChangeKind.FIELD)
     assert change == Change(
         ChangeKind.FIELD, "JoinGroup", "app", "request.session_timeout_ms", "10000", "7000", 2
     )
@@ -84,8 +84,8 @@ def test_fields_of_only_one_version_are_not_compared() -> None:
     old = exchange(OffsetCommitRequest(group_id="g", retention_time_ms=5), None, 4)
     new = exchange(OffsetCommitRequest(group_id="g"), None, 8)
     found = compare(usage(old), usage(new))
-    assert found.of(ChangeKind.FIELD) == []
-    assert [change.after for change in found.of(ChangeKind.VERSION)] == ["v8"]
+    assert found.changes_of(ChangeKind.FIELD) == []
+    assert [change.after for change in found.changes_of(ChangeKind.VERSION)] == ["v8"]
 
 
 def test_errors_are_counted_by_name_and_polling_requests_are_not() -> None:
@@ -118,7 +118,7 @@ def test_change_of_client_software_is_reported(name: str) -> None:
         request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
         return usage(exchange(request, ApiVersionsResponse(), 3))
 
-    found = compare(api_versions("1.0"), api_versions("2.0")).of(ChangeKind.CLIENT)
+    found = compare(api_versions("1.0"), api_versions("2.0")).changes_of(ChangeKind.CLIENT)
     found_changes = [(change.client, change.before, change.after) for change in found]
     assert found_changes == ([("app", "librdkafka 1.0", "librdkafka 2.0")] if name else [])
 

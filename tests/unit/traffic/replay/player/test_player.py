@@ -142,7 +142,7 @@ def test_unsupported_version_is_reported_and_not_sent(capture: Path) -> None:
     assert report.at_least(Severity.UNANSWERED)
 
 
-def test_driven_clock_expires_members_at_the_recorded_times(tmp_path: Path) -> None:
+def test_controlled_clock_expires_members_at_the_recorded_times(tmp_path: Path) -> None:
     with (
         Broker(capture=tmp_path / "capture", clock="manual@2026-03-01T00:00:00Z") as broker,
         closing(client_of(broker)) as client,
@@ -311,7 +311,7 @@ async def test_target_with_malformed_responses_is_unavailable(sent: bytes, reaso
             ReplayOptions(timeout_s=5),
         )
         report = await player.play(steps(builder.events, lambda _: None))
-    assert report.broken_off == f"{reason}, on 10 connections in a row"
+    assert report.abort_reason == f"{reason}, on 10 connections in a row"
     assert report.failed(FailOn.NONE)
     assert {found.target for found in report.findings} == {reason}
 
@@ -408,4 +408,4 @@ async def test_unreachable_node_is_reported_with_its_address() -> None:
             target = Target(client, unreachable, {1: unreachable, 2: address}, {12: Versions(0, 4)})
             player = Player(target, RealPace(None), ReplayOptions())
             report = await player.play(steps(builder.events, lambda _: None))
-        assert report.broken_off == reason
+        assert report.abort_reason == reason

@@ -70,8 +70,8 @@ def known() -> KnownGroups:
     return KnownGroups(
         with_epochs=pa.array([WITH_EPOCHS], texts),
         with_generations=pa.array([CLASSIC], texts),
-        of_members=pa.table(members),
-        of_groups=pa.table({"group_id": [CLASSIC], "commit_epoch": generation, **interval}),
+        member_intervals=pa.table(members),
+        group_intervals=pa.table({"group_id": [CLASSIC], "commit_epoch": generation, **interval}),
     )
 
 
@@ -102,22 +102,22 @@ def table_of(commits: list[Commit]) -> pa.Table:
         for name, kind in kinds.items()
     }
     answers = pa.array([commit.answer for commit in commits], TOPICS)
-    return pa.table({**columns, "position": range(len(commits)), "answered": answers})
+    return pa.table({**columns, "position": range(len(commits)), "response_topics": answers})
 
 
 @given(st.lists(COMMITS, max_size=30))
 def test_every_commit_is_either_counted_or_left_to_check(commits: list[Commit]) -> None:
     found = triage(table_of(commits), known()).to_pylist()
-    to_check = [row["position"] for row in found if row["fenced_by"] is None]
+    to_check = [row["position"] for row in found if row["commit_kind"] is None]
     assert to_check == [number for number, each in enumerate(commits) if kind_of(each) is None]
     counted, refused = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for commit in commits:
         if kind := kind_of(commit):
             counted[kind, commit.group_id] += 1
             refused[kind, commit.group_id] += any(commit.all_errors)
-    sums = [row for row in found if row["fenced_by"] is not None]
-    assert {(row["fenced_by"], row["group_id"]): row["commits"] for row in sums} == counted
-    assert all(refused[row["fenced_by"], row["group_id"]] == row["refused"] for row in sums)
+    sums = [row for row in found if row["commit_kind"] is not None]
+    assert {(row["commit_kind"], row["group_id"]): row["commits"] for row in sums} == counted
+    assert all(refused[row["commit_kind"], row["group_id"]] == row["refused"] for row in sums)
 
 
 def test_commits_are_counted_by_hour() -> None:

@@ -1,4 +1,4 @@
-"""Errors of ordinary use: those of a topic that is being created, and of a first join."""
+"""Errors of normal use: those of a topic that is being created, and of a first join."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.columnar import tables
-from kafkalite.traffic.spark.audits.health import awaited_topics, error_counts
+from kafkalite.traffic.spark.audits.health import error_counts, errors_before_creation
 from kafkalite.traffic.spark.requests import Requests
 from kafkalite.traffic.spark.state.errors import errors
 
@@ -27,7 +27,7 @@ UNKNOWN, NOT_AVAILABLE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_
 def answered(api_key: int, at_s: int, response: dict[str, Any]) -> dict[str, Any]:
     return {
         "ts": START + timedelta(seconds=at_s),
-        "answered": START + timedelta(seconds=at_s, milliseconds=1),
+        "response_ts": START + timedelta(seconds=at_s, milliseconds=1),
         "latency_us": 1_000,
         "connection": 1,
         "client": "10.0.0.1:4711",
@@ -74,8 +74,8 @@ def test_errors_before_a_topic_is_created_are_expected(spark: SparkSession) -> N
         "JoinGroup": pa.Table.from_pylist([join], schema=tables.requests(JOIN_GROUP)),
     }
     requests = Requests.of_tables(spark, by_api)
-    found = error_counts(errors(requests), awaited_topics(requests)).collect()
-    assert {(row.api, row["name"]): (row.times, row.expected) for row in found} == {
+    found = error_counts(errors(requests), errors_before_creation(requests)).collect()
+    assert {(row.api, row["name"]): (row.occurrences, row.expected) for row in found} == {
         ("Metadata", "UNKNOWN_TOPIC_OR_PARTITION"): (3, 1),
         ("Metadata", "LEADER_NOT_AVAILABLE"): (3, 1),
         ("JoinGroup", "MEMBER_ID_REQUIRED"): (1, 1),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from kafkalite.traffic.spark.audits.offsets import LASTING, expirations, lag
+from kafkalite.traffic.spark.audits.offsets import EXPIRY_CANDIDATES, expirations, lag
 from kafkalite.traffic.spark.state.accepted_offsets import ACCEPTED_OFFSETS
 from kafkalite.traffic.spark.state.high_watermarks import HIGH_WATERMARKS
 
@@ -21,10 +21,12 @@ INTERVAL: Final = "group_id string, protocol string, from_us bigint, until_us bi
 
 def test_lag_uses_the_highest_of_offsets_committed_at_the_same_time(spark: SparkSession) -> None:
     rows = [("g", "t", 0, offset, 0, SECOND, -1, False) for offset in (10, 30, 20)]
-    marks = spark.createDataFrame([("t", 0, 0, 50)], HIGH_WATERMARKS.schema)
-    for turned in (rows, rows[::-1]):
+    watermarks = spark.createDataFrame([("t", 0, 0, 50)], HIGH_WATERMARKS.schema)
+    for ordered_rows in (rows, rows[::-1]):
         found = lag(
-            spark.createDataFrame(turned, ACCEPTED_OFFSETS.schema).coalesce(1), marks, SECOND * 60
+            spark.createDataFrame(ordered_rows, ACCEPTED_OFFSETS.schema).coalesce(1),
+            watermarks,
+            SECOND * 60,
         )
         assert [(row.committed_offset, row.lag) for row in found.collect()] == [(30, 20)]
 
@@ -33,10 +35,12 @@ def test_offset_of_an_empty_group_expires_because_the_group_is_empty(
     spark: SparkSession,
 ) -> None:
     retention_ms = 60_000
-    commits = spark.createDataFrame([("g", "t", 0, 7, SECOND, None, -1, False)], LASTING.schema)
+    commits = spark.createDataFrame(
+        [("g", "t", 0, 7, SECOND, None, -1, False)], EXPIRY_CANDIDATES.schema
+    )
     empty = spark.createDataFrame([("g", "consumer", 2 * SECOND, None)], INTERVAL)
-    unread = spark.createDataFrame(
+    unsubscribed = spark.createDataFrame(
         [("g", "consumer", 3 * SECOND, None, "t")], f"{INTERVAL}, topic string"
     )
-    (row,) = expirations(commits, empty, unread, retention_ms).collect()
-    assert (row.due_us, row.empty_us, row.unread_us) == (61 * SECOND, 2 * SECOND, None)
+    (row,) = expirations(commits, empty, unsubscribed, retention_ms).collect()
+    assert (row.due_us, row.empty_us, row.unsubscribed_us) == (61 * SECOND, 2 * SECOND, None)

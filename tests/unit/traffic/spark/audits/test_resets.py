@@ -28,20 +28,20 @@ HIGH_WATERMARKS: Final = "topic string, partition int, at_us bigint, high_waterm
 
 
 @pytest.mark.parametrize(
-    ("seen_us", "cause", "reached"),
+    ("seen_us", "cause", "log_end_offset"),
     [(5 * SECOND - 1, "broker behind", 120), (5 * SECOND + 1, "beyond the end", 50)],
 )
 def test_high_watermarks_after_the_fetch_do_not_count(
-    spark: SparkSession, seen_us: int, cause: str, reached: int
+    spark: SparkSession, seen_us: int, cause: str, log_end_offset: int
 ) -> None:
     code = int(ErrorCode.OFFSET_OUT_OF_RANGE)
-    who = ("host", "me", "host:1", "broker:9092")
-    row = (*who, 7, 5 * SECOND, "Fetch", "t", 0, code, None, 99)
-    marks = [("t", 0, 4 * SECOND, 50), ("t", 0, seen_us, 120), ("t", 1, SECOND, 999)]
+    client = ("host", "me", "host:1", "broker:9092")
+    row = (*client, 7, 5 * SECOND, "Fetch", "t", 0, code, None, 99)
+    watermarks = [("t", 0, 4 * SECOND, 50), ("t", 0, seen_us, 120), ("t", 1, SECOND, 999)]
     found = resets(
         spark.createDataFrame([row], REFUSED),
         spark.createDataFrame([], LISTED),
-        spark.createDataFrame(marks, HIGH_WATERMARKS),
+        spark.createDataFrame(watermarks, HIGH_WATERMARKS),
         SECOND,
     ).collect()
-    assert [(row.cause, row.reached) for row in found] == [(cause, reached)]
+    assert [(row.cause, row.log_end_offset) for row in found] == [(cause, log_end_offset)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from io import BytesIO
@@ -11,7 +12,7 @@ import pytest
 
 from kafkalite.traffic.columnar.growing_files import GrowingFile
 from kafkalite.traffic.columnar.options import DEFAULT_OPTIONS, Options
-from kafkalite.traffic.spark.follow.stream import Decoding, FollowedCapture, follow
+from kafkalite.traffic.spark.follow.stream import BatchDecoder, FollowedCapture, follow
 from kafkalite.traffic.spark.locations import LocationError, location
 from kafkalite.traffic.spark.output_journal import locked
 from kafkalite.traffic.spark.sources.folder_stream import FileRange
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-Answer = tuple[int, int, bool]
+Exchange = tuple[int, int, bool]
 
 
 class Batches:
@@ -36,30 +37,34 @@ class Batches:
     def __init__(self, spark: SparkSession, out: Path) -> None:
         self._spark = spark
         self._out = out
-        self.found: dict[int, list[Answer]] = {}
+        self.found: dict[int, list[Exchange]] = {}
         self.pending: dict[int, dict[int, int]] = {}
 
-    def take(self, number: int, *pieces: FileRange) -> None:
-        self._decoding().take(self._spark, pieces, number)
+    def decode(self, number: int, *pieces: FileRange) -> None:
+        self._batch_decoder().decode(self._spark, pieces, number)
 
     def finish(self) -> None:
-        self._decoding().finish()
+        self._batch_decoder().finish()
 
-    def all(self) -> list[Answer]:
+    def all(self) -> list[Exchange]:
         return sorted(row for rows in self.found.values() for row in rows)
 
-    def _decoding(self) -> Decoding:
+    def _batch_decoder(self) -> BatchDecoder:
         def each(
             requests: Requests,
             number: int,
             pending_us: Mapping[int, int],
             is_last: bool,  # noqa: ARG001, FBT001
         ) -> None:
-            rows = requests.envelopes().select("connection", "correlation_id", "answered").collect()
+            rows = (
+                requests.envelopes().select("connection", "correlation_id", "response_ts").collect()
+            )
             self.found[number] = [(row[0], row[1], row[2] is not None) for row in rows]
             self.pending[number] = dict(pending_us)
 
-        return Decoding(self._spark, FollowedCapture(inputs=(), out=location(str(self._out))), each)
+        return BatchDecoder(
+            self._spark, FollowedCapture(inputs=(), out=location(str(self._out))), each
+        )
 
 
 @pytest.fixture
@@ -75,19 +80,19 @@ def test_request_is_passed_on_with_its_response_from_a_later_batch(
     sizes = [path.stat().st_size for path in capture]
     first, second = map(str, capture)
     at_once = Batches(spark, tmp_path / "at-once")
-    at_once.take(0, FileRange(first, 0, None, sizes[0]), FileRange(second, 0, None, sizes[1]))
+    at_once.decode(0, FileRange(first, 0, None, sizes[0]), FileRange(second, 0, None, sizes[1]))
     at_once.finish()
 
     cut = sizes[0] // 2 + 7
     followed = Batches(spark, tmp_path / "followed")
-    followed.take(0, FileRange(first, 0, cut, cut))
-    followed.take(
+    followed.decode(0, FileRange(first, 0, cut, cut))
+    followed.decode(
         1, FileRange(first, cut, None, sizes[0] - cut), FileRange(second, 0, 9_000, 9_000)
     )
-    followed.take(
+    followed.decode(
         1, FileRange(first, cut, None, sizes[0] - cut), FileRange(second, 0, 9_000, 9_000)
     )
-    followed.take(2, FileRange(second, 9_000, None, sizes[1] - 9_000))
+    followed.decode(2, FileRange(second, 9_000, None, sizes[1] - 9_000))
     followed.finish()
     assert len(followed.all()) > 100
     assert followed.all() == at_once.all()
@@ -98,12 +103,12 @@ def test_requests_without_responses_are_passed_on_at_the_end(
     spark: SparkSession, tmp_path: Path, capture: tuple[Path, ...]
 ) -> None:
     path, data = str(capture[0]), capture[0].read_bytes()
-    waits = next(
+    cut = next(
         size for size in range(2_000, len(data), 50) if _open(path, data[:size], tmp_path / "grown")
     )
     followed = Batches(spark, tmp_path / "followed")
     grown = tmp_path / "grown"
-    followed.take(0, FileRange(str(grown), 0, waits, waits))
+    followed.decode(0, FileRange(str(grown), 0, cut, cut))
     assert followed.pending[0]
     followed.finish()
     assert [answered for *_, answered in followed.found[1]].count(False) >= 1
@@ -114,27 +119,27 @@ def _open(path: str, data: bytes, grown: Path) -> bool:
     file = GrowingFile(path, DEFAULT_OPTIONS)
     for _ in file.read(BytesIO(data), len(data)):
         pass
-    return bool(file.open_since())
+    return bool(file.first_open_request_ns())
 
 
 def test_file_that_became_shorter_is_reported(
     spark: SparkSession, tmp_path: Path, capture: tuple[Path, ...]
 ) -> None:
     path, size = capture[0], capture[0].stat().st_size
-    decoding = Decoding(
+    batch_decoder = BatchDecoder(
         spark, FollowedCapture(inputs=(), out=location(str(tmp_path / "followed"))), lambda *_: None
     )
     torn = size // 2 + 7
-    decoding.take(spark, [FileRange(str(path), 0, torn, torn)], 0)
+    batch_decoder.decode(spark, [FileRange(str(path), 0, torn, torn)], 0)
     # A recorder with a full disk removes the block that it could not finish.
-    whole = decoding.growing[str(path)].position
+    whole = batch_decoder.growing[str(path)].position
     assert whole < torn
     os.truncate(path, whole)
-    assert not decoding.shrunk()
+    assert not batch_decoder.truncation_error()
     os.truncate(path, whole - 1)
-    assert f"has {whole - 1:,} bytes, but {whole:,} were read" in decoding.shrunk()
+    assert f"has {whole - 1:,} bytes, but {whole:,} were read" in batch_decoder.truncation_error()
     path.unlink()
-    assert not decoding.shrunk()
+    assert not batch_decoder.truncation_error()
 
 
 def test_second_follower_in_the_same_folder_is_refused(tmp_path: Path) -> None:
@@ -148,19 +153,39 @@ def test_other_input_or_options_in_the_same_folder_are_refused(tmp_path: Path) -
     out = location(str(tmp_path))
     no_session = cast("SparkSession", None)
 
-    def refused(subject: FollowedCapture) -> str:
+    def refused(capture: FollowedCapture) -> str:
         with pytest.raises(LocationError) as error:
-            follow(no_session, subject, lambda *_: None)
+            follow(no_session, capture, lambda *_: None)
         return str(error.value)
 
-    subject = FollowedCapture(inputs=[str(tmp_path / "in")], out=out)
+    capture = FollowedCapture(inputs=[str(tmp_path / "in")], out=out)
     with pytest.raises(AttributeError):  # without a session, it fails when it uses Spark
-        follow(no_session, subject, lambda *_: None)
-    assert "inputs" in refused(replace(subject, inputs=[str(tmp_path / "other")]))
-    assert "clients" in refused(replace(subject, options=Options(clients="a*")))
+        follow(no_session, capture, lambda *_: None)
+    assert "inputs" in refused(replace(capture, inputs=[str(tmp_path / "other")]))
+    assert "clients" in refused(replace(capture, options=Options(clients="a*")))
     description = out / "_kafkalite/followed.json"
     description.write_text("{")
-    assert "followed.json" in refused(subject)
+    assert "followed.json" in refused(capture)
     description.delete()
     (out / "_kafkalite/checkpoint/metadata").write_text("{}")
-    assert "layout" in refused(subject)
+    assert "layout" in refused(capture)
+
+
+def test_state_of_another_version_is_deleted_and_all_input_is_read_again(tmp_path: Path) -> None:
+    out = location(str(tmp_path / "out"))
+    no_session = cast("SparkSession", None)
+    capture = FollowedCapture(inputs=[str(tmp_path / "in")], out=out)
+    with pytest.raises(AttributeError):  # without a session, it fails when it uses Spark
+        follow(no_session, capture, lambda *_: None)
+    description = out / "_kafkalite/followed.json"
+    current = description.read_text()
+    assert current is not None
+    description.write_text(json.dumps({**json.loads(current), "layout": 2}))
+    state = ("_kafkalite/checkpoint/metadata", "_kafkalite/state/0/note.json", "ghosts/0")
+    for name in (*state, "theirs/notes.txt"):
+        (out / name).write_text("{}")
+    with pytest.raises(AttributeError):
+        follow(no_session, capture, lambda *_: None)
+    assert description.read_text() == current
+    remaining = {"_kafkalite/followed.json", "_kafkalite/lock", "theirs/notes.txt"}
+    assert set(out.walk()) == remaining

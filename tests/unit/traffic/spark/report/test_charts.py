@@ -6,7 +6,16 @@ from math import log10
 
 import pytest
 
-from kafkalite.traffic.spark.report.charts import Bar, Lane, Part, Series, Span, bars, lanes, lines
+from kafkalite.traffic.spark.report.charts import (
+    Bar,
+    Part,
+    Series,
+    Span,
+    Timeline,
+    bars,
+    lines,
+    timelines,
+)
 
 
 def test_each_part_of_a_bar_has_value_colour_and_tooltip() -> None:
@@ -37,7 +46,9 @@ def test_text_is_at_the_end_of_the_bar(is_log: bool, position: float) -> None:  
 
 
 def test_interval_is_a_bar_and_point_in_time_is_a_marker_above_it() -> None:
-    chart = lanes([Lane("g", (Span(30, 30, "bad", "write"), Span(10, 20.5, "warn", "ghost")))])
+    chart = timelines(
+        [Timeline("g", (Span(30, 30, "bad", "write"), Span(10, 20.5, "warn", "ghost")))]
+    )
     assert chart is not None
     interval, point = chart["data"]
     assert (interval["type"], interval["hovertext"]) == ("bar", ["ghost"])
@@ -47,7 +58,7 @@ def test_interval_is_a_bar_and_point_in_time_is_a_marker_above_it() -> None:
 
 
 def test_lanes_are_rows_from_top_to_bottom() -> None:
-    chart = lanes([Lane(name, (Span(1, 2, "a", name),)) for name in ("g", "h", "g")])
+    chart = timelines([Timeline(name, (Span(1, 2, "a", name),)) for name in ("g", "h", "g")])
     assert chart is not None
     (trace,) = chart["data"]
     assert trace["y"] == [0, 1, 2]
@@ -58,7 +69,7 @@ def test_lanes_are_rows_from_top_to_bottom() -> None:
 
 
 def test_time_axes_zoom_and_value_axes_do_not() -> None:
-    chart = lanes([Lane("g", (Span(1, 2, "a", ""),))])
+    chart = timelines([Timeline("g", (Span(1, 2, "a", ""),))])
     assert chart is not None
     assert chart["layout"]["xaxis"]["type"] == "date"
     assert "fixedrange" not in chart["layout"]["xaxis"]
@@ -86,7 +97,7 @@ def test_series_of_one_point_is_a_marker() -> None:
 
 def test_chart_without_data_does_not_exist() -> None:
     assert bars([]) is None
-    assert lanes([Lane("g", ())]) is None
+    assert timelines([Timeline("g", ())]) is None
     assert lines([Series("g", ())]) is None
 
 
@@ -99,14 +110,14 @@ def test_markup_in_labels_is_escaped() -> None:
 
 
 def test_unprintable_characters_are_escaped() -> None:
-    chart = lanes([Lane("a\x00\u202eb", (Span(1, 2, "a", "\x1b[31m"),))])
+    chart = timelines([Timeline("a\x00\u202eb", (Span(1, 2, "a", "\x1b[31m"),))])
     assert chart is not None
     assert chart["data"][0]["hovertext"] == [r"\x1b[31m"]
     assert chart["layout"]["yaxis"]["ticktext"] == [r"a\x00\u202eb"]
 
 
 def test_long_label_keeps_its_end() -> None:
-    chart = lanes([Lane("x" * 40 + "-end", (Span(1, 2, "a", ""),))])
+    chart = timelines([Timeline("x" * 40 + "-end", (Span(1, 2, "a", ""),))])
     assert chart is not None
     (label,) = chart["layout"]["yaxis"]["ticktext"]
     assert len(label) == 32

@@ -9,7 +9,7 @@ from kafkalite.traffic.spark.report.sections import sections
 
 
 def rule(
-    name: str, failed: int, *, innocents: int = 0, accepted_zombies: int = 0
+    name: str, failed: int, *, still_owned: int = 0, accepted_zombies: int = 0
 ) -> dict[str, object]:
     return {
         "rule": name,
@@ -18,17 +18,17 @@ def rule(
         "commits_undecidable": 1,
         "partitions_failed": failed,
         "transactions_aborted": 0,
-        "fenced_by": "epoch",
+        "commit_kind": "epoch",
         "zombies_refused": 5 - accepted_zombies,
         "zombies_accepted": accepted_zombies,
-        "innocents_refused": innocents,
-        "otherwise_than_broker": failed,
+        "still_owned_refused": still_owned,
+        "differs_from_broker": failed,
     }
 
 
 def test_headline_compares_rules() -> None:
     totals = [
-        rule("strict", 40, innocents=35),
+        rule("strict", 40, still_owned=35),
         rule("revocation-epoch", 20),
         rule("assignment-epoch", 5),
         rule("broker", 5),
@@ -44,8 +44,8 @@ def test_commits_without_member_epochs_are_reported_separately() -> None:
     by_epoch = [
         rule(name, 0) for name in ("strict", "revocation-epoch", "assignment-epoch", "broker")
     ]
-    classic = [rule(name, 7) | {"fenced_by": "generation"} for name in ("strict", "broker")]
-    simple = rule("broker", 0) | {"fenced_by": "simple", "commits": 3}
+    classic = [rule(name, 7) | {"commit_kind": "generation"} for name in ("strict", "broker")]
+    simple = rule("broker", 0) | {"commit_kind": "simple", "commits": 3}
     (section,) = sections({"fencing_totals": [*by_epoch, *classic, simple]})
     assert (
         "Classic groups: the broker refused 7 of 1,000 commits, of which 5 partitions"

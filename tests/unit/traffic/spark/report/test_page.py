@@ -82,7 +82,7 @@ def test_cells_are_sorted_by_exact_values() -> None:
 
 
 def test_problems_are_shown_only_if_there_are_any() -> None:
-    row = {"kind": "gap", "file": "a.pcap", "times": 3, "detail": "12 bytes"}
+    row = {"kind": "gap", "file": "a.pcap", "count": 3, "detail": "12 bytes"}
     assert "could not be read" in render([], {}, [row])
     assert "could not be read" not in render([], {}, [])
 

@@ -18,20 +18,20 @@ GHOST = (
     "member_id",
     "kind",
     "client",
-    "would_own_id_save",
-    "partitions_held",
+    "is_avoidable_by_client_generated_id",
+    "partitions_owned",
 )
 CONNECT = (
     "connect_group",
     "connector",
     "generation",
     "configured_at",
-    "counted_at",
+    "task_count_at",
     "tasks",
-    "tasks_before",
+    "previous_tasks",
     "tasks_fenced",
     "tasks_unfenced",
-    "tasks_early",
+    "tasks_started_early",
 )
 
 
@@ -61,23 +61,23 @@ def test_latency_is_sorted_by_its_value() -> None:
     assert labels(section) == ["Produce", "Metadata", "Fetch"]
 
 
-def error(times: int, expected: int | None) -> Row:
+def error(occurrences: int, expected: int | None) -> Row:
     columns = dict.fromkeys(("api", "name", "clients", "first_at", "last_at"))
-    return {**columns, "times": times, "expected": expected}
+    return {**columns, "occurrences": occurrences, "expected": expected}
 
 
-def test_errors_of_ordinary_use_do_not_affect_health() -> None:
+def test_errors_of_normal_use_do_not_affect_health() -> None:
     (section,) = sections({"latency": [], "error_counts": [error(2, 2), error(1, 1)]})
     assert section.tone == GOOD
     assert "; 0 errors;" in section.headline
-    assert "Not counted as errors: 3 error codes of ordinary use" in section.detail
+    assert "Not counted as errors: 3 error codes of normal use" in section.detail
     assert section.listings[0].rows
     (section,) = sections({"latency": [], "error_counts": [error(3, 2), error(1, None)]})
     assert section.tone == WARN
     assert "; 2 errors;" in section.headline
 
 
-def test_title_of_a_shortened_listing_says_so() -> None:
+def test_title_of_a_shortened_listing_has_the_number_of_rows() -> None:
     rows = [{"at": number, "error": 47} for number in range(MAX_ROWS + 1)]
     assert listing("Writes", rows, ("at",)).title == f"Writes (first {MAX_ROWS} rows)"
     assert listing("Writes", rows[: MAX_ROWS - 1], ("at",)).title == "Writes"
@@ -97,27 +97,32 @@ def test_section_without_ghosts_is_good() -> None:
 
 def test_lag_is_plotted_by_group() -> None:
     lag = [{"group_id": "g", "at": AT, "lag": 7}, {"group_id": "h", "at": AT, "lag": 70}]
-    (section,) = sections({"expiry_by_fate": [], "lag_by_group": lag})
+    (section,) = sections({"expiry_by_outcome": [], "lag_by_group": lag})
     assert "largest lag was 70 (h)" in section.detail
     assert section.plot is not None
     assert sorted(trace["name"] for trace in section.plot["data"]) == ["g", "h"]
 
 
-def test_null_names_are_shown_as_nameless() -> None:
+def test_null_names_are_shown_as_unnamed() -> None:
     ghost: Row = dict.fromkeys(GHOST) | {
-        "last_sign": AT,
-        "until": AT,
-        "partition_seconds_held": 1.0,
-        "partition_seconds_kept_free": 0.0,
+        "last_seen": AT,
+        "ended_at": AT,
+        "partition_seconds_owned": 1.0,
+        "partition_seconds_unassigned": 0.0,
     }
     totals: list[Row] = [
-        {"kind": "crashed", "would_own_id_save": None, "ghosts": 1, "partition_seconds": 1.0}
+        {
+            "kind": "crashed",
+            "is_avoidable_by_client_generated_id": None,
+            "ghosts": 1,
+            "partition_seconds": 1.0,
+        }
     ]
     (members,) = sections({"ghost_totals": totals, "ghosts": [ghost]})
-    assert labels(members) == ["nameless"]
+    assert labels(members) == ["unnamed"]
     lag: list[Row] = [{"group_id": None, "at": AT, "lag": 7}, {"group_id": "h", "at": AT, "lag": 5}]
-    (offsets,) = sections({"expiry_by_fate": [], "lag_by_group": lag})
-    assert "largest lag was 7 (nameless)" in offsets.detail
+    (offsets,) = sections({"expiry_by_outcome": [], "lag_by_group": lag})
+    assert "largest lag was 7 (unnamed)" in offsets.detail
     fence = {
         "transactional_id": None,
         "kind": "takeover",
@@ -128,17 +133,17 @@ def test_null_names_are_shown_as_nameless() -> None:
     found = {"transaction_ends": [], "takeovers": [{"takeovers": 1}], "zombie_outcomes": []}
     (writers,) = sections({**found, "producer_fences": [fence]})
     assert writers.plot is not None
-    assert "epoch 1 to nameless" in writers.plot["data"][0]["hovertext"][0]
+    assert "epoch 1 to unnamed" in writers.plot["data"][0]["hovertext"][0]
     row = {"broker": None, "answers": 3, "certain": 1, "resets": 0}
     (metadata,) = sections({"stale_by_broker": [row]})
-    assert labels(metadata) == ["nameless"]
+    assert labels(metadata) == ["unnamed"]
 
 
-def test_stale_answers_without_resets_are_a_warning() -> None:
+def test_stale_responses_without_resets_are_a_warning() -> None:
     row = {"broker": "b:1", "answers": 3, "certain": 1, "resets": 0}
     (section,) = sections({"stale_by_broker": [row]})
     assert section.tone == WARN
-    assert "3 stale answers: older than" in section.headline
+    assert "3 stale responses: older than" in section.headline
 
 
 def test_no_tables_give_no_sections() -> None:
@@ -159,17 +164,17 @@ def test_resets_caused_by_a_broker_behind_are_bad() -> None:
 
 
 def test_unfenced_connect_tasks_are_reported() -> None:
-    rounds = [dict.fromkeys(CONNECT, 0) | {"tasks_unfenced": 2, "tasks_early": 1}]
+    rounds = [dict.fromkeys(CONNECT, 0) | {"tasks_unfenced": 2, "tasks_started_early": 1}]
     found = {"producer_fences": [], "takeovers": [{"takeovers": 0}], "transaction_ends": []}
     (section,) = sections({**found, "zombie_outcomes": [], "connect_generations": rounds})
     assert "2 previous tasks not fenced; 1 task started before" in section.detail
 
 
 def test_expiry_before_kip_211_is_reported() -> None:
-    spared = [{"offsets": 3, "groups": 2, "rewound": 1}]
-    (section,) = sections({"expiry_by_fate": [], "spared": spared})
+    retained = [{"offsets": 3, "groups": 2, "rewound": 1}]
+    (section,) = sections({"expiry_by_outcome": [], "retained": retained})
     assert (
         "without KIP-211 would have expired 3 more offsets of 2 groups; 1 of them" in section.detail
     )
-    (section,) = sections({"expiry_by_fate": [], "spared": [dict.fromkeys(spared[0], 0)]})
+    (section,) = sections({"expiry_by_outcome": [], "retained": [dict.fromkeys(retained[0], 0)]})
     assert section.detail == ""

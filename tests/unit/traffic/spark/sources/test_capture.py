@@ -13,7 +13,7 @@ from kafkalite.traffic.columnar import tables
 from kafkalite.traffic.spark import register
 from kafkalite.traffic.spark.sources.capture import NAME, CaptureSource
 from kafkalite.traffic.spark.sources.options import OptionError
-from kafkalite.traffic.spark.sources.rows import Rows
+from kafkalite.traffic.spark.sources.rows import CaptureReader
 from kafkalite.traffic.spark.stages import file_splitting
 from tests.perf.big_capture import write
 
@@ -41,11 +41,11 @@ def reading(spark: SparkSession) -> SparkSession:
 
 
 def expected(folder: Path) -> list[tuple[int, int, str]]:
-    rows = Rows(COMMITS)
+    rows = CaptureReader(COMMITS)
     return sorted(
         (row["connection"], row["correlation_id"], row["request"]["group_id"])
         for path in sorted(folder.iterdir())
-        for batch in rows.of(str(path))
+        for batch in rows.read(str(path))
         for row in batch.to_pylist()
     )
 
@@ -78,7 +78,7 @@ def test_schema_with_other_types_is_refused_before_reading() -> None:
 def test_huge_file_is_read_by_several_tasks_with_option_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_splitting, "LEAST_BYTES", 1 << 18)
+    monkeypatch.setattr(file_splitting, "MIN_PART_BYTES", 1 << 18)
     made = write(tmp_path, 3_000_000, connections=7)
     whole, parted = (
         [offsets(reader.read(partition)) for partition in reader.partitions()]

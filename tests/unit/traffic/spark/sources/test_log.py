@@ -12,7 +12,7 @@ from kafkalite.storage.batch import build_batch
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.traffic.spark import register
 from kafkalite.traffic.spark.sources.folder_stream import FileState
-from kafkalite.traffic.spark.sources.log import NAME, Segments
+from kafkalite.traffic.spark.sources.log import NAME, LogReader
 from kafkalite.traffic.spark.sources.options import OptionError
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def data(tmp_path: Path) -> Path:
 
 
 def rows_of(folder: Path, **options: str) -> list[dict[str, Any]]:
-    segments = Segments({"path": str(folder), **{k.rstrip("_"): v for k, v in options.items()}})
-    batches = [batch for file in segments.find() for batch in segments.of(file.url)]
+    segments = LogReader({"path": str(folder), **{k.rstrip("_"): v for k, v in options.items()}})
+    batches = [batch for file in segments.find() for batch in segments.read(file.url)]
     # Java trusts the schema: it would read garbage for a null in such a column.
     assert not any(
         column.null_count
@@ -94,20 +94,20 @@ def test_truncated_segment_is_a_problem_and_the_rest_is_read(data: Path) -> None
 
 
 def test_missing_segment_is_a_problem(data: Path) -> None:
-    segments = Segments({"path": str(data), "table": "problems"})
+    segments = LogReader({"path": str(data), "table": "problems"})
     gone = f"{data}/orders-9/{0:020}.log"
-    [problem] = [row for batch in segments.of(gone) for row in batch.to_pylist()]
+    [problem] = [row for batch in segments.read(gone) for row in batch.to_pylist()]
     assert (problem["kind"], problem["file"]) == ("unreadable", gone)
 
 
 def test_last_segment_is_never_complete(data: Path) -> None:
-    segments = Segments({"path": str(data)})
+    segments = LogReader({"path": str(data)})
     assert {segments.file_state(file) for file in segments.find()} == {FileState.DEFERRED}
 
 
 def test_unknown_table_is_refused() -> None:
     with pytest.raises(OptionError, match="offset_commit"):
-        Segments({"path": "data", "table": "offsets"})
+        LogReader({"path": "data", "table": "offsets"})
 
 
 @pytest.mark.spark

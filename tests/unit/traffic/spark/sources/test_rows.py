@@ -14,7 +14,7 @@ from kafkalite.traffic.model import ProblemKind
 from kafkalite.traffic.spark.locations import InputFile
 from kafkalite.traffic.spark.sources.folder_stream import FileState
 from kafkalite.traffic.spark.sources.options import OptionError
-from kafkalite.traffic.spark.sources.rows import Rows, unanswered
+from kafkalite.traffic.spark.sources.rows import CaptureReader, unanswered_pairs
 from tests.perf.big_capture import write
 
 OFFSET_COMMIT = 8
@@ -27,8 +27,8 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def rows_of(name: str, **options: str) -> list[dict[str, object]]:
-    found = Rows({name.rstrip("_"): text for name, text in options.items()})
-    batches = [*found.of(name)]
+    found = CaptureReader({name.rstrip("_"): text for name, text in options.items()})
+    batches = [*found.read(name)]
     assert all(batch.schema.equals(found.schema) for batch in batches)
     # Java trusts the schema: it would read garbage for a null in such a column.
     assert not any(
@@ -43,7 +43,7 @@ def rows_of(name: str, **options: str) -> list[dict[str, object]]:
 def test_requests_of_one_api_are_typed(capture: str) -> None:
     found = rows_of(capture, api="OffsetCommit")
     assert found
-    assert Rows({"api": "8"}).schema == tables.requests(OFFSET_COMMIT)
+    assert CaptureReader({"api": "8"}).schema == tables.requests(OFFSET_COMMIT)
     assert {row["api_key"] for row in found} == {OFFSET_COMMIT}
     assert all(row["request"] is not None for row in found)
 
@@ -51,7 +51,7 @@ def test_requests_of_one_api_are_typed(capture: str) -> None:
 def test_frames_are_requests_and_responses(capture: str) -> None:
     frames = rows_of(capture)
     envelopes = rows_of(capture, table="envelopes")
-    answered = sum(row["answered"] is not None for row in envelopes)
+    answered = sum(row["response_ts"] is not None for row in envelopes)
     assert len(frames) == len(envelopes) + answered
 
 
@@ -106,7 +106,7 @@ def test_columns_that_are_not_nullable_have_values_in_a_truncated_capture(
 )
 def test_invalid_options_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(OptionError):
-        Rows(options)
+        CaptureReader(options)
 
 
 def test_errors_of_files_are_only_in_the_table_of_problems(tmp_path: Path) -> None:
@@ -132,13 +132,13 @@ def test_unpaired_request_has_no_response() -> None:
             "payload": b"payload",
             "client_id": "me",
             "start": 3,
-            "place": 0,
+            "frame_number": 0,
         }
         for direction in (0, 1)
     ]
-    [found] = unanswered(pa.RecordBatch.from_pylist(rows, schema=tables.UNPAIRED)).to_pylist()
+    [found] = unanswered_pairs(pa.RecordBatch.from_pylist(rows, schema=tables.UNPAIRED)).to_pylist()
     assert (found["request"], found["request_start"], found["request_bytes"]) == (b"payload", 3, 7)
-    assert (found["client_id"], found["answered"], found["response"]) == ("me", None, None)
+    assert (found["client_id"], found["response_ts"], found["response"]) == ("me", None, None)
 
 
 def test_file_that_ends_with_statistics_is_complete(tmp_path: Path) -> None:
@@ -148,23 +148,28 @@ def test_file_that_ends_with_statistics_is_complete(tmp_path: Path) -> None:
         return InputFile(url=str(path), size=len(data), modified_ns=0)
 
     packets = b"anything before" * 9 + b"x"
-    assert Rows({}).file_state(file(packets + pcapng.statistics(0, 1))) is FileState.COMPLETE
-    assert Rows({}).file_state(file(packets + pcapng.statistics(0, 1)[:-1])) is FileState.DEFERRED
-    assert Rows({}).file_state(file(packets)) is FileState.DEFERRED
-    assert Rows({}).file_state(file(b"")) is FileState.DEFERRED
-    assert Rows({}).file_state(file(b"\xff" * 40)) is FileState.DEFERRED
+    assert (
+        CaptureReader({}).file_state(file(packets + pcapng.statistics(0, 1))) is FileState.COMPLETE
+    )
+    assert (
+        CaptureReader({}).file_state(file(packets + pcapng.statistics(0, 1)[:-1]))
+        is FileState.DEFERRED
+    )
+    assert CaptureReader({}).file_state(file(packets)) is FileState.DEFERRED
+    assert CaptureReader({}).file_state(file(b"")) is FileState.DEFERRED
+    assert CaptureReader({}).file_state(file(b"\xff" * 40)) is FileState.DEFERRED
 
 
 def test_pieces_of_a_growing_file_have_the_rows_of_the_whole(capture: str) -> None:
-    found = Rows({"api": "OffsetCommit", "open": "read"})
+    found = CaptureReader({"api": "OffsetCommit", "open": "read"})
     size = Path(capture).stat().st_size
     cuts = [0, size // 3, size // 2, None]
     pieces = [
         batch
         for start, stop in itertools.pairwise(cuts)
-        for batch in found.of(capture, start or 0, stop)
+        for batch in found.read(capture, start or 0, stop)
     ]
-    whole = pa.Table.from_batches(found.of(capture))
+    whole = pa.Table.from_batches(found.read(capture))
     order = [("connection", "ascending"), ("correlation_id", "ascending")]
     assert pa.Table.from_batches(pieces).sort_by(order).equals(whole.sort_by(order))
 
@@ -176,6 +181,6 @@ def test_file_may_grow_until_it_ends_with_statistics(capture: str, tmp_path: Pat
     whole = tmp_path / "whole.pcapng"
     whole.write_bytes(data + pcapng.statistics(0, 1))
     open_, closed = (InputFile(url=str(each), size=0, modified_ns=0) for each in (part, whole))
-    assert Rows({"open": "read"}).file_state(open_) is FileState.GROWING
-    assert Rows({}).file_state(open_) is FileState.DEFERRED
-    assert Rows({"open": "read"}).file_state(closed) is FileState.COMPLETE
+    assert CaptureReader({"open": "read"}).file_state(open_) is FileState.GROWING
+    assert CaptureReader({}).file_state(open_) is FileState.DEFERRED
+    assert CaptureReader({"open": "read"}).file_state(closed) is FileState.COMPLETE

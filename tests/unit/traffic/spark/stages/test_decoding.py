@@ -49,7 +49,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(path) for path in made.files]
 
 
-def test_lot_is_decoded_to_the_requests_that_the_scalar_reader_finds(
+def test_split_is_decoded_to_the_requests_that_the_scalar_reader_finds(
     captures: list[str], tmp_path: Path
 ) -> None:
     report = decode(task(tmp_path), 5, 9, [(name, None) for name in captures])
@@ -68,7 +68,7 @@ def test_lot_is_decoded_to_the_requests_that_the_scalar_reader_finds(
     assert report.inputs == tuple(captures)
     assert report.rows == len(found)
     assert report.problems == ()
-    answered = [row for row in found if row["answered"] is not None]
+    answered = [row for row in found if row["response_ts"] is not None]
     assert (
         Counter(
             (
@@ -98,7 +98,7 @@ def test_files_read_by_spark_are_decoded_equally(captures: list[str], tmp_path: 
     assert rows(tmp_path / "a", by_name.requests) == rows(tmp_path / "b", by_spark.requests)
 
 
-def test_task_decodes_the_lots_with_its_numbers(captures: list[str], tmp_path: Path) -> None:
+def test_task_decodes_the_splits_with_its_numbers(captures: list[str], tmp_path: Path) -> None:
     splits = [[Piece(InputFile(url=name, size=1, modified_ns=1))] for name in captures]
     seen: list[tuple[int, int]] = []
     watched = Task(

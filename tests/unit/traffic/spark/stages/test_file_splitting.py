@@ -10,7 +10,7 @@ import pytest
 
 from kafkalite.traffic.spark.locations import InputFile
 from kafkalite.traffic.spark.stages.file_splitting import (
-    LEAST_BYTES,
+    MIN_PART_BYTES,
     find_parts,
     is_huge,
     load_parts,
@@ -30,9 +30,9 @@ MB = 1 << 20
     [
         (10_000 * MB, 6, 128 * MB, 128 * MB),
         (600 * MB, 6, 128 * MB, 100 * MB),
-        (60 * MB, 6, 128 * MB, LEAST_BYTES),
-        (60 * MB, 6, 1, LEAST_BYTES),
-        (0, 0, 0, LEAST_BYTES),
+        (60 * MB, 6, 128 * MB, MIN_PART_BYTES),
+        (60 * MB, 6, 1, MIN_PART_BYTES),
+        (0, 0, 0, MIN_PART_BYTES),
     ],
 )
 def test_part_size_gives_work_to_all_tasks_within_limits(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from kafkalite.traffic.columnar import tables
-from kafkalite.traffic.spark.stages.projection import Projection, codes, repeats, type_at
+from kafkalite.traffic.spark.stages.projection import Projection, find_repeats, row_codes, type_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,21 +38,21 @@ ROWS: Final = st.lists(
 )
 
 
-def naive(rows: Sequence[Row]) -> list[tuple[int, int]]:
+def naive_runs(rows: Sequence[Row]) -> list[tuple[int, int]]:
     """Return (first, last) of each run, as indexes of rows."""
     found: list[tuple[int, int]] = []
     ordered = sorted(range(len(rows)), key=lambda number: rows[number][:3])
-    for before, number in zip([None, *ordered], ordered, strict=False):
+    for previous_number, number in zip([None, *ordered], ordered, strict=False):
         row = rows[number]
-        was = None if before is None else rows[before]
-        goes_on = (
-            was is not None
-            and (was[0], was[3]) == (row[0], row[3])
-            and was[4]
+        previous = None if previous_number is None else rows[previous_number]
+        is_repeat = (
+            previous is not None
+            and (previous[0], previous[3]) == (row[0], row[3])
+            and previous[4]
             and row[4]
-            and row[1] - was[1] <= TIMEOUT
+            and row[1] - previous[1] <= TIMEOUT
         )
-        found.append((found.pop()[0], number) if goes_on else (number, number))
+        found.append((found.pop()[0], number) if is_repeat else (number, number))
     return found
 
 
@@ -67,24 +67,24 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
 def test_runs_of_repeated_rows_equal_those_of_a_naive_search(rows: list[Row]) -> None:
     table = table_of(rows)
     plain = np.array([row[4] for row in rows], np.bool_)
-    firsts, lasts = repeats(
-        table, ("member",), ORDER, is_plain=plain, equal=("value",), timeout_us=TIMEOUT
+    firsts, lasts = find_repeats(
+        table, ("member",), ORDER, is_mergeable=plain, equal_columns=("value",), timeout_us=TIMEOUT
     )
-    assert sorted(zip(firsts.tolist(), lasts.tolist(), strict=True)) == sorted(naive(rows))
+    assert sorted(zip(firsts.tolist(), lasts.tolist(), strict=True)) == sorted(naive_runs(rows))
 
 
 def test_codes_are_equal_for_equal_rows_and_null_is_a_value() -> None:
     rows = pa.table({"a": ["x", "x", None, None, "x"], "b": [1, None, 1, None, 1]})
-    numbers = codes(rows, ("a", "b")).tolist()
+    numbers = row_codes(rows, ("a", "b")).tolist()
     assert numbers[0] == numbers[4]
     assert len({*numbers}) == 4
 
 
-def left(rows: pa.Table, *, until: int) -> pa.Table:
+def rows_before(rows: pa.Table, *, until: int) -> pa.Table:
     return rows.filter(pa.compute.less(rows["generation"], until))
 
 
-NARROWING: Final = Projection(
+PROJECTION: Final = Projection(
     api_key=HEARTBEAT,
     fields={
         "group_id": "request.group_id",
@@ -92,7 +92,7 @@ NARROWING: Final = Projection(
         "instance_id": "request.group_instance_id",
         "error": "response.error_code",
     },
-    narrow=partial(left, until=3),
+    reduce_rows=partial(rows_before, until=3),
     schema=pa.schema(
         [
             pa.field("group_id", pa.string()),
@@ -118,17 +118,17 @@ EXPECTED: Final = [
 
 
 def test_missing_fields_and_responses_are_null() -> None:
-    assert NARROWING.of_requests(requests()).to_pylist() == EXPECTED
+    assert PROJECTION.reduce_requests(requests()).to_pylist() == EXPECTED
 
 
 def test_files_can_be_projected_together_or_one_by_one(tmp_path: Path) -> None:
     urls = [str(tmp_path / f"{name}.parquet") for name in "ab"]
     for url in urls:
         parquet.write_table(requests(), url, row_group_size=2)
-    assert NARROWING.of_files(urls).to_pylist() == 2 * EXPECTED
-    assert NARROWING.of_files([]).schema.equals(NARROWING.schema)
+    assert PROJECTION.reduce_files(urls).to_pylist() == 2 * EXPECTED
+    assert PROJECTION.reduce_files([]).schema.equals(PROJECTION.schema)
     numbers = pa.RecordBatch.from_pydict({"id": [1]})
-    found = [*NARROWING.by_file([numbers], [[], urls])]
+    found = [*PROJECTION.reduce_splits([numbers], [[], urls])]
     assert pa.Table.from_batches(found).to_pylist() == 2 * EXPECTED
 
 
@@ -136,11 +136,11 @@ def test_rows_read_by_spark_are_projected_by_batch() -> None:
     batch = pa.RecordBatch.from_pydict(
         {"group_id": ["g"], "generation": [2], "instance_id": ["i"], "error": [None]}
     )
-    assert [each.to_pylist() for each in NARROWING.of_rows([batch])] == [
+    assert [each.to_pylist() for each in PROJECTION.reduce_batches([batch])] == [
         [{"group_id": "g", "instance_id": "i", "error": None}]
     ]
 
 
-def test_type_at_a_path_is_that_of_the_table_of_requests() -> None:
+def test_type_at_a_path_equals_the_column_type_of_the_requests_table() -> None:
     assert type_at(HEARTBEAT, "ts") == tables.TIME
     assert type_at(HEARTBEAT, "request.generation_id") == pa.int32()

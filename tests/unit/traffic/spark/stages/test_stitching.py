@@ -10,7 +10,7 @@ from pyarrow import parquet
 from kafkalite.traffic.columnar.options import DEFAULT_OPTIONS
 from kafkalite.traffic.scalar.reading import exchanges, read
 from kafkalite.traffic.spark.locations import location
-from kafkalite.traffic.spark.stages.decoding import LOOSE_TABLES, Task, TaskReport, decode
+from kafkalite.traffic.spark.stages.decoding import INCOMPLETE_TABLES, Task, TaskReport, decode
 from kafkalite.traffic.spark.stages.stitching import BUCKET, SCHEMAS, TABLE, stitch_bucket
 from tests.captures.split_captures import split_capture
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from kafkalite.traffic.model import Problem
 
 
-def bucket(folder: Path, names: list[str]) -> pa.Table:
+def bucket(folder: Path, paths: list[str]) -> pa.Table:
     """Return incomplete frames as Spark's shuffle passes them: a struct column per table."""
     parts = []
-    for table in LOOSE_TABLES:
-        mine = [name for name in names if f"/{table}/" in name]
+    for table in INCOMPLETE_TABLES:
+        mine = [name for name in paths if f"/{table}/" in name]
         for name in mine:
             rows = parquet.ParquetFile(folder / name).read().cast(SCHEMAS[table])
             structs = rows.to_struct_array().combine_chunks()
@@ -38,8 +38,10 @@ def test_connections_that_span_files_are_joined_to_requests(tmp_path: Path) -> N
     paths = split_capture(tmp_path / "in")
     task = Task(staged=location(str(tmp_path / "out")), name="000001", options=DEFAULT_OPTIONS)
     decoded = decode(task, 0, 0, [(str(path), None) for path in paths])
-    assert {name.split("/")[2] for name in decoded.loose} == {str(table) for table in LOOSE_TABLES}
-    rows = stitch_bucket(bucket(tmp_path / "out", [*decoded.loose]), task)
+    assert {name.split("/")[2] for name in decoded.incomplete} == {
+        str(table) for table in INCOMPLETE_TABLES
+    }
+    rows = stitch_bucket(bucket(tmp_path / "out", [*decoded.incomplete]), task)
     joined = TaskReport.from_json(rows["report"][0].as_py())
     problems: list[Problem] = []
     found = [*exchanges(read([*map(str, paths)], problems.append), problems=problems.append)]
@@ -49,15 +51,15 @@ def test_connections_that_span_files_are_joined_to_requests(tmp_path: Path) -> N
         row.response is not None for row in found
     )
     assert all("000001-stitched-00003-" in name for name in joined.requests)
-    [names] = joined.connections
-    renamed = parquet.ParquetFile(tmp_path / "out" / names).read()
+    [connections_path] = joined.connections
+    renamed = parquet.ParquetFile(tmp_path / "out" / connections_path).read()
     assert len(set(renamed["id"].to_pylist())) == len({row.connection for row in found})
 
 
 def test_missing_tables_are_empty(tmp_path: Path) -> None:
     task = Task(staged=location(str(tmp_path)), name="x", options=DEFAULT_OPTIONS)
-    table = str(LOOSE_TABLES[0])
-    empty = pa.array([], SCHEMAS[LOOSE_TABLES[0]].empty_table().to_struct_array().type)
+    table = str(INCOMPLETE_TABLES[0])
+    empty = pa.array([], SCHEMAS[INCOMPLETE_TABLES[0]].empty_table().to_struct_array().type)
     rows = pa.table({BUCKET: [1], TABLE: ["other"], table: pa.nulls(1, empty.type)})
     report = TaskReport.from_json(stitch_bucket(rows, task)["report"][0].as_py())
     assert report == TaskReport()

@@ -61,12 +61,12 @@ def heartbeats(*times: datetime) -> pa.RecordBatch:
 
 def test_requests_are_written_by_api_and_day(tmp_path: Path) -> None:
     before, after = MIDNIGHT - timedelta(microseconds=1), MIDNIGHT
-    with TableWriter(location(str(tmp_path)), "lot7") as written:
+    with TableWriter(location(str(tmp_path)), "task7") as written:
         written.write_requests(HEARTBEAT, heartbeats(before, after, before))
         written.write_requests(HEARTBEAT, heartbeats(after))
     assert sorted(written.written) == [
-        "requests/api=Heartbeat/date=2026-11-21/lot7-0.parquet",
-        "requests/api=Heartbeat/date=2026-11-22/lot7-1.parquet",
+        "requests/api=Heartbeat/date=2026-11-21/task7-0.parquet",
+        "requests/api=Heartbeat/date=2026-11-22/task7-1.parquet",
     ]
     assert written.rows == 4
     first, second = (parquet.ParquetFile(tmp_path / name).read() for name in written.written)
@@ -96,7 +96,7 @@ def test_integers_that_rarely_repeat_are_delta_encoded(tmp_path: Path) -> None:
     delta = {
         column.path_in_schema for column in columns if "DELTA_BINARY_PACKED" in column.encodings
     }
-    assert delta == set(writing.differing_numbers(batch.schema))
+    assert delta == set(writing.delta_encoded_columns(batch.schema))
     assert {"ts", "offset", "correlation_id", "latency_us"} < delta
     assert "request.topics.list.element.partitions.list.element.committed_offset" in delta
     assert not {"connection", "client", "api_version"} & delta

@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.traffic.spark.stages.projection import type_at
-from kafkalite.traffic.spark.state.accepted_offsets import last_per_bucket, without_plain
+from kafkalite.traffic.spark.state.accepted_offsets import (
+    last_per_bucket,
+    transactional_or_not_accepted,
+)
 
 OFFSET_COMMIT: Final = 8
 BUCKET: Final = 10_000
@@ -56,8 +59,8 @@ def table_of(commits: list[Commit]) -> pa.Table:
         ),
         "position": pa.array(range(len(commits)), pa.int64()),
         "retention_ms": pa.array([commit.retention_ms for commit in commits], pa.int64()),
-        "asked": pa.array(asked, type_at(OFFSET_COMMIT, "request.topics")),
-        "answered": pa.array(answered, type_at(OFFSET_COMMIT, "response.topics")),
+        "request_topics": pa.array(asked, type_at(OFFSET_COMMIT, "request.topics")),
+        "response_topics": pa.array(answered, type_at(OFFSET_COMMIT, "response.topics")),
     }
     return pa.table(columns)
 
@@ -100,7 +103,7 @@ def test_other_commits_are_those_answered_but_not_entirely_accepted(
         for number, each in enumerate(commits)
         if each.outcome is not UNANSWERED and not each.is_plain
     ]
-    assert without_plain(rows)["position"].to_pylist() == left
+    assert transactional_or_not_accepted(rows)["position"].to_pylist() == left
     in_transactions = rows.append_column("transactional_id", pa.nulls(len(commits), pa.string()))
     answered = [number for number, each in enumerate(commits) if each.outcome is not UNANSWERED]
-    assert without_plain(in_transactions)["position"].to_pylist() == answered
+    assert transactional_or_not_accepted(in_transactions)["position"].to_pylist() == answered

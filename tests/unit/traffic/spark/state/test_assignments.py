@@ -28,9 +28,9 @@ def read(*assignments: bytes | None) -> list[tuple[bool, dict[str, list[int]] | 
             "group_id": ["group"] * count,
             "generation": pa.array([3] * count, pa.int32()),
             "member_id": [f"member-{number}" for number in range(count)],
-            "is_leaders": [True] * count,
-            "begin_us": [1] * count,
-            "done_us": [2] * count,
+            "is_from_leader": [True] * count,
+            "earliest_us": [1] * count,
+            "latest_us": [2] * count,
             "assignment": pa.array(assignments, pa.binary()),
         }
     )
@@ -38,7 +38,7 @@ def read(*assignments: bytes | None) -> list[tuple[bool, dict[str, list[int]] | 
     assert made["member_id"].to_pylist() == batch["member_id"].to_pylist()
     return [
         (
-            row["is_read"],
+            row["is_decoded"],
             row["given"] and {each["topic"]: each["partitions"] for each in row["given"]},
         )
         for row in made.to_pylist()

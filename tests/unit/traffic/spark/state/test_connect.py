@@ -9,10 +9,14 @@ from kafkalite.traffic.spark.state.connect import configuration, read_configurat
 from tests.conformance.batches import Batch
 
 ABOUT_TASKS = [
-    (b"commit-a", b'{"tasks":3}', ("a", "configured", 3)),
-    (b"tasks-fencing-a-b", b'{"task-count":0}', ("a-b", "counted", 0)),
-    (b"tasks-count-reddit", b'{"tasks": 11}', ("reddit", "counted", 11)),
-    (b"commit-a", b'{"schema":{"type":"struct"},"payload":{"tasks":2}}', ("a", "configured", 2)),
+    (b"commit-a", b'{"tasks":3}', ("a", "task configurations", 3)),
+    (b"tasks-fencing-a-b", b'{"task-count":0}', ("a-b", "task count", 0)),
+    (b"tasks-count-reddit", b'{"tasks": 11}', ("reddit", "task count", 11)),
+    (
+        b"commit-a",
+        b'{"schema":{"type":"struct"},"payload":{"tasks":2}}',
+        ("a", "task configurations", 2),
+    ),
 ]
 OTHERS = [
     (b"task-a-0", b'{"properties":{}}'),
@@ -58,5 +62,5 @@ def test_damaged_batches_are_skipped_and_others_decoded() -> None:
     rows = [(row["client"], row["connector"], row["tasks"]) for row in made.to_pylist()]
     read = [("a", 1), ("a", 2)]
     assert rows == [("client-1", *row) for row in read] + [("client-3", *row) for row in read]
-    places = [row["place"] for row in made.to_pylist()[:2]]
+    places = [row["record_index"] for row in made.to_pylist()[:2]]
     assert places == sorted(places)

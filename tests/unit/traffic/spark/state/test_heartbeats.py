@@ -16,7 +16,7 @@ from kafkalite.traffic.spark.requests import Requests
 from kafkalite.traffic.spark.state.heartbeats import (
     EQUAL_COLUMNS,
     HEARTBEATS,
-    PLAIN,
+    IS_MERGEABLE,
     distinct_heartbeats,
     heartbeat_runs,
     heartbeats,
@@ -35,11 +35,11 @@ TIMEOUT_MS: Final = 45_000
 CONSUMERS, STREAMS = 68, 88
 SECOND: Final = 1_000_000
 
-Beat = tuple[int, str, int, int | None, bool]
+Heartbeat = tuple[int, str, int, int | None, bool]
 """(second, member, connection, epoch in the response or None, whether it has an assignment)."""
 
 
-def table_of(rows_: Sequence[Beat], key: int = CONSUMERS) -> pa.Table:
+def table_of(rows_: Sequence[Heartbeat], key: int = CONSUMERS) -> pa.Table:
     rows = []
     for position, (second, member, connection, epoch, is_assigned) in enumerate(rows_):
         given = [{"topic_id": b"0" * 16, "partitions": [0, 3]}] if key == CONSUMERS else []
@@ -53,7 +53,7 @@ def table_of(rows_: Sequence[Beat], key: int = CONSUMERS) -> pa.Table:
             {
                 **dict.fromkeys(("api_version", "correlation_id", "request_bytes"), 0),
                 "ts": second * SECOND,
-                "answered": None if epoch is None else second * SECOND + 7,
+                "response_ts": None if epoch is None else second * SECOND + 7,
                 "connection": connection,
                 "client": f"host:{connection}",
                 "broker": "broker:9092",
@@ -67,10 +67,10 @@ def table_of(rows_: Sequence[Beat], key: int = CONSUMERS) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=tables.requests(key))
 
 
-PLAIN_ONES: Final = [(second, "m", 1, 5, False) for second in range(3, 60, 3)]
-HISTORY: Final[list[Beat]] = [
+UNCHANGED_HEARTBEATS: Final = [(second, "m", 1, 5, False) for second in range(3, 60, 3)]
+HISTORY: Final[list[Heartbeat]] = [
     (0, "m", 1, 5, True),
-    *PLAIN_ONES,
+    *UNCHANGED_HEARTBEATS,
     (60, "m", 1, None, False),
     (62, "m", 2, 5, False),
     (65, "m", 2, 6, True),
@@ -81,8 +81,8 @@ HISTORY: Final[list[Beat]] = [
 ]
 
 
-def written(
-    spark: SparkSession, folder: Path, files: Sequence[Sequence[Beat]], key: int = CONSUMERS
+def write_requests(
+    spark: SparkSession, folder: Path, files: Sequence[Sequence[Heartbeat]], key: int = CONSUMERS
 ) -> Requests:
     api = "ConsumerGroupHeartbeat" if key == CONSUMERS else "StreamsGroupHeartbeat"
     day = folder / f"requests/api={api}/date=1970-01-01"
@@ -90,8 +90,8 @@ def written(
     for number, each in enumerate(files):
         parquet.write_table(table_of(each, key), day / f"{number}.parquet", row_group_size=16)
 
-    def derive(every: Requests, _: str) -> DataFrame:
-        return heartbeat_runs(every, TIMEOUT_MS)
+    def derive(requests: Requests, _: str) -> DataFrame:
+        return heartbeat_runs(requests, TIMEOUT_MS)
 
     return Requests.read(spark, location(str(folder)), derive)
 
@@ -100,11 +100,11 @@ def ordered(frame: DataFrame) -> list[Row]:
     return frame.orderBy("member_id", "start_us", "position").collect()
 
 
-def of_all(requests: Requests) -> list[Row]:
+def merge_at_once(requests: Requests) -> list[Row]:
     """Return the result of merging all heartbeats at once, by Spark."""
     return ordered(
         collapse_repeats(
-            heartbeats(requests), f.expr(PLAIN), EQUAL_COLUMNS, f.lit(TIMEOUT_MS * 1000)
+            heartbeats(requests), f.expr(IS_MERGEABLE), EQUAL_COLUMNS, f.lit(TIMEOUT_MS * 1000)
         )
     )
 
@@ -122,12 +122,12 @@ def test_result_does_not_depend_on_where_heartbeats_are_merged(
     if not is_few:
         monkeypatch.setattr(requests_module, "DRIVER_BYTES", 0)
     halves = [HISTORY[:11], HISTORY[11:]]
-    requests = written(spark, tmp_path, halves, key)
+    requests = write_requests(spark, tmp_path, halves, key)
     assert requests.are_few is is_few
     found = ordered(distinct_heartbeats(requests, TIMEOUT_MS))
-    assert found == of_all(requests)
+    assert found == merge_at_once(requests)
     assert len(found) < len(HISTORY) / 4
-    assert [(row.start_us // SECOND, row.lasts_us // SECOND) for row in found[:3]] == [
+    assert [(row.start_us // SECOND, row.last_end_us // SECOND) for row in found[:3]] == [
         (0, 0),
         (3, 57),
         (60, 60),
@@ -139,10 +139,10 @@ def test_heartbeat_of_another_task_splits_a_run(
 ) -> None:
     monkeypatch.setattr(requests_module, "DRIVER_BYTES", 0)
     monkeypatch.setattr(requests_module, "_TASK_BYTES", 0)
-    between: list[Beat] = [(20, "m", 9, None, False)]
-    requests = written(spark, tmp_path, [HISTORY, between])
+    between: list[Heartbeat] = [(20, "m", 9, None, False)]
+    requests = write_requests(spark, tmp_path, [HISTORY, between])
     found = ordered(distinct_heartbeats(requests, TIMEOUT_MS))
-    assert found == of_all(requests)
+    assert found == merge_at_once(requests)
     assert [row.start_us // SECOND for row in found if row.member_id == "m"][:4] == [0, 3, 20, 21]
 
 

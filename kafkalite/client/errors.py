@@ -1,0 +1,84 @@
+"""Exceptions of the producer and the consumer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.client.epochs import OffsetAndEpochs, TopicPartition
+    from kafkalite.protocol.error_codes import ErrorCode
+
+
+class ClientError(Exception):
+    """The base class of the exceptions of `Producer` and `PartitionConsumer`."""
+
+
+class BrokerError(ClientError):
+    """A broker refused a request, and a retry would not help."""
+
+    def __init__(self, code: ErrorCode, context: str) -> None:
+        super().__init__(f"{context}: {code.message} ({code.name})")
+        self.code = code
+        """The error code of the response."""
+
+
+class TimedOutError(ClientError):
+    """An operation was not completed within its time; the text has the reason of the last retry."""
+
+
+class CorruptBatchError(ClientError):
+    """A batch of records does not match its checksum, or cannot be decoded."""
+
+
+class NoOffsetError(ClientError):
+    """Partitions without a position: no offset is committed, and `auto_offset_reset` is "none"."""
+
+    def __init__(self, partitions: frozenset[TopicPartition]) -> None:
+        names = ", ".join(sorted(map(str, partitions)))
+        super().__init__(f"no committed offset: {names}; call seek, or set auto_offset_reset")
+        self.partitions = partitions
+        """The partitions without a position."""
+
+
+class OffsetOutOfRangeError(ClientError):
+    """Offsets that are not in the log, although the topic exists and the log was not truncated.
+
+    Usually, the records were deleted by the retention of the topic.
+    """
+
+    def __init__(self, offsets: Mapping[TopicPartition, int]) -> None:
+        super().__init__(
+            f"offsets out of range: {_join({each: str(at) for each, at in offsets.items()})}"
+        )
+        self.offsets = offsets
+        """Partition → the offset that is not in the log."""
+
+
+class InvalidPartitionEpochError(ClientError):
+    """Offsets that belong to an earlier partition of the same name: the topic was created again."""
+
+    def __init__(self, partition_epochs: Mapping[TopicPartition, int]) -> None:
+        texts = {each: f"partition epoch {epoch}" for each, epoch in partition_epochs.items()}
+        super().__init__(f"the topic of an offset was deleted and created again: {_join(texts)}")
+        self.partition_epochs = partition_epochs
+        """Partition → the partition epoch of the offset, which is not that of the partition."""
+
+
+class LogTruncationError(ClientError):
+    """The log lost records below the position, for example in an unclean election."""
+
+    def __init__(self, divergent_offsets: Mapping[TopicPartition, OffsetAndEpochs | None]) -> None:
+        texts = {
+            each: "the offset is unknown" if at is None else f"from offset {at.offset} on"
+            for each, at in divergent_offsets.items()
+        }
+        super().__init__(f"the log was truncated: {_join(texts)}")
+        self.divergent_offsets = divergent_offsets
+        """Partition → the first offset at which the log differs; None if the log does not have the
+        leader epoch of the position any more."""
+
+
+def _join(texts: Mapping[TopicPartition, str]) -> str:
+    return ", ".join(f"{partition} {text}" for partition, text in sorted(texts.items()))

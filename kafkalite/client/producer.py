@@ -1,0 +1,158 @@
+"""Producer: sends records to partitions, and finds the leaders again if they change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
+
+from kafkalite.client.access import PLAINTEXT
+from kafkalite.client.client import KafkaClient
+from kafkalite.client.connection import UnreachableError
+from kafkalite.client.errors import BrokerError, TimedOutError
+from kafkalite.client.exchanges import error_text
+from kafkalite.client.metadata import DEFAULT_MAX_AGE_MS, Metadata
+from kafkalite.client.records import ProducerRecord, encode_batch
+from kafkalite.client.retries import DEFAULT_BACKOFF, Backoff, Retries
+from kafkalite.ports.clock import AdjustableClock
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.versions import Versions
+from kafkalite.server.addresses import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from kafkalite.client.access import Access
+    from kafkalite.client.epochs import TopicPartition
+    from kafkalite.ports.clock import Clock
+
+Acks = Literal["all", 1, 0]
+
+_PRODUCE_VERSIONS: Final = Versions(9, 13)
+_ACKS: Final = {"all": -1, 1: 1, 0: 0}
+_NO_OFFSET: Final = -1
+
+
+class ProducedBatch(NamedTuple):
+    """A batch in the log: the partition and the offsets of its records; -1 with acks=0."""
+
+    partition: TopicPartition
+    first_offset: int
+    last_offset: int
+
+
+class Producer:
+    """Sends records to the leaders of partitions.
+
+    - `bootstrap_servers`: addresses of any brokers of the cluster, as `host:port,…`.
+    - `acks`: "all" waits for all in-sync replicas, 1 for the leader, 0 for no broker.
+    - `access`: TLS and login.
+    - `timeout_ms`: maximum time of a `send`, with its retries.
+    - `request_timeout_ms`: maximum time of one request.
+    - `metadata_max_age_ms`: time after which metadata is requested again, even without an error.
+    - `backoff`: waiting times between retries.
+    - `clock`: the clock for timestamps and waiting times; None for the system's.
+
+    The producer is interested in all partitions of its topics: it rejects metadata that is older
+    for one of them. It is not idempotent, so a retry after a lost response can write a batch twice.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        acks: Acks = "all",
+        access: Access = PLAINTEXT,
+        timeout_ms: int = 30_000,
+        request_timeout_ms: int = 10_000,
+        metadata_max_age_ms: int = DEFAULT_MAX_AGE_MS,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        clock: Clock | None = None,
+    ) -> None:
+        if acks not in _ACKS:
+            raise ValueError(f'acks is "all", 1 or 0, not {acks!r}')
+        self._acks = _ACKS[acks]
+        self._clock = AdjustableClock() if clock is None else clock
+        self._timeout_ms = timeout_ms
+        self._request_timeout_ms = request_timeout_ms
+        self._backoff = backoff
+        addresses = [Address.parse(each) for each in bootstrap_servers.split(",")]
+        self._client = KafkaClient(addresses, access, response_timeout_s=request_timeout_ms / 1_000)
+        self.metadata = Metadata(self._client, self._clock, backoff, metadata_max_age_ms)
+        """The cached metadata."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._client.__aexit__(kind, error, traceback)
+
+    async def send(
+        self,
+        partition: TopicPartition,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> ProducedBatch:
+        """Send one record; see `send_batch`."""
+        return await self.send_batch(partition, [ProducerRecord(value, key, tuple(headers))])
+
+    async def send_batch(
+        self, partition: TopicPartition, records: Sequence[ProducerRecord]
+    ) -> ProducedBatch:
+        """Send records as one batch, and return their offsets once they are acknowledged.
+
+        If the leader is unknown, unreachable or refuses for now, the metadata is refreshed and the
+        batch is sent again. Raises BrokerError for other errors, TimedOutError after `timeout_ms`,
+        ValueError without records.
+        """
+        data = encode_batch(records, self._clock.now_ms())
+        retries = Retries(self._clock, self._backoff, self._timeout_ms)
+        self.metadata.add_topic(partition.topic)
+        if self.metadata.must_refresh and not await self.metadata.refresh(retries.deadline_ms):
+            raise TimedOutError(f"cannot produce to {partition}: {self.metadata.failure}")
+        while True:
+            used = self.metadata.current
+            try:
+                code, offset = await self._produce(partition, data)
+            except UnreachableError as error:
+                reason = str(error)
+            else:
+                if not code:
+                    last = offset if offset == _NO_OFFSET else offset + len(records) - 1
+                    return ProducedBatch(partition, offset, last)
+                if not code.retriable:
+                    raise BrokerError(code, f"cannot produce to {partition}")
+                reason = error_text(code)
+            if not await retries.wait():
+                raise TimedOutError(f"cannot produce to {partition}: {reason}")
+            if not await self.metadata.refresh(retries.deadline_ms, replacing=used):
+                raise TimedOutError(f"cannot produce to {partition}: {self.metadata.failure}")
+
+    async def _produce(self, partition: TopicPartition, data: bytes) -> tuple[ErrorCode, int]:
+        """Send one request; return the error code and the first offset."""
+        leader = self.metadata.leader_address(partition)
+        known = self.metadata.partition(partition)
+        if known is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NO_OFFSET
+        if leader is None:
+            return ErrorCode.LEADER_NOT_AVAILABLE, _NO_OFFSET
+        row = ProduceRequest.PartitionProduceData(index=partition.partition, records=data)
+        # The version of the request selects the name or the id.
+        topic = ProduceRequest.TopicProduceData(
+            name=partition.topic, topic_id=known.topic_id, partition_data=[row]
+        )
+        request = ProduceRequest(
+            acks=self._acks, timeout_ms=self._request_timeout_ms, topic_data=[topic]
+        )
+        if not self._acks:
+            await self._client.send(leader, request, _PRODUCE_VERSIONS)
+            return ErrorCode.NONE, _NO_OFFSET
+        response = await self._client.ask(leader, request, _PRODUCE_VERSIONS)
+        result = response.responses[0].partition_responses[0]
+        return ErrorCode(result.error_code), result.base_offset

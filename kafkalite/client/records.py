@@ -1,0 +1,100 @@
+"""Records to produce and consumed records, encoded as batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalite.client.epochs import OffsetAndEpochs, TopicPartition
+from kafkalite.client.errors import CorruptBatchError
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import build_batch, split_batches
+from kafkalite.storage.record_format import Headers, MalformedRecordsError, NewRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.storage.batch import BatchView
+
+
+class ProducerRecord(NamedTuple):
+    """A record to be produced."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+    """Milliseconds since the Unix epoch; None for the time at which the record is sent."""
+
+
+class ConsumerRecord(NamedTuple):
+    """A consumed record."""
+
+    partition: TopicPartition
+    offset: int
+    value: bytes | None
+    key: bytes | None
+    headers: Headers
+    timestamp_ms: int
+    """Milliseconds since the Unix epoch."""
+    leader_epoch: int
+    """The epoch of the leader that wrote the record; -1 if it is unknown."""
+
+
+def encode_batch(records: Sequence[ProducerRecord], now_ms: int) -> bytes:
+    """Return records as one batch; raises ValueError if there are none."""
+    if not records:
+        raise ValueError("a batch has at least one record")
+    return build_batch(
+        [
+            NewRecord(
+                record.key,
+                record.value,
+                now_ms if record.timestamp_ms is None else record.timestamp_ms,
+                record.headers,
+            )
+            for record in records
+        ]
+    )
+
+
+def decode_batches(
+    partition: TopicPartition, data: bytes, position: OffsetAndEpochs, partition_epoch: int
+) -> tuple[list[ConsumerRecord], OffsetAndEpochs]:
+    """Return the records from a position on, and the position after them.
+
+    `partition_epoch` is that of the Fetch response with these batches. The new position has it, and
+    the largest leader epoch of the old position and the batches. Raises CorruptBatchError.
+    """
+    records: list[ConsumerRecord] = []
+    offset, leader_epoch = position.offset, position.leader_epoch
+    try:
+        for batch in split_batches(data):
+            if batch.last_offset < offset:
+                continue
+            if not batch.has_valid_crc():
+                raise CorruptBatchError(f"{partition}: wrong checksum at {batch.base_offset}")
+            if not batch.is_control:
+                records += _records_of(partition, batch, position.offset)
+            offset = batch.last_offset + 1
+            leader_epoch = max(leader_epoch, batch.leader_epoch)
+    except (KafkaError, MalformedRecordsError) as error:
+        raise CorruptBatchError(f"{partition}: {error}") from error
+    return records, OffsetAndEpochs(offset, leader_epoch, partition_epoch)
+
+
+def _records_of(
+    partition: TopicPartition, batch: BatchView, first_offset: int
+) -> list[ConsumerRecord]:
+    return [
+        ConsumerRecord(
+            partition,
+            record.offset,
+            record.value,
+            record.key,
+            record.headers,
+            record.timestamp,
+            batch.leader_epoch,
+        )
+        for record in batch.records()
+        if record.offset >= first_offset
+    ]

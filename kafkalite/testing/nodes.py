@@ -1,0 +1,138 @@
+"""BrokerNodes: stops, starts and isolates the nodes of a broker from the test's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kafkalite.cluster.node_control import UnknownNodeError
+from kafkalite.control.commands import (
+    ListNodes,
+    SetNodeMetadata,
+    SetNodeReplication,
+    SetNodeState,
+    ShowNode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kafkalite.control.commands import NodeCommand, NodeStatus
+
+    Perform = Callable[[NodeCommand], Sequence[NodeStatus]]
+
+
+class BrokerNode:
+    """One node of a broker; usable from any thread but the broker's.
+
+    When a method returns, the change has been made, and the answers that it triggered have been
+    sent. The methods raise ValueError, with one sentence, for an impossible change.
+    """
+
+    def __init__(self, perform: Perform, node_id: int) -> None:
+        self._perform = perform
+        self._id = node_id
+
+    @property
+    def id(self) -> int:
+        """The id of the node."""
+        return self._id
+
+    @property
+    def state(self) -> str:
+        """The state: "running", "isolated" or "stopped"."""
+        return self._status().state
+
+    @property
+    def metadata(self) -> str:
+        """The state of the node's metadata: "live", "frozen" or "stale".
+
+        It is stale if the node has missed changes because it is isolated or stopped.
+        """
+        return self._status().metadata
+
+    @property
+    def replication(self) -> str:
+        """The state of the node's replicas: "running", or "paused" if they do not follow."""
+        return self._status().replication
+
+    @property
+    def led_partitions(self) -> int:
+        """The number of partitions that the node leads, including those of internal topics."""
+        return self._status().led_partitions
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address of the node for clients: `host:port`."""
+        return next(iter(self._status().listeners.values()))
+
+    def stop(self) -> None:
+        """Stop the node as if its process was killed.
+
+        Its ports refuse connections, and its connections end without answers. Other nodes lead its
+        partitions and coordinate its groups and transactional ids. Raises ValueError for the last
+        running node.
+        """
+        self._perform(SetNodeState(self._id, "stopped"))
+
+    def start(self) -> None:
+        """Start the node if it is stopped, or connect it to the other nodes if it is isolated.
+
+        Its replicas follow at once. It leads partitions again after an election.
+        """
+        self._perform(SetNodeState(self._id, "running"))
+
+    def isolate(self) -> None:
+        """Cut the node off from the other nodes; clients still reach it.
+
+        Its metadata does not change any more, and its replicas lag. The controller elects other
+        leaders after `broker.session.timeout.ms`. Raises ValueError for a stopped node, and for the
+        last running one.
+        """
+        self._perform(SetNodeState(self._id, "isolated"))
+
+    def freeze_metadata(self) -> None:
+        """Let the node keep its present metadata, so that it does not know later leaders."""
+        self._perform(SetNodeMetadata(self._id, "frozen"))
+
+    def thaw_metadata(self) -> None:
+        """Let the node receive all changes of the metadata again, beginning with missed ones."""
+        self._perform(SetNodeMetadata(self._id, "live"))
+
+    def pause_replication(self) -> None:
+        """Let the replicas of the node stay where they are, so that they lag."""
+        self._perform(SetNodeReplication(self._id, "paused"))
+
+    def resume_replication(self) -> None:
+        """Let the replicas of the node follow their leaders again."""
+        self._perform(SetNodeReplication(self._id, "running"))
+
+    def _status(self) -> NodeStatus:
+        (status,) = self._perform(ShowNode(self._id))
+        return status
+
+    def __repr__(self) -> str:
+        return f"<node {self._id}>"
+
+
+class BrokerNodes(Mapping[int, BrokerNode]):
+    """The nodes of a broker by id; an unknown id raises KeyError."""
+
+    def __init__(self, perform: Perform) -> None:
+        self._perform = perform
+
+    def __getitem__(self, node_id: int) -> BrokerNode:
+        try:
+            self._perform(ShowNode(node_id))
+        except UnknownNodeError as error:
+            raise KeyError(str(error)) from error
+        return BrokerNode(self._perform, node_id)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([status.node_id for status in self._perform(ListNodes())])
+
+    def __len__(self) -> int:
+        return len(self._perform(ListNodes()))
+
+    def __repr__(self) -> str:
+        return f"<nodes {', '.join(map(str, self))}>"

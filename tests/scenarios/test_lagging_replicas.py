@@ -1,0 +1,193 @@
+"""Replicas that lag, over the wire: acknowledgements, the high watermark and the ISR."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.conformance.raw import ConnectionClosedError
+from tests.scenarios.node_world import LAG_TIME_MS, SESSION_MS, TOPIC, NodeWorld, fetch_request
+from tests.unit.data_plane import values_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHECK_MS = LAG_TIME_MS // 2
+"""The leader checks the ISR at this interval."""
+
+
+@pytest.fixture
+def world() -> Iterator[NodeWorld]:
+    with NodeWorld() as running:
+        yield running
+
+
+def lag(world: NodeWorld, how: str, node: int = 2) -> None:
+    if how == "paused":
+        world.broker.nodes[node].pause_replication()
+    else:
+        world.broker.nodes[node].isolate()
+
+
+def follow(world: NodeWorld, node: int = 2) -> None:
+    world.broker.nodes[node].resume_replication()
+    world.broker.nodes[node].start()
+
+
+def test_replicas_that_follow_acknowledge_at_once(world: NodeWorld) -> None:
+    assert world.append(b"a") == 0
+    assert world.high_watermark() == 1
+    assert world.leadership() == (1, 0, {1, 2, 3})
+
+
+@pytest.mark.parametrize("how", ["paused", "isolated"])
+def test_acks_all_waits_until_the_replica_follows_again(world: NodeWorld, how: str) -> None:
+    lag(world, how)
+    waiting = world.begin_produce(b"a")
+    assert not waiting.is_answered
+    follow(world)
+    answer = waiting.answer()
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+    assert world.leadership() == (1, 0, {1, 2, 3})
+
+
+def test_acks_1_does_not_wait(world: NodeWorld) -> None:
+    lag(world, "paused")
+    assert world.append(b"a", acks=1) == 0
+    assert (world.log_end(1), world.high_watermark()) == (1, 0)
+
+
+@pytest.mark.parametrize("how", ["paused", "isolated"])
+def test_the_replica_leaves_the_isr_after_the_lag_time(how: str) -> None:
+    with NodeWorld({"broker.session.timeout.ms": 10 * LAG_TIME_MS}) as world:
+        lag(world, how)
+        waiting = world.begin_produce(b"a")
+        world.advance(LAG_TIME_MS)
+        assert not waiting.is_answered
+        assert world.leadership() == (1, 0, {1, 2, 3})
+        world.advance(CHECK_MS)
+        assert waiting.answer().error_code == ErrorCode.NONE
+        assert world.leadership() == (1, 0, {1, 3})
+        assert world.high_watermark() == 1
+
+
+def test_an_isolated_replica_leaves_the_isr_when_its_session_expires(world: NodeWorld) -> None:
+    lag(world, "isolated")
+    waiting = world.begin_produce(b"a")
+    world.advance(SESSION_MS - 1)
+    assert not waiting.is_answered
+    world.advance(1)
+    assert waiting.answer().error_code == ErrorCode.NONE
+    assert world.leadership() == (1, 0, {1, 3})
+
+
+def test_a_replica_without_missing_records_stays_in_the_isr(world: NodeWorld) -> None:
+    world.append(b"a")
+    lag(world, "paused")
+    world.advance(10 * LAG_TIME_MS)
+    assert world.leadership() == (1, 0, {1, 2, 3})
+
+
+def test_a_replica_that_follows_again_joins_the_isr(world: NodeWorld) -> None:
+    lag(world, "paused")
+    world.append(b"a", acks=1)
+    world.advance(LAG_TIME_MS + CHECK_MS)
+    assert world.leadership() == (1, 0, {1, 3})
+    follow(world)
+    assert world.leadership() == (1, 0, {1, 2, 3})
+
+
+def test_a_request_times_out_and_its_batch_stays_in_the_log(world: NodeWorld) -> None:
+    lag(world, "paused")
+    waiting = world.begin_produce(b"a", timeout_ms=5_000)
+    world.advance(4_999)
+    assert not waiting.is_answered
+    world.advance(1)
+    assert waiting.answer().error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert world.values() == []
+    follow(world)
+    assert world.values() == [b"a"]
+
+
+def test_a_change_of_the_leader_ends_the_wait(world: NodeWorld) -> None:
+    lag(world, "paused")
+    waiting = world.begin_produce(b"a")
+    world.broker.move_leader(TOPIC, 0, 3)
+    assert waiting.answer().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.leadership() == (3, 1, {1, 2, 3})
+    assert world.log_end(3) == 1
+
+
+def test_a_leader_that_lags_loses_what_was_not_acknowledged(world: NodeWorld) -> None:
+    """A member of the ISR has all acknowledged records, so its election is clean."""
+    world.append(b"a")
+    lag(world, "paused")
+    waiting = world.begin_produce(b"lost")
+    world.broker.move_leader(TOPIC, 0, 2)
+    assert waiting.answer().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.values(node=2) == [b"a"]
+    assert world.append(b"b", node=2, acks=1) == 1
+
+
+def test_the_end_of_the_leaders_node_ends_the_connection_without_an_answer(
+    world: NodeWorld,
+) -> None:
+    lag(world, "paused")
+    waiting = world.begin_produce(b"a")
+    world.broker.nodes[1].stop()
+    with pytest.raises(ConnectionClosedError):
+        waiting.answer()
+
+
+def test_consumers_read_up_to_the_high_watermark(world: NodeWorld) -> None:
+    world.append(b"a")
+    lag(world, "paused")
+    world.append(b"b", b"c", acks=1)
+    for node in (1, 3):
+        assert world.values(node=node) == [b"a"]
+    answer = world.fetch()
+    assert (answer.high_watermark, answer.last_stable_offset) == (1, 1)
+    assert world.high_watermark() == 1
+    above = world.fetch(2)
+    assert (above.error_code, above.records) == (ErrorCode.NONE, b"")
+    follow(world)
+    assert world.values() == [b"a", b"b", b"c"]
+
+
+def test_a_waiting_fetch_ends_when_the_high_watermark_rises(world: NodeWorld) -> None:
+    lag(world, "paused")
+    reader = world.connect(3)
+    world.append(b"a", acks=1)
+    reader.send(fetch_request(max_wait_ms=600_000), 12)
+    follow(world)
+    answer = reader.receive().responses[0].partitions[0]
+    assert (values_in(answer.records), answer.high_watermark) == ([b"a"], 1)
+
+
+def test_a_follower_serves_the_offsets_of_its_replica(world: NodeWorld) -> None:
+    world.append(b"a")
+    lag(world, "paused", 3)
+    world.append(b"b", acks=1)
+    world.advance(LAG_TIME_MS + CHECK_MS)
+    assert world.values(node=1) == [b"a", b"b"]
+    assert world.values(node=3) == [b"a"]
+    assert world.fetch(2, node=3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_too_few_replicas_refuse_acks_all_before_the_append() -> None:
+    with NodeWorld({"min.insync.replicas": 3}) as world:
+        lag(world, "paused")
+        waiting = world.begin_produce(b"a")
+        world.advance(LAG_TIME_MS + CHECK_MS)
+        assert world.leadership() == (1, 0, {1, 3})
+        assert not waiting.is_answered
+        assert world.high_watermark() == 0
+        assert world.produce(b"b").error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert world.log_end(1) == 1
+        assert world.append(b"c", acks=1) == 1
+        assert world.high_watermark() == 0
+        follow(world)
+        assert waiting.answer().error_code == ErrorCode.NONE
+        assert world.high_watermark() == 2

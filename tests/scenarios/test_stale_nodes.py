@@ -1,0 +1,144 @@
+"""Nodes with old metadata, frozen or isolated, over the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.conformance.batches import batch
+from tests.scenarios.node_world import LAG_TIME_MS, SESSION_MS, TOPIC, NodeWorld, fetch_request
+from tests.unit.data_plane import values_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def world() -> Iterator[NodeWorld]:
+    with NodeWorld() as running:
+        yield running
+
+
+def test_a_frozen_node_serves_old_metadata_until_it_is_thawed(world: NodeWorld) -> None:
+    node = world.broker.nodes[2]
+    node.freeze_metadata()
+    world.broker.move_leader(TOPIC, 0, 3)
+    world.create("new", (1,))
+    assert node.metadata == "frozen"
+    assert world.leadership(node=1) == (3, 1, {1, 2, 3})
+    assert world.leadership(node=2) == (1, 0, {1, 2, 3})
+    assert {topic.name for topic in world.metadata(node=2).topics} == {TOPIC}
+    node.thaw_metadata()
+    assert node.metadata == "live"
+    assert world.leadership(node=2) == (3, 1, {1, 2, 3})
+    assert {topic.name for topic in world.metadata(node=2).topics} == {TOPIC, "new"}
+
+
+def test_a_frozen_node_names_a_stopped_node(world: NodeWorld) -> None:
+    world.broker.nodes[2].freeze_metadata()
+    world.broker.nodes[3].stop()
+    assert {broker.node_id for broker in world.metadata(node=2).brokers} == {1, 2, 3}
+    assert {broker.node_id for broker in world.metadata(node=1).brokers} == {1, 2}
+
+
+def test_a_frozen_former_leader_refuses_writes_and_names_itself(world: NodeWorld) -> None:
+    world.broker.nodes[1].freeze_metadata()
+    world.broker.move_leader(TOPIC, 0, 2)
+    data = ProduceRequest.PartitionProduceData(index=0, records=batch(b"x"))
+    topic = ProduceRequest.TopicProduceData(name=TOPIC, partition_data=[data])
+    request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[topic])
+    (row,) = world.client(1).call(request, 10).responses[0].partition_responses
+    assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (1, 0)
+    assert world.leadership(node=1).leader == 1
+    assert world.leadership(node=2) == (2, 1, {1, 2, 3})
+    assert world.values(node=2) == []
+
+
+def test_a_frozen_former_leader_serves_reads_up_to_the_end_of_its_replica(
+    world: NodeWorld,
+) -> None:
+    world.append(b"a")
+    world.broker.nodes[1].freeze_metadata()
+    world.broker.move_leader(TOPIC, 0, 2)
+    world.append(b"b", node=2, acks=1)
+    world.append(b"c", node=2, acks=1)
+    answer = world.fetch(leader_epoch=0)
+    assert values_in(answer.records) == [b"a"]
+    assert answer.high_watermark == 1
+    assert world.fetch(1, leader_epoch=0).error_code == ErrorCode.NONE
+    assert world.fetch(2, leader_epoch=0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert world.fetch(leader_epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert world.high_watermark(node=1) == 1
+
+
+def test_a_frozen_former_leader_leaves_the_isr_and_catches_up_when_it_is_thawed(
+    world: NodeWorld,
+) -> None:
+    world.broker.nodes[1].freeze_metadata()
+    world.broker.move_leader(TOPIC, 0, 2)
+    waiting = world.begin_produce(b"a", node=2)
+    assert not waiting.is_answered
+    world.advance(2 * LAG_TIME_MS)
+    assert waiting.answer().error_code == ErrorCode.NONE
+    assert world.leadership(node=2) == (2, 1, {2, 3})
+    world.broker.nodes[1].thaw_metadata()
+    assert world.leadership(node=1) == (2, 1, {1, 2, 3})
+    assert world.values(node=1) == [b"a"]
+
+
+def test_a_new_leader_that_does_not_know_it_accepts_no_writes(world: NodeWorld) -> None:
+    world.append(b"a")
+    world.broker.nodes[2].freeze_metadata()
+    world.broker.move_leader(TOPIC, 0, 2)
+    assert world.produce(b"x", node=2).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.produce(b"x", node=1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    world.broker.nodes[2].thaw_metadata()
+    assert world.append(b"b", node=2) == 1
+
+
+def test_an_isolated_leader_serves_old_metadata_and_is_replaced(world: NodeWorld) -> None:
+    world.append(b"a")
+    world.broker.nodes[1].isolate()
+    waiting = world.begin_produce(b"b")
+    assert not waiting.is_answered
+    world.advance(SESSION_MS - 1)
+    assert world.leadership(node=2) == (1, 0, {1, 2, 3})
+    world.advance(1)
+    assert world.leadership(node=2) == (2, 1, {2, 3})
+    assert world.leadership(node=1) == (1, 0, {1, 2, 3})
+    assert world.broker.nodes[1].metadata == "stale"
+    assert world.values(node=2) == [b"a"]
+    assert world.append(b"c", node=2) == 1
+    assert world.produce(b"x", node=1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.fetch(2, node=1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert waiting.answer().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    world.broker.nodes[1].start()
+    assert world.leadership(node=1) == (2, 1, {1, 2, 3})
+    assert world.values(node=1) == [b"a", b"c"]
+
+
+def test_a_node_that_reconnects_within_its_session_keeps_its_partitions(world: NodeWorld) -> None:
+    world.broker.nodes[1].isolate()
+    waiting = world.begin_produce(b"a")
+    world.advance(SESSION_MS - 1)
+    world.broker.nodes[1].start()
+    assert waiting.answer().error_code == ErrorCode.NONE
+    world.advance(SESSION_MS)
+    assert world.leadership() == (1, 0, {1, 2, 3})
+
+
+def test_a_slow_node_delays_only_its_own_answers(world: NodeWorld) -> None:
+    world.append(b"a")
+    with world.broker.faults.add(api="Fetch", node=2, delay_ms=500) as fault:
+        assert world.values(node=3) == [b"a"]
+        assert fault.matches == 0
+        slow = world.connect(2)
+        slow.send(fetch_request(), 12)
+        world.metadata(node=2)
+        world.advance(500)
+        assert slow.receive().responses[0].partitions[0].high_watermark == 1
+        assert fault.firings == 1

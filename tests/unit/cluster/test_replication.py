@@ -1,0 +1,213 @@
+"""Replication: replicas that follow or lag, the high watermark, and changes of the ISR."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.testing.files import FaultyFiles, MemoryFiles
+from tests.unit.cluster.replicated import LAG_TIME_MS, SESSION_MS, ReplicatedCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CHECK_MS = LAG_TIME_MS // 2
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[ReplicatedCluster]:
+    cluster = ReplicatedCluster(tmp_path)
+    yield cluster
+    cluster.end()
+
+
+def ends(cluster: ReplicatedCluster) -> list[int]:
+    """Return the end offsets of the replicas on nodes 1, 2 and 3."""
+    return [cluster.partition().end_offset_of(node) for node in (1, 2, 3)]
+
+
+def test_replicas_follow_without_views(cluster: ReplicatedCluster) -> None:
+    cluster.append(b"a", b"b")
+    partition = cluster.partition()
+    assert partition.views == {}
+    assert (ends(cluster), partition.high_watermark) == ([2, 2, 2], 2)
+
+
+def test_the_end_of_a_lagging_replica_in_the_isr_is_the_high_watermark(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.append(b"a")
+    cluster.control.pause_replication(3)
+    cluster.append(b"b")
+    cluster.control.pause_replication(2)
+    cluster.append(b"c")
+    assert (ends(cluster), cluster.partition().high_watermark) == ([3, 2, 1], 1)
+    cluster.control.resume_replication(3)
+    assert (ends(cluster), cluster.partition().high_watermark) == ([3, 2, 3], 2)
+    cluster.control.resume_replication(2)
+    assert (ends(cluster), cluster.partition().high_watermark) == ([3, 3, 3], 3)
+    assert cluster.partition().views == {}
+
+
+def test_followers_lag_while_their_leader_is_isolated(cluster: ReplicatedCluster) -> None:
+    cluster.control.isolate(1)
+    cluster.append(b"a")
+    assert (ends(cluster), cluster.partition().high_watermark) == ([1, 0, 0], 0)
+    cluster.clock.advance(SESSION_MS)
+    # Node 2 leads, and does not have the record.
+    assert cluster.state() == (2, 1, {2, 3})
+    assert (ends(cluster), cluster.partition().end_offset) == ([0, 0, 0], 0)
+
+
+def test_a_leader_that_does_not_know_its_leadership_replicates_nothing(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.control.freeze_metadata(2)
+    cluster.cluster.metadata.move_leader("t", 0, 2)
+    views = cluster.partition().views
+    assert set(views) == {1, 2, 3}
+    assert views[2].known_leader is not None
+    assert (views[2].known_leader.node_id, views[2].known_leader.epoch) == (1, 0)
+    assert views[2].replica_end is None
+    cluster.control.thaw_metadata(2)
+    assert cluster.partition().views == {}
+
+
+def test_a_follower_with_old_metadata_lags_only_where_the_leader_changed(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.create_replicated("u", (1, 2, 3))
+    cluster.control.freeze_metadata(3)
+    cluster.cluster.metadata.move_leader("t", 0, 2)
+    cluster.append(b"a")
+    cluster.append(b"a", name="u")
+    assert ends(cluster) == [1, 1, 0]
+    assert cluster.partition("u").views == {}
+
+
+def test_a_node_that_does_not_know_a_topic_has_no_leader_for_it(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.control.freeze_metadata(3)
+    cluster.create_replicated("u", (1, 2, 3))
+    view = cluster.partition("u").views[3]
+    assert (view.leader, view.leader_epoch, view.replicas) == (-1, -1, ())
+
+
+def test_a_topic_that_was_created_again_is_unknown_to_a_frozen_node(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.control.freeze_metadata(3)
+    cluster.cluster.metadata.delete_topics([cluster.cluster.metadata.image.topics["t"].topic_id])
+    cluster.create_replicated("t", (1, 2, 3))
+    assert cluster.partition().views[3].leader == -1
+
+
+def test_a_lagging_replica_leaves_the_isr_after_the_lag_time(cluster: ReplicatedCluster) -> None:
+    cluster.control.pause_replication(2)
+    cluster.append(b"a")
+    cluster.clock.advance(LAG_TIME_MS)
+    assert cluster.state() == (1, 0, {1, 2, 3})
+    cluster.clock.advance(CHECK_MS)
+    assert cluster.state() == (1, 0, {1, 3})
+    assert cluster.partition().high_watermark == 1
+    assert cluster.image().partition_epoch == 1
+
+
+def test_the_lag_time_is_a_setting(tmp_path: Path) -> None:
+    cluster = ReplicatedCluster(
+        tmp_path, {"replica.lag.time.max.ms": "100", "replica.fetch.wait.max.ms": "50"}
+    )
+    cluster.control.pause_replication(2)
+    cluster.append(b"a")
+    cluster.clock.advance(150)
+    assert cluster.state() == (1, 0, {1, 3})
+    cluster.end()
+
+
+def test_a_replica_that_misses_nothing_stays_in_the_isr(cluster: ReplicatedCluster) -> None:
+    cluster.append(b"a")
+    cluster.control.pause_replication(2)
+    cluster.clock.advance(10 * LAG_TIME_MS)
+    assert cluster.state() == (1, 0, {1, 2, 3})
+    cluster.append(b"b")
+    cluster.clock.advance(CHECK_MS)
+    assert cluster.state() == (1, 0, {1, 3})
+
+
+def test_replicas_of_internal_topics_leave_the_isr_at_once(cluster: ReplicatedCluster) -> None:
+    """Coordinators answer without waiting for replicas, so none may be in sync and lag."""
+    cluster.create_replicated(OFFSETS_TOPIC, (1, 2, 3))
+    cluster.control.pause_replication(2)
+    assert cluster.state(OFFSETS_TOPIC) == (1, 0, {1, 3})
+    assert cluster.state() == (1, 0, {1, 2, 3})
+    cluster.control.resume_replication(2)
+    assert cluster.state(OFFSETS_TOPIC) == (1, 0, {1, 2, 3})
+
+
+def test_an_isolated_leader_changes_no_isr(cluster: ReplicatedCluster) -> None:
+    cluster.control.pause_replication(2)
+    cluster.append(b"a")
+    cluster.control.isolate(1)
+    cluster.control.resume_replication(2)
+    assert cluster.state() == (1, 0, {1, 2, 3})
+
+
+def test_an_isr_below_its_minimum_stops_the_high_watermark(tmp_path: Path) -> None:
+    cluster = ReplicatedCluster(tmp_path, {"min.insync.replicas": "3"})
+    cluster.append(b"a")
+    cluster.control.stop(3)
+    cluster.append(b"b")
+    assert cluster.state() == (1, 0, {1, 2})
+    assert cluster.partition().high_watermark == 1
+    cluster.control.start(3)
+    assert cluster.state() == (1, 0, {1, 2, 3})
+    assert cluster.partition().high_watermark == 2
+    cluster.end()
+
+
+def test_the_log_is_truncated_to_the_replica_of_the_new_leader(cluster: ReplicatedCluster) -> None:
+    cluster.append(b"a")
+    cluster.control.pause_replication(2)
+    cluster.append(b"b")
+    cluster.control.pause_replication(3)
+    cluster.append(b"c")
+    cluster.cluster.metadata.move_leader("t", 0, 3)
+    assert ends(cluster) == [2, 1, 2]
+    assert cluster.image().epoch_start_offset == 2
+    cluster.cluster.metadata.move_leader("t", 0, 2)
+    assert ends(cluster) == [1, 1, 1]
+
+
+def test_a_request_for_an_isr_that_the_disk_refuses_is_repeated(tmp_path: Path) -> None:
+    files = FaultyFiles(MemoryFiles(), crash=False)
+    cluster = ReplicatedCluster(tmp_path, files=files)
+    cluster.control.pause_replication(2)
+    cluster.append(b"a")
+    files.fail_from(1, failing_steps=1_000)
+    cluster.clock.advance(LAG_TIME_MS + CHECK_MS)
+    assert cluster.state() == (1, 0, {1, 2, 3})
+    files.fail_from(None)
+    cluster.clock.advance(CHECK_MS)
+    assert cluster.state() == (1, 0, {1, 3})
+    files.fail_from(1, failing_steps=1_000)
+    cluster.control.resume_replication(2)
+    assert cluster.state() == (1, 0, {1, 3})
+    files.fail_from(None)
+    cluster.clock.advance(CHECK_MS)
+    assert cluster.state() == (1, 0, {1, 2, 3})
+    cluster.end()
+
+
+def test_a_restart_lets_all_replicas_catch_up(cluster: ReplicatedCluster) -> None:
+    cluster.control.pause_replication(2)
+    cluster.append(b"a")
+    cluster.clock.advance(2 * LAG_TIME_MS)
+    cluster.control.stop(3)
+    cluster.restart()
+    assert cluster.state()[2] == {1, 2, 3}
+    assert cluster.partition().views == {}
+    assert cluster.partition().high_watermark == 1
