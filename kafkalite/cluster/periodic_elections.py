@@ -91,7 +91,7 @@ class PeriodicElections:
 
     def _call_at(self, task: _Task, deadline_ms: int) -> None:
         self._timers[task] = self._clock.call_at(
-            self._clock.tick_ms(deadline_ms), partial(self._elect, task)
+            self._clock.periodic_deadline_ms(deadline_ms), partial(self._elect, task)
         )
 
     def _elect(self, task: _Task) -> None:
