@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.groups.directory import GroupDirectory
-    from kafkalite.groups.group import CommitClaim, Group, GroupId, MemberId, Record
+    from kafkalite.groups.group import (
+        CommitClaim,
+        Group,
+        GroupId,
+        MemberId,
+        PartitionCheck,
+        Record,
+    )
     from kafkalite.protocol._generated.records.offset_commit import OffsetCommitValue
 
 GroupOffsets = dict[str, dict[int, OffsetAndMetadata]]
@@ -69,6 +76,17 @@ def _java_long_sum(first: int, second: int) -> int:
     return (first + second + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
+def _validate_claim(
+    group: Group | None, group_id: GroupId, claim: CommitClaim, unknown_group: ErrorCode
+) -> PartitionCheck | None:
+    """Return the group's check of each partition, if it has one; raises KafkaError."""
+    if group is not None:
+        return group.validate_offset_commit(claim)
+    if claim.generation_id_or_member_epoch >= 0:
+        raise _unknown_group_error(group_id, claim, unknown_group)
+    return None
+
+
 def _unknown_group_error(group_id: GroupId, claim: CommitClaim, code: ErrorCode) -> KafkaError:
     member_id, epoch = claim.member_id, claim.generation_id_or_member_epoch
     return KafkaError(
@@ -78,10 +96,6 @@ def _unknown_group_error(group_id: GroupId, claim: CommitClaim, code: ErrorCode)
         "generation or epoch",
         {"rule": "group-exists", "member_id": member_id, "received_epoch": epoch},
     )
-
-
-def _api_of(claim: CommitClaim) -> str:
-    return "TxnOffsetCommit" if claim.is_transactional else "OffsetCommit"
 
 
 def _deleted_event(group_id: GroupId, api: str, description: str, count: int) -> Event:
@@ -124,26 +138,21 @@ class Offsets:
     ) -> CoordinatorResult[Sequence[ErrorCode]]:
         """Commit offsets; the response has one error code per offset.
 
-        Raises KafkaError if the whole request is refused: `unknown_group` is the code for a group
-        that does not exist. A claim without generation or epoch creates a simple group instead.
-        Offsets of a transaction are stored without the topic id, as in Kafka.
+        Raises KafkaError if the whole request is refused, with `unknown_group` for a missing group.
+        A claim without generation or epoch creates it. Offsets of transactions have no topic id.
         """
         group = self._directory.groups.get(group_id)
-        check = None
-        if group is not None:
-            check = group.validate_offset_commit(claim)
-        elif claim.generation_id_or_member_epoch >= 0:
-            raise _unknown_group_error(group_id, claim, unknown_group)
+        check = _validate_claim(group, group_id, claim, unknown_group)
         expire_timestamp_ms = None if retention_ms is None else _java_long_sum(now_ms, retention_ms)
         codes: list[ErrorCode] = []
         records: list[Record] = []
-        refused_partitions: list[str] = []
+        too_long: list[str] = []
         epochs: CommitEpochs | None = None
         for entry in offsets:
             metadata = entry.metadata or ""
             if metadata and _is_longer_in_java(metadata, self._max_metadata_length()):
                 codes.append(_TOO_LONG)
-                refused_partitions.append(f"{entry.topic}-{entry.partition}")
+                too_long.append(f"{entry.topic}-{entry.partition}")
                 continue
             if check is not None:
                 check(entry.topic, entry.topic_id, entry.partition)
@@ -152,10 +161,9 @@ class Offsets:
                 if (code := epochs.check(entry)) is not _NONE:
                     codes.append(code)
                     continue
-            timestamp_ms = entry.commit_timestamp_ms
             committed = OffsetAndMetadata(
                 entry.offset,
-                now_ms if timestamp_ms is None else timestamp_ms,
+                now_ms if entry.commit_timestamp_ms is None else entry.commit_timestamp_ms,
                 entry.leader_epoch,
                 metadata,
                 expire_timestamp_ms,
@@ -166,18 +174,26 @@ class Offsets:
             codes.append(_NONE)
         if group is not None:
             group.extend_session(claim, now_ms)
-        events = self._metadata_too_long_events(group_id, claim, refused_partitions)
-        if epochs is not None:
-            events = [*events, *epochs.refused_events(group_id, _api_of(claim))]
+        events = self._refused_events(group_id, claim, too_long, epochs)
         return CoordinatorResult(codes, records, events=events)
 
-    def _metadata_too_long_events(
-        self, group_id: GroupId, claim: CommitClaim, partitions: Sequence[str]
+    def _refused_events(
+        self,
+        group_id: GroupId,
+        claim: CommitClaim,
+        too_long: Sequence[str],
+        epochs: CommitEpochs | None,
     ) -> Sequence[Event]:
-        if not partitions:
+        """Return the events for partitions whose metadata is too long, or whose epochs are old."""
+        if epochs is None and not too_long:
             return ()
-        reason = f"metadata is longer than offset.metadata.max.bytes={self._max_metadata_length()}"
-        return [_refused_event(group_id, _api_of(claim), _TOO_LONG, partitions, reason)]
+        api = "TxnOffsetCommit" if claim.is_transactional else "OffsetCommit"
+        events = [] if epochs is None else [*epochs.refused_events(group_id, api)]
+        if too_long:
+            limit = self._max_metadata_length()
+            reason = f"metadata is longer than offset.metadata.max.bytes={limit}"
+            events.append(_refused_event(group_id, api, _TOO_LONG, too_long, reason))
+        return events
 
     def _max_metadata_length(self) -> int:
         return self._directory.config.int("offset.metadata.max.bytes")

@@ -59,6 +59,17 @@ def test_fetch_session_id_and_offset_are_translated(mapping: IdMapping) -> None:
     assert (request.session_id, row.fetch_offset) == (99, 10)
 
 
+def test_partition_epoch_of_kip_232_is_translated(mapping: IdMapping) -> None:
+    mapping.learn(ValueKind.INCARNATION_EPOCH, 7, 52)
+    rows = [
+        FetchRequest.FetchPartition(partition=index, incarnation_epoch=epoch)
+        for index, epoch in enumerate((7, 8, -1))
+    ]
+    request = FetchRequest(topics=[FetchRequest.FetchTopic(topic="t", partitions=rows)])
+    assert RequestRewriter(mapping).rewrite(shape_of(1, 12, Direction.REQUEST), request)
+    assert [row.incarnation_epoch for row in rows] == [52, 8, -1]
+
+
 def batch(producer: Producer) -> bytes:
     return build_batch([NewRecord(b"k", b"v", 1_700_000_000_000)], producer=producer)
 
