@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.unit.cluster.replicated import LAG_TIME_MS, SESSION_MS, ReplicatedCluster
@@ -211,3 +212,20 @@ def test_a_restart_lets_all_replicas_catch_up(cluster: ReplicatedCluster) -> Non
     assert cluster.state()[2] == {1, 2, 3}
     assert cluster.partition().views == {}
     assert cluster.partition().high_watermark == 1
+
+
+def test_a_truncation_is_in_the_history_of_the_topic(cluster: ReplicatedCluster) -> None:
+    cluster.append(b"a")
+    cluster.control.pause_replication(2)
+    cluster.append(b"b", b"c")
+    cluster.cluster.metadata.move_leader("t", 0, 2, is_unclean=True)
+    (entry,) = cluster.cluster.history.about("t", of=SubjectKind.TOPIC)
+    assert entry.kind == "truncated"
+    assert entry.facts == {
+        "topic": "t",
+        "partition": 0,
+        "leader": 2,
+        "leader_epoch": 1,
+        "end_offset": 1,
+        "removed_offsets": 2,
+    }
