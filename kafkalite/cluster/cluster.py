@@ -144,6 +144,7 @@ class Cluster:
         self.deliver = deliver
         for node in self.nodes.values():
             node.state = NodeState.RUNNING
+        self.replication.open()
         self.outbox.open()
 
     # The first intent of each type replaces its handler: the modules of the final handlers import

@@ -62,6 +62,10 @@ class Replication:
             for partition in topic.partitions
         )
 
+    def open(self) -> None:
+        """Let the replicas of all nodes follow and join the ISR; called once all nodes run."""
+        self._update(self._all_partitions())
+
     def update_node(self, node_id: int) -> None:
         """Find out which replicas follow, after the state of a node has changed."""
         self._update(

@@ -8,6 +8,8 @@ import pytest
 
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.server.broker import Broker
+from kafkalite.server.settings import Settings
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.unit.cluster.replicated import LAG_TIME_MS, SESSION_MS, ReplicatedCluster
 
@@ -35,6 +37,31 @@ def test_replicas_follow_without_views(cluster: ReplicatedCluster) -> None:
     partition = cluster.partition()
     assert partition.views == {}
     assert (ends(cluster), partition.high_watermark) == ([2, 2, 2], 2)
+
+
+async def test_replicas_of_topics_that_are_created_at_the_start_follow() -> None:
+    settings = Settings(
+        listen=("127.0.0.1:0",),
+        brokers=3,
+        topics={"t": 1},
+        config={"default.replication.factor": "3"},
+    )
+    broker = Broker(settings)
+    await broker.start()
+    assert broker.cluster is not None
+    topic = broker.cluster.partitions.topic("t")
+    assert topic is not None
+    (partition,) = topic.partitions
+    assert (partition.views, len(partition.isr)) == ({}, 3)
+    await broker.stop()
+
+
+def test_replicas_join_the_isr_at_a_start(cluster: ReplicatedCluster) -> None:
+    cluster.control.stop(2)
+    assert cluster.state() == (1, 0, {1, 3})
+    cluster.restart()
+    assert cluster.state() == (1, 0, {1, 2, 3})
+    assert cluster.partition().views == {}
 
 
 def test_the_end_of_a_lagging_replica_in_the_isr_is_the_high_watermark(
