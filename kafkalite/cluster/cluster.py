@@ -15,7 +15,7 @@ from kafkalite.cluster.periodic_elections import PeriodicElections
 from kafkalite.cluster.replication import Replication
 from kafkalite.config.log_config import LogConfig
 from kafkalite.config.topic import topic_log_config
-from kafkalite.coordinator.contract import UnreadableLogError
+from kafkalite.coordinator.contract import Event, SubjectKind, UnreadableLogError
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.groups.share.intents import InitializeShareState
@@ -39,11 +39,12 @@ from kafkalite.transactions.coordinator import TransactionCoordinator
 from kafkalite.transactions.intents import WriteMarkers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.cluster.node import Deliver, Endpoint
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.metadata.image import MetadataImage
+    from kafkalite.partitions.table import Truncation
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.waiting import Waiting
@@ -71,9 +72,11 @@ class Cluster:
         entropy: Entropy,
         config: BrokerConfig,
         node_ids: Sequence[int],
+        on_truncation: Callable[[Truncation], None] | None = None,
     ) -> None:
         """Load everything from `directory`.
 
+        `on_truncation` is called for each partition whose log a new leader truncated.
         Raises OSError, and UnreadableLogError if the metadata log is damaged; the directory then
         remains as it was.
         """
@@ -83,6 +86,8 @@ class Cluster:
         self.config = config
         self.deliver: Deliver | None = None
         self.unread_answers = UnreadAnswers()
+        self.history = EventHistory()
+        self._on_truncation = on_truncation
         metadata_log = _open_metadata_log(directory, clock, node_ids[0])
         self.partitions = self._new_partitions(directory, metadata_log.log)
         self.metadata = MetadataController(
@@ -99,7 +104,6 @@ class Cluster:
             raise
         image = self.metadata.image
         self.partitions.open(image)
-        self.history = EventHistory()
         self.outbox = Outbox(clock)
         self.groups = self._new_groups(image)
         self.shares = self._new_shares()
@@ -143,9 +147,7 @@ class Cluster:
         self.deliver = deliver
         for node in self.nodes.values():
             node.state = NodeState.RUNNING
-        if len(self.nodes) > 1:
-            # No replica followed while the nodes were starting.
-            self.replication.update_all()
+        self.replication.open()
         self.outbox.open()
         self.elections.start()
 
@@ -170,7 +172,24 @@ class Cluster:
             entropy=self.entropy,
             log_config=lambda overrides: topic_log_config(overrides, self.config),
             max_fetch_sessions=self.config.int("max.incremental.fetch.session.cache.slots"),
+            on_truncation=self._report_truncation,
         )
+
+    def _report_truncation(self, truncation: Truncation) -> None:
+        """Add the truncation of a partition to the history of its topic, and report it."""
+        partition = f"{truncation.topic}-{truncation.partition}"
+        event = Event(
+            truncation.topic,
+            "truncated",
+            f"{truncation.removed_offsets} offsets from {truncation.end_offset} on were removed "
+            f"from {partition}: node {truncation.leader}, its leader in epoch "
+            f"{truncation.leader_epoch}, does not have them",
+            truncation._asdict(),
+            SubjectKind.TOPIC,
+        )
+        self.history.add(event, self.clock.now_ms())
+        if self._on_truncation is not None:
+            self._on_truncation(truncation)
 
     def _new_replication(self) -> Replication:
         return Replication(

@@ -64,6 +64,11 @@ class Replication:
             for partition in topic.partitions
         )
 
+    def open(self) -> None:
+        """Let the replicas of all nodes follow and join the ISR; called once all nodes run."""
+        if len(self._nodes) > 1:
+            self._update(self._all_partitions())
+
     def update_node(self, node_id: int) -> None:
         """Find out which replicas follow, after the state of a node has changed."""
         self._update(
@@ -71,10 +76,6 @@ class Replication:
             for partition in self._all_partitions()
             if node_id in partition.replicas or node_id in partition.views
         )
-
-    def update_all(self) -> None:
-        """Find out which replicas follow, after all nodes have started."""
-        self._update(self._all_partitions())
 
     def close(self) -> None:
         """Stop the timer."""

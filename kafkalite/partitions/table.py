@@ -7,7 +7,7 @@ the old topic from those of the new one.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.metadata.image import ResourceType
 from kafkalite.partitions.fetch_sessions import FetchSessions
@@ -32,6 +32,18 @@ if TYPE_CHECKING:
     from kafkalite.storage.data_directory import DataDirectory, TopicPartition
     from kafkalite.storage.disk_health import DiskHealth
     from kafkalite.storage.log import Log
+
+
+class Truncation(NamedTuple):
+    """Records that a new leader does not have were removed from a partition's log."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    end_offset: int
+    """The end of the log now."""
+    removed_offsets: int
 
 
 class ProducerIdBlocks:
@@ -96,14 +108,19 @@ class PartitionTable:
         entropy: Entropy,
         log_config: Callable[[Mapping[str, str]], LogConfig],
         max_fetch_sessions: int = 1000,
+        on_truncation: Callable[[Truncation], None] | None = None,
     ) -> None:
-        """Store partitions in `directory`; `other_logs` there belong to no topic."""
+        """Store partitions in `directory`; `other_logs` there belong to no topic.
+
+        `on_truncation` is called for each partition whose log a new leader truncated.
+        """
         self._directory = directory
         self._other_logs = other_logs
         self._clock = clock
         self._entropy = entropy
         self._log_config = log_config
         self._max_fetch_sessions = max_fetch_sessions
+        self._on_truncation = on_truncation
         self._by_name: dict[str, HostedTopic] = {}
         self._by_id: dict[bytes, HostedTopic] = {}
         self._sessions: dict[int, FetchSessions] = {}
@@ -267,20 +284,36 @@ class PartitionTable:
                 offset = partition.truncation_offset(image)
                 if offset is not None:
                     partition.log.prepare_truncation(offset)
-                    truncated.append(partition.log)
+                    truncated.append((partition, partition.log.end_offset))
         if truncated:
             try:
                 self.checkpoint()
             except OSError as error:
                 failure = error
-                for log in truncated:
-                    log.fail(error)
+                for partition, _ in truncated:
+                    partition.log.fail(error)
         for partition, image in changed:
             try:
                 partition.apply_image(image)
             except OSError as error:
                 failure = failure or error
+        for partition, end_offset in truncated:
+            self._report_truncation(partition, end_offset)
         return failure
+
+    def _report_truncation(self, partition: Partition, former_end_offset: int) -> None:
+        end_offset = partition.log.end_offset
+        if self._on_truncation is not None and end_offset < former_end_offset:
+            self._on_truncation(
+                Truncation(
+                    partition.topic_name,
+                    partition.index,
+                    partition.leader,
+                    partition.leader_epoch,
+                    end_offset,
+                    former_end_offset - end_offset,
+                )
+            )
 
     def _must_truncate(self, topic: TopicImage) -> bool:
         """Return whether an open partition was not truncated as its image says."""

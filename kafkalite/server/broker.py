@@ -8,6 +8,7 @@ connections, close the data.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,7 +37,7 @@ from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryEr
 from kafkalite.server.client_warnings import ClientWarnings
 from kafkalite.server.connection import Connection
 from kafkalite.server.listener import Listener, ListenerContext
-from kafkalite.server.logging import DiskFailureLog, Level, Log
+from kafkalite.server.logging import DiskFailureLog, Level, Log, log_truncation
 from kafkalite.server.maintenance import Maintenance
 from kafkalite.server.memory_queue import MemoryQueue
 from kafkalite.server.recording import Recording
@@ -192,6 +193,7 @@ class Broker:
                 entropy=self._entropy,
                 config=config,
                 node_ids=node_ids,
+                on_truncation=partial(log_truncation, self._log),
             )
             self.cluster.create_missing_topics(settings.topics)
         except UnreadableLogError as error:

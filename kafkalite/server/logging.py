@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from structlog.typing import Processor
 
     from kafkalite.gateway.call import Call
+    from kafkalite.partitions.table import Truncation
     from kafkalite.storage.disk_health import DiskFailure
     from kafkalite.wire.session import Pieces, Serve, ServeResult
 
@@ -167,6 +168,19 @@ def log_requests(log: Log, serve: Serve) -> Serve:
         return result
 
     return serve_and_log
+
+
+def log_truncation(log: Log, truncation: Truncation) -> None:
+    """Log that a new leader removed records from a partition."""
+    log.warning(
+        "a new leader removed the records that it does not have",
+        topic=truncation.topic,
+        partition=truncation.partition,
+        leader=truncation.leader,
+        leader_epoch=truncation.leader_epoch,
+        end_offset=truncation.end_offset,
+        removed_offsets=truncation.removed_offsets,
+    )
 
 
 _FAILURE_BEGAN_TEXTS = {

@@ -84,7 +84,8 @@ def java_worker() -> list[str]:
 def franz_go_worker() -> list[str]:
     """Build franz-go's worker with modules of the Go proxy; return the command that runs it."""
     go = program("go")
-    sources = [_DIRECTORY / "go" / name for name in ("main.go", "go.mod", "go.sum")]
+    names = ("main.go", "driver.go", "go.mod", "go.sum")
+    sources = [_DIRECTORY / "go" / name for name in names]
 
     def build(directory: Path) -> None:
         run_build(
@@ -103,6 +104,9 @@ def kafkajs_worker() -> list[str]:
 def _kafkajs() -> list[str]:
     return kafkajs_program("driver.js")
 
+
+FRANZ_GO = Client(name="franz-go", command=lambda: [*franz_go_worker(), "driver"])
+"""Not one of CLIENTS: its driver only produces, and reads in a group."""
 
 CLIENTS = (
     Client(

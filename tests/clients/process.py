@@ -61,8 +61,11 @@ class DriverProcess:
     def create_topic(self, topic: str, partitions: int) -> None:
         self._ask("create_topic", topic=topic, partitions=partitions)
 
-    def produce(self, topic: str, codec: str, records: list[SentRow]) -> None:
-        self._ask("produce", topic=topic, codec=codec, records=records)
+    def produce(
+        self, topic: str, codec: str, records: list[SentRow], *, is_idempotent: bool = False
+    ) -> None:
+        optional = {"is_idempotent": True} if is_idempotent else {}
+        self._ask("produce", topic=topic, codec=codec, records=records, **optional)
 
     def read(self, topic: str, partitions: int, count: int) -> list[ReadRow]:
         answer = self._ask("read", topic=topic, partitions=partitions, count=count)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.api import Api
     from kafkalite.partitions.partition import Partition
+    from kafkalite.partitions.table import Truncation
 
 
 def batch_of(
@@ -91,6 +92,8 @@ class DataPlane:
         self.config = BrokerConfig.from_text(settings or {})
         self.image = MetadataImage(brokers=self._brokers())
         self.metadata = FakeMetadata()
+        self.truncations: list[Truncation] = []
+        """The reported truncations by new leaders."""
         self.table = self._table()
         self.table.open(self.image)
 
@@ -105,6 +108,7 @@ class DataPlane:
             clock=self.clock,
             entropy=self.entropy,
             log_config=lambda overrides: topic_log_config(overrides, self.config),
+            on_truncation=self.truncations.append,
         )
 
     def restart(self, *, cleanly: bool = True) -> None:

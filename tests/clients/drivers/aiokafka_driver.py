@@ -27,7 +27,7 @@ class AiokafkaDriver:
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
         self._log = EventLog()
-        self._producers: dict[str, AIOKafkaProducer] = {}
+        self._producers: dict[tuple[str, bool], AIOKafkaProducer] = {}
         self._members: dict[str, _Member] = {}
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
@@ -41,9 +41,11 @@ class AiokafkaDriver:
 
         self._wait(create())
 
-    def produce(self, topic: str, codec: str, records: list[SentRow]) -> None:
+    def produce(
+        self, topic: str, codec: str, records: list[SentRow], *, is_idempotent: bool = False
+    ) -> None:
         async def send_all() -> None:
-            producer = await self._producer(codec)
+            producer = await self._producer(codec, is_idempotent=is_idempotent)
             sent = [
                 await producer.send(topic, _bytes(value), _bytes(key), partition)
                 for partition, key, value in records
@@ -101,17 +103,19 @@ class AiokafkaDriver:
             self._wait(producer.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
 
-    async def _producer(self, codec: str) -> AIOKafkaProducer:
-        if codec not in self._producers:
+    async def _producer(self, codec: str, *, is_idempotent: bool) -> AIOKafkaProducer:
+        key = (codec, is_idempotent)
+        if key not in self._producers:
             producer = AIOKafkaProducer(
                 bootstrap_servers=self._bootstrap,
                 compression_type=None if codec == "none" else codec,
                 acks="all",
+                enable_idempotence=is_idempotent,
                 linger_ms=5,
             )
             await producer.start()
-            self._producers[codec] = producer
-        return self._producers[codec]
+            self._producers[key] = producer
+        return self._producers[key]
 
     def _wait(self, work: Coroutine[None, None, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_TIMEOUT_S)

@@ -36,20 +36,22 @@ class ConfluentDriver:
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
         self._members = Members()
-        self._producers: dict[str, Producer] = {}
+        self._producers: dict[tuple[str, bool], Producer] = {}
 
     def create_topic(self, topic: str, partitions: int) -> None:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_TIMEOUT_S)
 
-    def produce(self, topic: str, codec: str, records: list[SentRow]) -> None:
+    def produce(
+        self, topic: str, codec: str, records: list[SentRow], *, is_idempotent: bool = False
+    ) -> None:
         failures: list[str] = []
 
         def delivered(error: object, _message: Message) -> None:
             if error is not None:
                 failures.append(str(error))
 
-        producer = self._producer(codec)
+        producer = self._producer(codec, is_idempotent=is_idempotent)
         for partition, key, value in records:
             producer.produce(topic, value, key, partition, on_delivery=delivered)
         left = producer.flush(_TIMEOUT_S)
@@ -97,17 +99,19 @@ class ConfluentDriver:
     def close(self) -> None:
         self._members.close()
 
-    def _producer(self, codec: str) -> Producer:
-        if codec not in self._producers:
-            self._producers[codec] = Producer(
+    def _producer(self, codec: str, *, is_idempotent: bool) -> Producer:
+        key = (codec, is_idempotent)
+        if key not in self._producers:
+            self._producers[key] = Producer(
                 {
                     "bootstrap.servers": self._bootstrap,
                     "compression.type": codec,
                     "acks": "all",
+                    "enable.idempotence": is_idempotent,
                     "linger.ms": 5,
                 }
             )
-        return self._producers[codec]
+        return self._producers[key]
 
 
 class _GroupConsumer:
@@ -123,7 +127,8 @@ class _GroupConsumer:
         try:
             offsets = self._client.commit(asynchronous=False) or []
         except KafkaException as refused:
-            if refused.args[0].code() in _REFUSALS:
+            error: Code = refused.args[0]
+            if error.code() in _REFUSALS or error.retriable():
                 raise CommitRefusedError(str(refused)) from None
             raise
         for offset in offsets:

@@ -26,8 +26,13 @@ class Driver(Protocol):
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic; return when the client has its metadata."""
 
-    def produce(self, topic: str, codec: str, records: list[SentRow]) -> None:
-        """Produce records, each to its partition, acks=all; return when all are acknowledged."""
+    def produce(
+        self, topic: str, codec: str, records: list[SentRow], *, is_idempotent: bool = False
+    ) -> None:
+        """Produce records, each to its partition, acks=all; return when all are acknowledged.
+
+        Only some drivers know `is_idempotent`; producers of Java and franz-go always are.
+        """
 
     def read(self, topic: str, partitions: int, count: int) -> list[ReadRow]:
         """Read that many records from the beginning, without a group."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CommitRefusedError(Exception):
-    """The coordinator refused a commit because the group is rebalancing; it is retried."""
+    """The coordinator refused a commit, as while the group is rebalancing; it is retried."""
 
 
 class Consumer(Protocol):

@@ -1,4 +1,4 @@
-// A worker of franz-go; drivers/worker.py describes its orders and reports.
+// A worker of franz-go; drivers/worker.py describes its orders and reports. See driver.go too.
 package main
 
 import (
@@ -179,6 +179,10 @@ func run() error {
 }
 
 func main() {
+	if os.Args[1] == "driver" {
+		drive(os.Args[2])
+		return
+	}
 	if err := run(); err != nil {
 		word := "failed"
 		if isFenced(err) {

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.server.broker import Broker
+from kafkalite.server.settings import Settings
 from kafkalite.testing.files import FaultyFiles, MemoryFiles
 from tests.unit.cluster.replicated import LAG_TIME_MS, SESSION_MS, ReplicatedCluster
 
@@ -34,6 +37,31 @@ def test_replicas_follow_without_views(cluster: ReplicatedCluster) -> None:
     partition = cluster.partition()
     assert partition.views == {}
     assert (ends(cluster), partition.high_watermark) == ([2, 2, 2], 2)
+
+
+async def test_replicas_of_topics_that_are_created_at_the_start_follow() -> None:
+    settings = Settings(
+        listen=("127.0.0.1:0",),
+        brokers=3,
+        topics={"t": 1},
+        config={"default.replication.factor": "3"},
+    )
+    broker = Broker(settings)
+    await broker.start()
+    assert broker.cluster is not None
+    topic = broker.cluster.partitions.topic("t")
+    assert topic is not None
+    (partition,) = topic.partitions
+    assert (partition.views, len(partition.isr)) == ({}, 3)
+    await broker.stop()
+
+
+def test_replicas_join_the_isr_at_a_start(cluster: ReplicatedCluster) -> None:
+    cluster.control.stop(2)
+    assert cluster.state() == (1, 0, {1, 3})
+    cluster.restart()
+    assert cluster.state() == (1, 0, {1, 2, 3})
+    assert cluster.partition().views == {}
 
 
 def test_the_end_of_a_lagging_replica_in_the_isr_is_the_high_watermark(
@@ -211,3 +239,20 @@ def test_a_restart_lets_all_replicas_catch_up(cluster: ReplicatedCluster) -> Non
     assert cluster.state()[2] == {1, 2, 3}
     assert cluster.partition().views == {}
     assert cluster.partition().high_watermark == 1
+
+
+def test_a_truncation_is_in_the_history_of_the_topic(cluster: ReplicatedCluster) -> None:
+    cluster.append(b"a")
+    cluster.control.pause_replication(2)
+    cluster.append(b"b", b"c")
+    cluster.cluster.metadata.move_leader("t", 0, 2, is_unclean=True)
+    (entry,) = cluster.cluster.history.about("t", of=SubjectKind.TOPIC)
+    assert entry.kind == "truncated"
+    assert entry.facts == {
+        "topic": "t",
+        "partition": 0,
+        "leader": 2,
+        "leader_epoch": 1,
+        "end_offset": 1,
+        "removed_offsets": 2,
+    }

@@ -11,7 +11,7 @@ import pytest
 from kafkalite.config.log_config import LogConfig
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.partitions.coordinator_log import open_coordinator_log
-from kafkalite.partitions.table import PartitionTable
+from kafkalite.partitions.table import PartitionTable, Truncation
 from kafkalite.ports.background import run_steps
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
@@ -314,6 +314,7 @@ def test_new_leader_truncates_the_log(plane: DataPlane) -> None:
     assert plane.append(b"d") == 1
     plane.change(truncated(plane.image.topics["t"], 5))
     assert values(plane) == [b"a", b"d"]
+    assert plane.truncations == [Truncation("t", 0, partition.leader, 4, 1, 2)]
 
 
 @pytest.mark.parametrize("later_epochs", [0, 3])
@@ -332,6 +333,7 @@ def test_start_completes_a_truncation(
     for again in (False, True):
         plane.restart(cleanly=again)
         assert values(plane) == [b"a", b"d"]
+    assert [(each.end_offset, each.removed_offsets) for each in plane.truncations] == [(1, 2)]
 
 
 def test_records_after_a_truncation_survive_the_loss_of_the_epoch_checkpoint(

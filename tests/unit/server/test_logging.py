@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.gateway.call import Call
+from kafkalite.partitions.table import Truncation
 from kafkalite.ports.waiting import Waiting
-from kafkalite.server.logging import DiskFailureLog, Level, Log, log_requests
+from kafkalite.server.logging import (
+    DiskFailureLog,
+    Level,
+    Log,
+    log_requests,
+    log_truncation,
+)
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
 from kafkalite.wire.session import PendingAnswer
 from tests.unit.frames import header
@@ -221,3 +228,20 @@ def test_each_disk_failure_has_a_line_at_its_beginning_and_end(problem: DiskProb
     assert {line["path"] for line in lines} == {"/data/t-0"}
     assert {line["reason"] for line in lines} == {"No space left on device"}
     assert lines[0]["event"] != lines[1]["event"]
+
+
+def test_a_truncation_by_a_new_leader_is_one_warning() -> None:
+    log_output = io.StringIO()
+    log_truncation(Log(Level.WARNING, "json", log_output), Truncation("t", 1, 2, 7, 30, 12))
+    (line,) = lines(log_output)
+    assert line.pop("timestamp")
+    assert line == {
+        "event": "a new leader removed the records that it does not have",
+        "level": "warning",
+        "topic": "t",
+        "partition": 1,
+        "leader": 2,
+        "leader_epoch": 7,
+        "end_offset": 30,
+        "removed_offsets": 12,
+    }
