@@ -75,6 +75,8 @@ ALLOWED = {
     ("tests/architecture/test_plain_words.py", None): "this list",
     ("docs/reference/error-texts.md", "wanted"): "a text of Kafka",
     ("kafkalite/protocol/error_texts.py", "wanted"): "a text of Kafka",
+    ("kafkalite/traffic/spark/derived_tables.py", "judged"): "names before their change",
+    ("kafkalite/traffic/spark/follow/stream.py", "judged"): "a name before its change",
     ("kafkalite/protocol/invalid_frames.py", "tell"): "a method of Python's files",
     ("kafkalite/protocol/primitives.py", "tell"): "a method of Python's files",
     ("tests/properties/test_codecs.py", "tell"): "a method of Python's files",

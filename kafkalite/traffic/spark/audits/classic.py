@@ -65,6 +65,11 @@ _IS_REMOVED_MEMBER: Final = (
 )
 _KEY: Final = ("connection", "start_us", "position", "topic", "partition")
 _END_US: Final = f"coalesce(end_us, start_us + {UNANSWERED_US})"
+# Commits in transactions are also accepted before the assignment.
+_ASSIGNMENT_DECISION: Final = (
+    f"case when is_transactional or g_assigned_latest_us <= start_us then '{ACCEPT}'"
+    f" when {_END_US} <= g_assigned_earliest_us then '{REFUSE}' else '{UNDECIDABLE}' end"
+)
 
 
 def compare_with_generations(commits: DataFrame, generations: DataFrame) -> DataFrame:
@@ -102,18 +107,13 @@ def compare_with_generations(commits: DataFrame, generations: DataFrame) -> Data
         f" when first is null then '{UNKNOWN}' when {is_earlier} then '{AT_EARLIER_GENERATION}'"
         f" when {is_current} then '{AT_CURRENT_GENERATION}' else '{UNCERTAIN}' end"
     )
-    # Commits in transactions are also accepted before the assignment.
-    assignment_decision = (
-        f"case when is_transactional or g_assigned_latest_us <= start_us then '{ACCEPT}'"
-        f" when {_END_US} <= g_assigned_earliest_us then '{REFUSE}' else '{UNDECIDABLE}' end"
-    )
     return (
         commits.join(own_generation, is_own, "left")
         .join(groups, "group_id", "left")
         .withColumns(
             {
                 "generation_status": f.expr(generation_status),
-                "assignment_decision": f.expr(assignment_decision),
+                "assignment_decision": f.expr(_ASSIGNMENT_DECISION),
             }
         )
         .drop("joined_group_id", "generation", "first", "never_restarted")

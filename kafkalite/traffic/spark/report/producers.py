@@ -60,14 +60,16 @@ def producers(rows_by_query: Mapping[str, Rows]) -> Section:
             listing(
                 "Connect: fencing between generations, failures first",
                 rows_by_query.get("connect_generations", ()),
-                ("connect_group", "connector", "generation", "configured_at", "task_count_at",
-                 "tasks", "previous_tasks", "tasks_fenced", "tasks_unfenced",
-                 "tasks_started_early"),
+                _GENERATION_COLUMNS,
             ),
         ),
     )  # fmt: skip
 
 
+_GENERATION_COLUMNS: Final = (
+    "connect_group", "connector", "generation", "configured_at", "task_count_at", "tasks",
+    "previous_tasks", "tasks_fenced", "tasks_unfenced", "tasks_started_early",
+)  # fmt: skip
 _LEGEND: Final = (
     ("a", "new epoch"),
     (WARN, "takeover by another producer"),
