@@ -296,7 +296,7 @@ class TestMetadata:
         assert not cached.is_outdated(stale)
 
     def test_metadata_before_a_recreation_is_outdated(self, world: World) -> None:
-        """The leader epoch begins at 0 again, so it would not tell."""
+        """The leader epoch begins at 0 again, so it would not show this."""
         world.cluster.metadata.move_leader(T, 0, 2)
         world.cluster.node_control.freeze_metadata(2)
         world.recreate_t()
@@ -306,7 +306,7 @@ class TestMetadata:
         assert stale.is_outdated(cached)
 
     def test_metadata_before_a_deletion_is_outdated(self, world: World) -> None:
-        """No partition tells; this is why a deletion raises the counter."""
+        """No partition shows this; this is why a deletion raises the counter."""
         world.cluster.node_control.freeze_metadata(2)
         world.delete_t()
         cached, stale = world.metadata(node=1), world.metadata(node=2)
@@ -449,7 +449,7 @@ class TestFetch:
         row = world.fetch(used_epoch, offset=2)
         assert row.error_code == INVALID_PARTITION_EPOCH
         assert (row.incarnation_epoch, row.records) == (world.epoch, b"")
-        # Without a check, the response still tells the consumer.
+        # Without a check, the response still shows the consumer this.
         row = world.fetch(-1, offset=2)
         assert (row.error_code, row.incarnation_epoch) == (0, world.epoch)
         assert row.incarnation_epoch != used_epoch
