@@ -97,12 +97,7 @@ class Cluster:
             entropy=entropy,
         )
         racks = {node_id: config.node_str_or_none(node_id, "broker.rack") for node_id in node_ids}
-        try:
-            self.metadata.start(racks)
-        except UnreadableLogError:
-            directory.restore_clean_shutdown_marker()
-            raise
-        image = self.metadata.image
+        image = self._start_metadata(racks, directory)
         self.partitions.open(image)
         self.outbox = Outbox(clock)
         self.groups = self._new_groups(image)
@@ -116,6 +111,16 @@ class Cluster:
         self.node_control = NodeControl(self)
         self.elections = PeriodicElections(clock, config, self.metadata)
         self._load(image)
+
+    def _start_metadata(
+        self, racks: Mapping[int, str | None], directory: DataDirectory
+    ) -> MetadataImage:
+        try:
+            self.metadata.start(racks)
+        except UnreadableLogError:
+            directory.restore_clean_shutdown_marker()
+            raise
+        return self.metadata.image
 
     def _load(self, image: MetadataImage) -> None:
         """Load the coordinators from their logs, and subscribe all parts to the metadata.

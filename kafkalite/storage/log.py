@@ -462,7 +462,7 @@ class Log:
     def prepare_truncation(self, end_offset: int) -> None:
         """Lower the offsets in checkpoints, because records from `end_offset` on will be removed.
 
-        Recovery then reads the segment that will be the last one, whose indexes are written anew.
+        Recovery then reads the segment that will be the last one, whose indexes are written again.
         """
         end_offset = max(end_offset, self.start_offset)
         if end_offset >= self.end_offset:

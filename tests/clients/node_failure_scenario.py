@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.clients.client_scenario import ConsumerHistory, assert_equal_and_in_order
 from tests.clients.observer import committed_offsets, end_offsets, wait_until
@@ -23,6 +22,7 @@ from tests.clients.records import some_records
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Sequence
 
     from kafkalite.testing import Broker
     from tests.clients.drivers.protocol import SentRow
@@ -39,6 +39,11 @@ CONFIG: dict[str, str | float] = {
     "replica.lag.time.max.ms": 500,
 }
 """Broker configurations of the scenario."""
+
+ALL_KINDS = ("stop", "isolate", "pause", "move")
+KINDS_WITHOUT_EPOCHS = ("stop", "pause", "move")
+"""For clients whose requests have no leader epochs. An isolated node can name itself as the leader,
+and answer OFFSET_OUT_OF_RANGE for records of the next leader. These clients then begin again."""
 
 _GROUP = "shop"
 _BATCH = 30
@@ -64,6 +69,7 @@ class NodeFailures:
 
     broker: Broker
     random: random.Random
+    kinds: Sequence[str] = ALL_KINDS
     failures: Counter[str] = field(default_factory=Counter)
     _failed: dict[int, str] = field(default_factory=dict)
     """Node → how it failed."""
@@ -73,7 +79,7 @@ class NodeFailures:
         limit = 2 if self.random.random() < _SECOND_FAILURE_RATE else 1
         while len(self._failed) >= limit:
             self._repair(self.random.choice(sorted(self._failed)))
-        failure = self.random.choice(("stop", "isolate", "pause", "move"))
+        failure = self.random.choice(self.kinds)
         if failure == "move":
             self._move_a_leader()
         else:
@@ -152,16 +158,20 @@ class Scenario:
             self._progress.notify_all()
 
     def _fail_nodes(self, count: int) -> None:
-        # By the time of the test, not of the broker: the client runs meanwhile.
+        # It never joins the group.
+        observer = Consumer(
+            {"bootstrap.servers": self.broker.bootstrap_servers, "group.id": _GROUP}
+        )
         for number in range(count):
             if self._is_over.is_set():
                 break
             self.failures.fail()
             self._wait_for_progress()
             if number % _OBSERVE_EVERY == 0:
-                self._observe()
+                self._observe(observer)
         self.failures.repair()
-        self._observe()
+        self._observe(observer)
+        observer.close()
 
     def _wait_for_progress(self) -> None:
         """Wait for two batches, but not long: the failures may prevent them."""
@@ -169,14 +179,12 @@ class Scenario:
             expected = len(self._sent) + 2 * _BATCH
             self._progress.wait_for(lambda: len(self._sent) >= expected, _PATIENCE_S)
 
-    def _observe(self) -> None:
+    def _observe(self, observer: Consumer) -> None:
         """Read the committed offsets, if the coordinator answers now."""
-        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
-        request = [ConsumerGroupTopicPartitions(_GROUP)]
-        futures = admin.list_consumer_group_offsets(request, request_timeout=_PATIENCE_S)
+        partitions = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
         try:
-            offsets = futures[_GROUP].result(2 * _PATIENCE_S).topic_partitions or []
-        except (KafkaException, TimeoutError):
+            offsets = observer.committed(partitions, _PATIENCE_S)
+        except KafkaException:
             return
         self._observed.append({row.partition: row.offset for row in offsets if row.offset >= 0})
 
