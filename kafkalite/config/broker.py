@@ -104,6 +104,9 @@ class _ValuesWithDefaults(dict[str, Value]):
         return default
 
 
+_PARTITION_EPOCHS: Final = "kafkalite.partition.epochs"
+
+
 class BrokerConfig:
     """Parsed values by Kafka's names, including dynamic ones, with one method per type."""
 
@@ -119,6 +122,7 @@ class BrokerConfig:
         "default_text",
         "log_levels",
         "release",
+        "uses_partition_epochs",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +139,8 @@ class BrokerConfig:
         self._static_text = static_text
         self._static = static
         self._values: Mapping[str, Value] = _ValuesWithDefaults(static)
+        self.uses_partition_epochs = self._values[_PARTITION_EPOCHS] is True
+        """The value of `kafkalite.partition.epochs`, which is needed for every request."""
         self._dynamic_cluster_default: Mapping[str, Value] = {}
         self._dynamic_node: Mapping[str, Value] = {}
         self._groups: Mapping[str, Mapping[str, Value]] = {}
@@ -329,6 +335,7 @@ class BrokerConfig:
         self._values = _ValuesWithDefaults(
             {**self._static, **self._dynamic_cluster_default, **self._dynamic_node}
         )
+        self.uses_partition_epochs = self._values[_PARTITION_EPOCHS] is True
         keys = group_config_keys()
         self._groups = {
             group_id: {name: keys[name].parse(text) for name, text in texts.items() if name in keys}

@@ -170,8 +170,9 @@ class Partition:
         log = self.log
         unstable = log.producers.first_unstable_offset
         if unstable is None:
-            return self.high_watermark
-        return min(max(unstable, log.start_offset), self.high_watermark)
+            return log.end_offset if self._replicated_end is None else self.high_watermark
+        unstable = max(unstable, log.start_offset)
+        return unstable if self._replicated_end is None else min(unstable, self.high_watermark)
 
     @property
     def size_bytes(self) -> int:
@@ -180,7 +181,9 @@ class Partition:
 
     def limit_offset(self, *, committed: bool) -> int:
         """Return the offset below which a reader with this isolation level may read."""
-        return self.last_stable_offset if committed else self.high_watermark
+        if committed:
+            return self.last_stable_offset
+        return self.log.end_offset if self._replicated_end is None else self.high_watermark
 
     # --- access --------------------------------------------------------------------------------
 
@@ -189,11 +192,7 @@ class Partition:
         views = self.views
         return self if not views else views.get(node_id, self)
 
-    def check_access(
-        self, node_id: int, current_leader_epoch: int = NO_EPOCH, *, leader_only: bool = True
-    ) -> None:
-        """Raise KafkaError unless the node may answer; see `replicas.check_access`."""
-        check_access(self, node_id, current_leader_epoch, leader_only=leader_only)
+    check_access = check_access
 
     @property
     def has_enough_replicas(self) -> bool:

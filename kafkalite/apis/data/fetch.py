@@ -128,8 +128,10 @@ class _Fetch:
         is_consumer = self._replica_id == _CONSUMER
         self._is_read_committed = is_consumer and request.isolation_level == _READ_COMMITTED
         self._leader_only = self._replica_id >= 0 or (is_consumer and not era.reads_from_followers)
-        self._rack = self._rack_for_selection(request)
-        self._incarnations = IncarnationCheck.of(call, "Fetch")
+        self._rack = self._rack_for_selection(request) if request.rack_id else ""
+        self._incarnations = (
+            IncarnationCheck.of(call, "Fetch") if node.config.uses_partition_epochs else None
+        )
         self._max_bytes = min(request.max_bytes, node.config.int("fetch.max.bytes"))
         self.min_bytes = min(request.min_bytes, self._max_bytes)
         self._session = node.partitions.fetch_sessions(self._node_id).begin(
@@ -146,7 +148,7 @@ class _Fetch:
 
     def _rack_for_selection(self, request: FetchRequest) -> str:
         """Return the client's rack if replicas are selected by it, otherwise an empty string."""
-        if not request.rack_id or not self._era.reads_from_followers or self._replica_id >= 0:
+        if not self._era.reads_from_followers or self._replica_id >= 0:
             return ""
         selector = self._node.config.node_str_or_none(self._node_id, "replica.selector.class")
         return request.rack_id if selector == RACK_AWARE_SELECTOR else ""
@@ -218,7 +220,9 @@ class _Fetch:
                 refused.append((requested, answer))
                 continue
             if partition is not None:
-                self._readable.append((requested, partition.seen_by(self._node_id)))
+                views = partition.views
+                view = partition if not views else partition.seen_by(self._node_id)
+                self._readable.append((requested, view))
             elif topic is None and self._era.uses_topic_ids:
                 refused.append(
                     (requested, _partition_error(requested.index, ErrorCode.UNKNOWN_TOPIC_ID))

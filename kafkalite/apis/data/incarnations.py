@@ -32,7 +32,7 @@ class IncarnationCheck:
     @classmethod
     def of(cls, call: Call, api: str) -> IncarnationCheck | None:
         """Return the check of a request, or None if the broker does not use partition epochs."""
-        return cls(call, api) if call.node.config.bool("kafkalite.partition.epochs") else None
+        return cls(call, api) if call.node.config.uses_partition_epochs else None
 
     def keep_call(self) -> None:
         """Keep the properties of the call, which changes with the connection's next request."""

@@ -82,7 +82,7 @@ def handle_offset_commit(
     answers: list[_Answer] = []
     unknown_partitions: list[tuple[str, _Answer]] = []
     may_pause = call.may_pause
-    has_partition_epochs = call.node.config.bool("kafkalite.partition.epochs")
+    has_partition_epochs = call.node.config.uses_partition_epochs
     for topic in in_steps(request.topics) if may_pause else request.topics:
         topic_image = (
             image.topics_by_id.get(topic.topic_id)

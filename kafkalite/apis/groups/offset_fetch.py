@@ -171,7 +171,7 @@ def _fetch(
         return _group_error(group, GROUP_ERRORS.get(refusal.code, refusal.code), era)
     pending = offsets.pending.of_group(group_id) if requires_stable else {}
     image = call.node.image
-    has_partition_epochs = call.node.config.bool("kafkalite.partition.epochs")
+    has_partition_epochs = call.node.config.uses_partition_epochs
     group_offsets = _GroupOffsets(
         group_id, stored, pending, image, era, duplicate_limit, has_partition_epochs
     )

@@ -72,7 +72,7 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     endpoints = node.known_endpoints(call.listener)
     alive_node_ids = frozenset(endpoint.node_id for endpoint in endpoints)
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
-    has_partition_epochs = node.config.bool("kafkalite.partition.epochs")
+    has_partition_epochs = node.config.uses_partition_epochs
     response = MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(

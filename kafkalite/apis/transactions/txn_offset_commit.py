@@ -125,7 +125,7 @@ def _parse(call: Call, request: TxnOffsetCommitRequest) -> _ParsedRequest:
     image = call.node.image
     parsed = _ParsedRequest([], [], [], {})
     unknown_partitions: list[tuple[str, int]] = []
-    has_partition_epochs = call.node.config.bool("kafkalite.partition.epochs")
+    has_partition_epochs = call.node.config.uses_partition_epochs
     for topic in in_steps(request.topics):
         found = image.topics.get(topic.name)
         known: list[_Answer] = []
