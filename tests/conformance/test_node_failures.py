@@ -24,6 +24,8 @@ CONFIG = {
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "300",
     "auto.leader.rebalance.enable": "false",
+    # The timestamps of the records are in the past.
+    "log.retention.ms": "-1",
     # A node that was killed knows its high watermarks.
     "replica.high.watermark.checkpoint.interval.ms": "100",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
