@@ -74,9 +74,8 @@ class Cluster:
         node_ids: Sequence[int],
         on_truncation: Callable[[Truncation], None] | None = None,
     ) -> None:
-        """Load everything from `directory`.
+        """Load everything from `directory`; `on_truncation` receives truncations by new leaders.
 
-        `on_truncation` is called for each partition whose log a new leader truncated.
         Raises OSError, and UnreadableLogError if the metadata log is damaged; the directory then
         remains as it was.
         """
