@@ -101,9 +101,7 @@ class Cluster:
         self.outbox = Outbox(clock)
         self.groups = self._new_groups(image)
         self.shares = self._new_shares()
-        self.share_partitions = SharePartitionTable(
-            clock=clock, config=config, history=self.history
-        )
+        self.share_partitions = self._new_share_partitions()
         self.transactions = self._new_transactions(node_ids[0])
         self.nodes = {node_id: Node(node_id, self, image, rack) for node_id, rack in racks.items()}
         self.replication = self._new_replication()
@@ -224,6 +222,9 @@ class Cluster:
             prunable_log=lambda index: self.partitions.logs()[SHARE_STATE_TOPIC, index],
             history=self.history,
         )
+
+    def _new_share_partitions(self) -> SharePartitionTable:
+        return SharePartitionTable(clock=self.clock, config=self.config, history=self.history)
 
     def _new_transactions(self, node_id: int) -> TransactionCoordinator:
         producer_ids, allocate = self.partitions.producer_ids, self.metadata.allocate_producer_ids
