@@ -331,8 +331,12 @@ def crashes() -> range:
 def crashed(fail_at: int, *, crash: bool = True) -> tuple[FaultyFiles, Changes]:
     files, changes = FaultyFiles(MemoryFiles(), crash=crash), Changes()
     files.fail_from(fail_at)
-    with pytest.raises(CrashedError if crash else (OSError, KafkaError)):
+    try:
         change_leaders(files, changes, begin=lambda: None)
+    except (CrashedError, OSError, KafkaError):
+        return files, changes
+    # Only a refused change of an ISR is no error: it is requested again later.
+    assert not crash
     return files, changes
 
 

@@ -36,8 +36,9 @@ _MODULES_WITHOUT_READS = (
 )
 _READ_BY_SETTINGS = frozenset(
     (
-        "advertised.listeners", "broker.id", "controller.listener.names", "listeners", "log.dir",
-        "log.dirs", "listener.security.protocol.map", "node.id",
+        "advertised.listeners", "broker.id", "controller.listener.names",
+        "kafkalite.partition.epochs", "listeners", "log.dir", "log.dirs",
+        "listener.security.protocol.map", "node.id",
     )
 )  # fmt: skip
 _READ_BY_TOPIC_SETTINGS = frozenset(("internal.segment.bytes",))
