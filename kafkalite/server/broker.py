@@ -367,7 +367,12 @@ class Broker:
                         listener.stop()
                     raise
                 await self._serve_node(served)
-            cluster.node_control.start(node_id)
+            try:
+                cluster.node_control.start(node_id)
+            finally:
+                if node.state is NodeState.STOPPED:
+                    # The disk refused the change of the metadata.
+                    self._served(node_id).kill()
         if not was_running:
             self._log.info("started a node", node=node_id)
 

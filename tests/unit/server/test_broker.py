@@ -23,6 +23,8 @@ from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
@@ -111,6 +113,30 @@ async def test_all_ports_of_a_node_are_free_while_one_is_taken() -> None:
             socket.create_connection(("127.0.0.1", inside))
     await broker.start_node(2)
     socket.create_connection(("127.0.0.1", inside)).close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_node_that_could_not_start_refuses_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2))
+    await broker.start()
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    broker.stop_node(2)
+    assert broker.cluster is not None
+
+    def refuse(node_id: int) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no room for node {node_id}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.cluster.metadata, "return_after_crash", refuse)
+        for _ in range(2):
+            with pytest.raises(KafkaError):
+                await broker.start_node(2)
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port))
+    await broker.start_node(2)
+    socket.create_connection(("127.0.0.1", port)).close()
     await broker.stop(grace_s=0.1)
 
 
