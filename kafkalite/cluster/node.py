@@ -230,13 +230,14 @@ class Node:
         """Return a partition that this node leads.
 
         Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION if the node has no replica,
-        NOT_LEADER_OR_FOLLOWER if it is a follower, KAFKA_STORAGE_ERROR if the log is offline.
+        NOT_LEADER_OR_FOLLOWER if it is a follower, or a former leader that does not know the next
+        one, KAFKA_STORAGE_ERROR if the log is offline.
         """
         hosted_topic = self.partitions.topic(topic)
         partition_image = self.image.partition(topic, index)
         partition = None if hosted_topic is None else hosted_topic.partition(index)
         if partition is None or partition_image is None or self.id not in partition_image.replicas:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if partition_image.leader != self.id:
+        if partition_image.leader != self.id or partition.leader != self.id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition

@@ -63,6 +63,7 @@ class Replication:
             if (topic := self._partitions.topic_by_id(topic_id)) is not None
             for partition in topic.partitions
         )
+        self._partitions.notify_changes()
 
     def open(self) -> None:
         """Let the replicas of all nodes follow and join the ISR; called once all nodes run."""
@@ -100,6 +101,7 @@ class Replication:
 
     def _update(self, partitions: Iterable[Partition]) -> None:
         isr_changes = []
+        updated = []
         must_check_later = False
         all_follow = all(
             node.is_reachable and not node.is_replication_paused and not node.has_stale_metadata
@@ -109,16 +111,19 @@ class Replication:
             if partition.views or not all_follow:
                 node_ids = self._nodes_with_replicas(partition)
                 followers = [self._update_replica(partition, node_id) for node_id in node_ids]
-                partition.update_high_watermark()
-                if any(followers):
-                    # Consumers that wait at these followers can read more now.
-                    partition.notify_change()
+                updated.append((partition, any(followers)))
             elif len(partition.isr) == len(partition.replicas):
                 continue
             isr = self._planned_isr(partition)
             if isr != partition.isr:
                 isr_changes.append((partition.topic_id, partition.index, isr))
             must_check_later = must_check_later or self._has_lagging_isr(partition)
+        # When all views are set: a fetch that ends now may read several of these partitions.
+        for partition, follows_again in updated:
+            partition.update_high_watermark()
+            if follows_again:
+                # Consumers that wait at these followers can read more now.
+                partition.notify_change()
         if isr_changes:
             # Later: the change of the metadata that led here is not yet known to all listeners.
             self._metadata.defer(lambda: self._alter_isr(isr_changes))

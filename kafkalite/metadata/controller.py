@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.coordinator.contract import CoordinatorRecord, ParkedRequest
 from kafkalite.coordinator.loading import replay_log
-from kafkalite.metadata.image import MetadataDelta, MetadataImage, ResourceType
+from kafkalite.metadata.image import NO_LEADER, MetadataDelta, MetadataImage, ResourceType
 from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.partition_change import UNCHANGED_LEADER
 from kafkalite.metadata.shard import MetadataShard
@@ -291,9 +291,10 @@ class MetadataController:
 
     def _publish_config(self, image: MetadataImage) -> None:
         # All nodes share the process's configuration. If nodes have different settings, those of
-        # the first node apply to the process.
+        # the first node apply to the process, also while that node is fenced.
         cluster_configs = image.config_of(ResourceType.BROKER, "")
-        node_configs = image.config_of(ResourceType.BROKER, str(image.controller_id))
+        first_node = min(image.brokers, default=NO_LEADER)
+        node_configs = image.config_of(ResourceType.BROKER, str(first_node))
         group_configs = {
             resource.name: values
             for resource, values in image.configs.items()

@@ -433,7 +433,7 @@ class Partition:
             watcher.on_change()
 
     def apply_image(self, image: PartitionImage) -> None:
-        """Apply leader, epoch and replicas of a metadata image.
+        """Apply leader, epoch and replicas of a metadata image; the caller notifies the watchers.
 
         Records that a new leader does not have are removed. Raises OSError if the disk refuses
         that, or has failed before: then readers do not see these records, the log accepts no
@@ -457,9 +457,7 @@ class Partition:
         self.replicas = image.replicas
         self.isr = image.isr
         if has_new_replicas or has_new_leader:
-            self.update_high_watermark()
-        if has_new_leader:
-            self.notify_change()
+            self._set_high_watermark()
         if failure is not None:
             raise failure
 
@@ -492,18 +490,22 @@ class Partition:
         return self.log.end_offset if view is None else view.end_offset
 
     def update_high_watermark(self) -> None:
-        """Compute the high watermark from the in-sync replicas; wake all waits if it increases.
+        """Compute the high watermark from the in-sync replicas; wake all waits if it increases."""
+        before = self.high_watermark
+        self._set_high_watermark()
+        if self.high_watermark > before:
+            self.notify_change()
+
+    def _set_high_watermark(self) -> None:
+        """Compute the high watermark from the in-sync replicas.
 
         While the ISR is smaller than its minimum, the high watermark does not increase (KIP-966).
         """
-        before = self.high_watermark
         ends = [
             view.replica_end
             for node_id, view in self.views.items()
             if view.replica_end is not None and node_id in self.isr and node_id != self.leader
         ]
         if not self.has_enough_replicas:
-            ends.append(before)
+            ends.append(self.high_watermark)
         self._replicated_end = min(ends, default=None)
-        if self.high_watermark > before:
-            self.notify_change()

@@ -125,6 +125,8 @@ class PartitionTable:
         self._by_id: dict[bytes, HostedTopic] = {}
         self._sessions: dict[int, FetchSessions] = {}
         self._appended_partitions: list[Partition] = []
+        self._changed_partitions: list[Partition] = []
+        """Partitions whose watchers `notify_changes` notifies."""
         self.producer_ids = ProducerIdBlocks()
 
     # --- lookup ------------------------------------------------------------------------------
@@ -214,7 +216,7 @@ class PartitionTable:
         )
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Apply one change of the metadata.
+        """Apply one change of the metadata; call `notify_changes` afterwards.
 
         Raises OSError when the disk fails; then everything else was applied. Partitions whose log
         could not be opened are offline until their topic changes again, or until the next start.
@@ -239,6 +241,16 @@ class PartitionTable:
         failure = self._apply_leadership(opened_late) or failure
         if failure is not None:
             raise failure
+
+    def notify_changes(self) -> None:
+        """End the waits for partitions whose leader or high watermark was changed by `apply`.
+
+        Called when the partitions have the views of nodes that do not know the change: the fetches
+        that wait at these nodes are answered from the views.
+        """
+        changed, self._changed_partitions = self._changed_partitions, []
+        for partition in changed:
+            partition.notify_change()
 
     def checkpoint(self) -> None:
         """Write the checkpoints: start offset and recovery point of each log.
@@ -294,12 +306,20 @@ class PartitionTable:
                     partition.log.fail(error)
         for partition, image in changed:
             try:
-                partition.apply_image(image)
+                self._apply_image(partition, image)
             except OSError as error:
                 failure = failure or error
         for partition, end_offset in truncated:
             self._report_truncation(partition, end_offset)
         return failure
+
+    def _apply_image(self, partition: Partition, image: PartitionImage) -> None:
+        before = partition.leader, partition.leader_epoch, partition.high_watermark
+        try:
+            partition.apply_image(image)
+        finally:
+            if (partition.leader, partition.leader_epoch, partition.high_watermark) != before:
+                self._changed_partitions.append(partition)
 
     def _report_truncation(self, partition: Partition, former_end_offset: int) -> None:
         end_offset = partition.log.end_offset

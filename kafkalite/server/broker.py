@@ -142,8 +142,8 @@ class Broker:
         self._executor = executor
         self._listeners: dict[int, list[Listener]] = {}
         self._nodes: list[ServedNode] = []
-        self._node_starts = asyncio.Lock()
-        """Held while a node starts: two starts at once would bind its ports twice."""
+        self._node_changes = asyncio.Lock()
+        """Held while a node starts or stops: two starts at once would bind its ports twice."""
         self._directory: BrokerDirectory | None = None
         self._maintenance: Maintenance | None = None
         self._scheduler: Scheduler | None = None
@@ -336,16 +336,20 @@ class Broker:
         for listener in served.listeners:
             await listener.start(loop, self._context_of(served, listener))
 
-    def stop_node(self, node_id: int) -> None:
-        """Stop a node as if it was killed; raises NodeError for the last running one."""
+    async def stop_node(self, node_id: int) -> None:
+        """Stop a node as if it was killed; raises NodeError for the last running one.
+
+        A node that is being started is stopped afterwards.
+        """
         cluster, _ = self._require_running()
         node = cluster.node_control.node(node_id)
-        try:
-            cluster.node_control.stop(node_id)
-        finally:
-            # Also if the disk refused the change of the metadata.
-            if node.state is NodeState.STOPPED:
-                self._served(node_id).kill()
+        async with self._node_changes:
+            try:
+                cluster.node_control.stop(node_id)
+            finally:
+                # Also if the disk refused the change of the metadata.
+                if node.state is NodeState.STOPPED:
+                    self._served(node_id).kill()
         self._log.info("stopped a node", node=node_id)
 
     async def start_node(self, node_id: int) -> None:
@@ -355,7 +359,7 @@ class Broker:
         """
         cluster, _ = self._require_running()
         node = cluster.node_control.node(node_id)
-        async with self._node_starts:
+        async with self._node_changes:
             was_running = node.state is NodeState.RUNNING
             if node.state is NodeState.STOPPED:
                 served = self._served(node_id)
@@ -367,7 +371,12 @@ class Broker:
                         listener.stop()
                     raise
                 await self._serve_node(served)
-            cluster.node_control.start(node_id)
+            try:
+                cluster.node_control.start(node_id)
+            finally:
+                if node.state is NodeState.STOPPED:
+                    # The disk refused the change of the metadata.
+                    self._served(node_id).kill()
         if not was_running:
             self._log.info("started a node", node=node_id)
 

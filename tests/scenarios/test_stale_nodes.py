@@ -75,6 +75,26 @@ def test_a_frozen_former_leader_serves_reads_up_to_the_end_of_its_replica(
     assert world.high_watermark(node=1) == 1
 
 
+@pytest.mark.parametrize("how", ["frozen", "isolated"])
+def test_a_fetch_that_waits_at_a_former_leader_does_not_learn_of_the_next(
+    world: NodeWorld, how: str
+) -> None:
+    world.append(b"a")
+    client = world.connect(1)
+    client.send(fetch_request(1, leader_epoch=0, max_wait_ms=600_000), 12)
+    world.metadata()  # The fetch waits when another request was served.
+    if how == "frozen":
+        world.broker.nodes[1].freeze_metadata()
+        world.broker.move_leader(TOPIC, 0, 2)
+    else:
+        world.broker.nodes[1].isolate()
+        world.advance(SESSION_MS)
+    assert world.leadership(node=2).leader == 2
+    answer = client.receive().responses[0].partitions[0]
+    assert (answer.error_code, answer.high_watermark) == (ErrorCode.NONE, 1)
+    assert values_in(answer.records) == []
+
+
 def test_a_frozen_former_leader_leaves_the_isr_and_catches_up_when_it_is_thawed(
     world: NodeWorld,
 ) -> None:

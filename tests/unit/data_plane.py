@@ -183,6 +183,7 @@ class DataPlane:
         topics = {**self.image.topics, topic.name: topic}
         self._show(topics.values())
         self.table.apply(self.image, MetadataDelta(changed=(topic,)))
+        self.table.notify_changes()
 
     def configure(self, name: str, config: Mapping[str, str]) -> None:
         """Set a topic's own configuration."""

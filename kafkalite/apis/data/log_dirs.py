@@ -75,7 +75,8 @@ def handle_describe_log_dirs(
 
 
 def _partition(partition: Partition) -> DescribeLogDirsResponse.DescribeLogDirsPartition:
-    # One log represents all replicas, so no replica lags.
+    # As in Kafka, the lag is that behind the high watermark that the node knows, which is 0 for all
+    # replicas of brokers.
     return DescribeLogDirsResponse.DescribeLogDirsPartition(
         partition_index=partition.index,
         partition_size=partition.log.size_bytes,

@@ -74,7 +74,7 @@ class RequestedSharePartition(NamedTuple):
     ) -> LocatedSharePartition | Waiting[LocatedSharePartition]:
         """Return the share partition; raises KafkaError if this node cannot serve it."""
         log, node = self.log, call.node
-        if log.leader != node.id:
+        if log.leader != node.id or log.seen_by(node.id).leader != node.id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         share = node.share_partitions.get_or_load(
             ShareKey(group_id, *self.partition),

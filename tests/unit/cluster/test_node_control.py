@@ -227,3 +227,15 @@ def test_a_session_that_the_disk_does_not_let_expire_expires_later(tmp_path: Pat
     cluster.clock.advance(SESSION_MS)
     assert fenced(cluster) == {2}
     cluster.end()
+
+
+def test_a_former_leader_that_does_not_know_the_next_one_writes_no_markers(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.control.freeze_metadata(1)
+    assert cluster.control.node(1).partition("t", 0) is cluster.partition()
+    cluster.cluster.metadata.move_leader("t", 0, 2)
+    with pytest.raises(KafkaError) as refused:
+        cluster.control.node(1).partition("t", 0)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert cluster.control.node(2).partition("t", 0) is cluster.partition()

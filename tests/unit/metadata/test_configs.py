@@ -262,3 +262,11 @@ def test_validation_of_min_insync_replicas_clears_nothing() -> None:
     change = ConfigChange("min.insync.replicas", SET, "1")
     assert world.controller.alter_configs({TOPIC: [change]}, validate_only=True) == {TOPIC: None}
     assert eligible(world) == {"t": (2,), "u": (2,)}
+
+
+def test_settings_of_the_first_node_remain_in_effect_while_it_is_fenced() -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    assert alter(world, NODE, (SET, "message.max.bytes", "7")) is None
+    world.controller.fence(1)
+    assert alter(world, ALL_BROKERS, (SET, "log.retention.ms", "5")) is None
+    assert world.config.int("message.max.bytes") == 7

@@ -256,7 +256,8 @@ def test_new_leader_ends_waits_and_limits_the_high_watermark(
     ended: list[bool] = []
     poll = LongPoll(missing_bytes=1, on_end=lambda: ended.append(True))
     poll.add(partition, offset=3, readable_bytes=0, max_bytes=1, is_read_committed=False)
-    partition.apply_image(led(plane, 1, (2, 1)))
+    topic = plane.image.topics["t"]
+    plane.change(topic._replace(partitions=(led(plane, 1, (2, 1)),)))
     assert ended == [True]
     assert (partition.high_watermark, partition.end_offset) == (2, 2)
     assert partition.divergence(0, 3) == EpochEnd(0, 2)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.cluster.cluster import TopicError
+from kafkalite.cluster.node import NodeState
 from kafkalite.config.definitions import ConfigError
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.inter_broker import InterBrokerCalls
@@ -23,6 +24,8 @@ from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
@@ -79,7 +82,7 @@ async def test_a_node_stops_and_starts_while_the_others_serve() -> None:
     await broker.start()
     first, second = broker.bootstrap_servers.split(",")
     stopped_client, other_client = await Client.to(second), await Client.to(first)
-    broker.stop_node(2)
+    await broker.stop_node(2)
     with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
         await stopped_client.ask(MetadataRequest(topics=None), METADATA_VERSION)
     with pytest.raises(ConnectionRefusedError):
@@ -103,7 +106,7 @@ async def test_all_ports_of_a_node_are_free_while_one_is_taken() -> None:
     inside, outside = (
         int(addresses.rpartition(":")[2]) for addresses in broker.bootstrap_by_listener().values()
     )
-    broker.stop_node(2)
+    await broker.stop_node(2)
     with socket.create_server(("127.0.0.1", outside)):
         with pytest.raises(AddressError):
             await broker.start_node(2)
@@ -114,10 +117,55 @@ async def test_all_ports_of_a_node_are_free_while_one_is_taken() -> None:
     await broker.stop(grace_s=0.1)
 
 
+@pytest.mark.parametrize("iterations", range(1, 5))
+async def test_a_node_that_is_stopped_while_it_starts_is_stopped(iterations: int) -> None:
+    listeners = ("INSIDE://127.0.0.1:0", "OUTSIDE://127.0.0.1:0")
+    broker = Broker(Settings(listen=listeners, brokers=2))
+    await broker.start()
+    assert broker.cluster is not None
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    await broker.stop_node(2)
+    start = asyncio.ensure_future(broker.start_node(2))
+    for _ in range(iterations):
+        await asyncio.sleep(0)
+    await broker.stop_node(2)
+    await start
+    assert broker.cluster.nodes[2].state is NodeState.STOPPED
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    await broker.start_node(2)
+    socket.create_connection(("127.0.0.1", port)).close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_node_that_could_not_start_refuses_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2))
+    await broker.start()
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    await broker.stop_node(2)
+    assert broker.cluster is not None
+
+    def refuse(node_id: int) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no room for node {node_id}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.cluster.metadata, "return_after_crash", refuse)
+        for _ in range(2):
+            with pytest.raises(KafkaError):
+                await broker.start_node(2)
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port))
+    await broker.start_node(2)
+    socket.create_connection(("127.0.0.1", port)).close()
+    await broker.stop(grace_s=0.1)
+
+
 async def test_a_broker_stops_while_a_node_is_stopped() -> None:
     broker = Broker(Settings(listen=ANY_PORT, brokers=2, topics={"t": 2}))
     await broker.start()
-    broker.stop_node(1)
+    await broker.stop_node(1)
     assert await broker.stop(grace_s=0.1)
 
 

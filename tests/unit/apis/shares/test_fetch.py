@@ -10,6 +10,7 @@ from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.partitions.partition import Partition
+from kafkalite.partitions.replicas import Leader, ReplicaView
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
 from kafkalite.protocol.error_codes import ErrorCode
@@ -170,6 +171,17 @@ def test_the_number_of_sessions_of_a_node_is_limited(tmp_path: Path) -> None:
     assert refused.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
     wire.fetch(LAST, "b")
     assert errors(wire.fetch(FIRST, "c"))[0] == ErrorCode.NONE
+
+
+def test_a_new_leader_that_does_not_know_it_serves_no_share_group(tmp_path: Path) -> None:
+    wire = ShareWire(tmp_path, nodes=2, partitions=2)
+    hosted = wire.cluster.partitions.topic("t")
+    assert hosted is not None
+    partition = next(each for each in hosted.partitions if each.leader == 2)
+    view = partition.views[2] = ReplicaView(partition)
+    view.known_leader = Leader(1, 0, (1, 2))
+    (row,) = wire.fetch(FIRST, index=[partition.index], node_id=2).responses[0].partitions
+    assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_partition_with_another_leader_has_its_leader(tmp_path: Path) -> None:
