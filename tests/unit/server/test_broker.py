@@ -15,6 +15,7 @@ from kafkalite.cluster.cluster import TopicError
 from kafkalite.config.definitions import ConfigError
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.inter_broker import InterBrokerCalls
+from kafkalite.metadata.controller import MetadataController
 from kafkalite.ports.executors import InlineExecutor
 from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
@@ -23,6 +24,8 @@ from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
@@ -79,7 +82,7 @@ async def test_a_node_stops_and_starts_while_the_others_serve() -> None:
     await broker.start()
     first, second = broker.bootstrap_servers.split(",")
     stopped_client, other_client = await Client.to(second), await Client.to(first)
-    broker.stop_node(2)
+    await broker.stop_node(2)
     with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
         await stopped_client.ask(MetadataRequest(topics=None), METADATA_VERSION)
     with pytest.raises(ConnectionRefusedError):
@@ -103,7 +106,7 @@ async def test_all_ports_of_a_node_are_free_while_one_is_taken() -> None:
     inside, outside = (
         int(addresses.rpartition(":")[2]) for addresses in broker.bootstrap_by_listener().values()
     )
-    broker.stop_node(2)
+    await broker.stop_node(2)
     with socket.create_server(("127.0.0.1", outside)):
         with pytest.raises(AddressError):
             await broker.start_node(2)
@@ -114,10 +117,67 @@ async def test_all_ports_of_a_node_are_free_while_one_is_taken() -> None:
     await broker.stop(grace_s=0.1)
 
 
+async def test_a_stop_waits_for_the_start_of_the_node() -> None:
+    listeners = ("INSIDE://127.0.0.1:0", "OUTSIDE://127.0.0.1:0")
+    broker = Broker(Settings(listen=listeners, brokers=2))
+    await broker.start()
+    ports = [
+        int(addresses.rpartition(":")[2]) for addresses in broker.bootstrap_by_listener().values()
+    ]
+    await broker.stop_node(2)
+    await asyncio.gather(broker.start_node(2), broker.stop_node(2))
+    for port in ports:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+    await broker.start_node(2)
+    for port in ports:
+        socket.create_connection(("127.0.0.1", port)).close()
+    await broker.stop(grace_s=0.1)
+
+
+def _refuse_to_write(*_: object) -> None:
+    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+async def test_a_node_whose_start_the_disk_refuses_accepts_no_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2))
+    await broker.start()
+    assert broker.cluster is not None
+    _, second = broker.bootstrap_servers.split(",")
+    await broker.stop_node(2)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetadataController, "return_after_crash", _refuse_to_write)
+        for _ in range(2):
+            with pytest.raises(KafkaError):
+                await broker.start_node(2)
+            with pytest.raises(ConnectionRefusedError):
+                await Client.to(second)
+    await broker.start_node(2)
+    await (await Client.to(second)).close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_stop_that_the_disk_refuses_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    log_output = io.StringIO()
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2), Log(Level.INFO, "json", log_output))
+    await broker.start()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetadataController, "fence", _refuse_to_write)
+        with pytest.raises(KafkaError):
+            await broker.stop_node(2)
+    await broker.stop_node(2)
+    assert log_output.getvalue().count("stopped a node") == 1
+    await broker.stop(grace_s=0.1)
+
+
 async def test_a_broker_stops_while_a_node_is_stopped() -> None:
     broker = Broker(Settings(listen=ANY_PORT, brokers=2, topics={"t": 2}))
     await broker.start()
-    broker.stop_node(1)
+    await broker.stop_node(1)
     assert await broker.stop(grace_s=0.1)
 
 
