@@ -25,6 +25,23 @@ class AppendedBatch(NamedTuple):
     """Called if the batch is not acknowledged."""
 
 
+class _BatchWatch:
+    """Watches the partition of one batch, so that its change leads to no check of the others."""
+
+    __slots__ = ("_wait", "batch")
+
+    def __init__(self, wait: ReplicationWait, batch: AppendedBatch) -> None:
+        self._wait = wait
+        self.batch = batch
+
+    def on_append(self, size: int) -> None:
+        """Ignore appended bytes."""
+
+    def on_change(self) -> None:
+        """Check the batch: the high watermark or the leader of its partition has changed."""
+        self._wait.check(self)
+
+
 class ReplicationWait:
     """Waits until each batch is replicated or lost; then calls `on_end` once.
 
@@ -39,35 +56,29 @@ class ReplicationWait:
         self, table: PartitionTable, batches: Sequence[AppendedBatch], on_end: Callable[[], None]
     ) -> None:
         self._table = table
-        self._pending = list(batches)
+        self._pending = {_BatchWatch(self, batch) for batch in batches}
         self._on_end = on_end
         self._timer: Timer | None = None
 
     def start(self, clock: Clock, deadline_ms: int) -> None:
         """Begin to wait; `on_end` is called from here if no batch must wait."""
-        for batch in self._pending:
-            batch.partition.watch(self)
         self._timer = clock.call_at(deadline_ms, self._time_out)
-        self._check()
+        for watch in tuple(self._pending):
+            watch.batch.partition.watch(watch)
+            self.check(watch)
 
-    def on_append(self, size: int) -> None:
-        """Ignore appended bytes."""
-
-    def on_change(self) -> None:
-        """Check all batches: the high watermark or the leader of a partition has changed."""
-        self._check()
+    def check(self, watch: _BatchWatch) -> None:
+        """End the wait for a batch that is replicated or lost."""
+        if watch in self._pending and self._is_done(watch.batch):
+            self._pending.remove(watch)
+            watch.batch.partition.unwatch(watch)
+            if not self._pending:
+                self._stop()
+                self._on_end()
 
     def abandon(self) -> None:
         """End the wait without calling `on_end`, because the client has disconnected."""
         self._stop()
-
-    def _check(self) -> None:
-        if self._timer is None:
-            return
-        self._pending = [batch for batch in self._pending if not self._is_done(batch)]
-        if not self._pending:
-            self._stop()
-            self._on_end()
 
     def _is_done(self, batch: AppendedBatch) -> bool:
         partition = batch.partition
@@ -78,7 +89,6 @@ class ReplicationWait:
             error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         if error is not ErrorCode.NONE:
             batch.set_error(error)
-        partition.unwatch(self)
         return True
 
     def _error_of(self, batch: AppendedBatch) -> ErrorCode:
@@ -94,15 +104,15 @@ class ReplicationWait:
         return ErrorCode.NONE
 
     def _time_out(self) -> None:
-        for batch in self._pending:
-            batch.set_error(ErrorCode.REQUEST_TIMED_OUT)
+        for watch in self._pending:
+            watch.batch.set_error(ErrorCode.REQUEST_TIMED_OUT)
         self._stop()
         self._on_end()
 
     def _stop(self) -> None:
-        pending, self._pending = self._pending, []
-        for batch in pending:
-            batch.partition.unwatch(self)
+        pending, self._pending = self._pending, set()
+        for watch in pending:
+            watch.batch.partition.unwatch(watch)
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()

@@ -31,7 +31,7 @@ from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.files import OsFiles
 from kafkalite.ports.temporary import remove_abandoned
-from kafkalite.server.addresses import Address, AddressError
+from kafkalite.server.addresses import Address
 from kafkalite.server.admission import Admission
 from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
 from kafkalite.server.client_warnings import ClientWarnings
@@ -143,7 +143,8 @@ class Broker:
         self._listeners: dict[int, list[Listener]] = {}
         self._nodes: list[ServedNode] = []
         self._node_changes = asyncio.Lock()
-        """Held while a node starts or stops: two starts at once would bind its ports twice."""
+        """Held while a node starts or stops: two starts at once would bind its ports twice, and a
+        stop during a start would leave a running node without ports."""
         self._directory: BrokerDirectory | None = None
         self._maintenance: Maintenance | None = None
         self._scheduler: Scheduler | None = None
@@ -344,13 +345,15 @@ class Broker:
         cluster, _ = self._require_running()
         node = cluster.node_control.node(node_id)
         async with self._node_changes:
+            was_stopped = node.state is NodeState.STOPPED
             try:
                 cluster.node_control.stop(node_id)
             finally:
                 # Also if the disk refused the change of the metadata.
                 if node.state is NodeState.STOPPED:
                     self._served(node_id).kill()
-        self._log.info("stopped a node", node=node_id)
+                    if not was_stopped:
+                        self._log.info("stopped a node", node=node_id)
 
     async def start_node(self, node_id: int) -> None:
         """Start a stopped node, or connect an isolated one; no effect on a running one.
@@ -361,24 +364,19 @@ class Broker:
         node = cluster.node_control.node(node_id)
         async with self._node_changes:
             was_running = node.state is NodeState.RUNNING
-            if node.state is NodeState.STOPPED:
-                served = self._served(node_id)
-                try:
+            served = self._served(node_id)
+            try:
+                if node.state is NodeState.STOPPED:
                     for listener in served.listeners:
                         listener.bind_again()
-                except AddressError:
-                    for listener in served.listeners:
-                        listener.stop()
-                    raise
-                await self._serve_node(served)
-            try:
+                    await self._serve_node(served)
                 cluster.node_control.start(node_id)
             finally:
                 if node.state is NodeState.STOPPED:
-                    # The disk refused the change of the metadata.
-                    self._served(node_id).kill()
-        if not was_running:
-            self._log.info("started a node", node=node_id)
+                    # A port was taken, or the disk refused the change of the metadata.
+                    served.kill()
+                elif not was_running:
+                    self._log.info("started a node", node=node_id)
 
     def _served(self, node_id: int) -> ServedNode:
         return next(served for served in self._nodes if served.node.id == node_id)

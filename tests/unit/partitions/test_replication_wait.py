@@ -12,6 +12,7 @@ from kafkalite.partitions.replication_wait import AppendedBatch, ReplicationWait
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from kafkalite.partitions.partition import Partition
     from tests.unit.data_plane import DataPlane
 
 TIMEOUT_MS = 1_000
@@ -75,6 +76,33 @@ def test_the_wait_ends_when_all_batches_are_replicated(lagging: DataPlane) -> No
     assert wait.ends == 1
 
 
+def test_a_change_of_one_partition_leads_to_no_check_of_the_others(
+    plane: DataPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 20
+    plane.create(partitions=count, replicas=(0, 1, 2))
+    for index in range(count):
+        partition = plane.partition(index=index)
+        partition.views[1] = ReplicaView(partition, 0)
+        partition.update_high_watermark()
+        plane.append(b"a", index=index)
+    checked: list[int] = []
+    get = plane.table.get
+
+    def counting_get(topic_id: bytes, index: int) -> Partition | None:
+        checked.append(index)
+        return get(topic_id, index)
+
+    monkeypatch.setattr(plane.table, "get", counting_get)
+    wait = Wait(plane, *range(count))
+    checked.clear()
+    for index in range(count):
+        assert wait.ends == 0
+        catch_up(plane, index)
+    assert (wait.ends, wait.errors) == (1, {})
+    assert checked == list(range(count))
+
+
 def test_a_replica_that_does_not_reach_the_batch_does_not_end_the_wait(lagging: DataPlane) -> None:
     lagging.append(b"b")
     wait = Wait(lagging)
@@ -88,7 +116,8 @@ def test_a_replica_that_does_not_reach_the_batch_does_not_end_the_wait(lagging: 
 def test_appended_records_do_not_end_the_wait(lagging: DataPlane) -> None:
     wait = Wait(lagging)
     lagging.append(b"b")
-    wait.wait.on_append(10)
+    (watcher,) = lagging.partition()._watchers
+    watcher.on_append(10)
     assert wait.ends == 0
 
 

@@ -16,6 +16,7 @@ from kafkalite.cluster.node import NodeState
 from kafkalite.config.definitions import ConfigError
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.inter_broker import InterBrokerCalls
+from kafkalite.metadata.controller import MetadataController
 from kafkalite.ports.executors import InlineExecutor
 from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
@@ -138,27 +139,60 @@ async def test_a_node_that_is_stopped_while_it_starts_is_stopped(iterations: int
     await broker.stop(grace_s=0.1)
 
 
-async def test_a_node_that_could_not_start_refuses_connections(
+async def test_a_stop_waits_for_the_start_of_the_node() -> None:
+    listeners = ("INSIDE://127.0.0.1:0", "OUTSIDE://127.0.0.1:0")
+    broker = Broker(Settings(listen=listeners, brokers=2))
+    await broker.start()
+    ports = [
+        int(addresses.rpartition(":")[2]) for addresses in broker.bootstrap_by_listener().values()
+    ]
+    await broker.stop_node(2)
+    await asyncio.gather(broker.start_node(2), broker.stop_node(2))
+    for port in ports:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+    await broker.start_node(2)
+    for port in ports:
+        socket.create_connection(("127.0.0.1", port)).close()
+    await broker.stop(grace_s=0.1)
+
+
+def _refuse_to_write(*_: object) -> None:
+    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+async def test_a_node_whose_start_the_disk_refuses_accepts_no_clients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker = Broker(Settings(listen=ANY_PORT, brokers=2))
     await broker.start()
-    port = int(broker.bootstrap_servers.rpartition(":")[2])
-    await broker.stop_node(2)
     assert broker.cluster is not None
-
-    def refuse(node_id: int) -> None:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no room for node {node_id}")
+    _, second = broker.bootstrap_servers.split(",")
+    await broker.stop_node(2)
 
     with monkeypatch.context() as patch:
-        patch.setattr(broker.cluster.metadata, "return_after_crash", refuse)
+        patch.setattr(MetadataController, "return_after_crash", _refuse_to_write)
         for _ in range(2):
             with pytest.raises(KafkaError):
                 await broker.start_node(2)
             with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(("127.0.0.1", port))
+                await Client.to(second)
     await broker.start_node(2)
-    socket.create_connection(("127.0.0.1", port)).close()
+    await (await Client.to(second)).close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_stop_that_the_disk_refuses_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    log_output = io.StringIO()
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2), Log(Level.INFO, "json", log_output))
+    await broker.start()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetadataController, "fence", _refuse_to_write)
+        with pytest.raises(KafkaError):
+            await broker.stop_node(2)
+    await broker.stop_node(2)
+    assert log_output.getvalue().count("stopped a node") == 1
     await broker.stop(grace_s=0.1)
 
 
