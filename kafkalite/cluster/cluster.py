@@ -180,12 +180,14 @@ class Cluster:
     def _report_truncation(self, truncation: Truncation) -> None:
         """Add the truncation of a partition to the history of its topic, and report it."""
         partition = f"{truncation.topic}-{truncation.partition}"
+        count = truncation.removed_offsets
+        noun, verb, pronoun = ("offset", "was", "it") if count == 1 else ("offsets", "were", "them")
         event = Event(
             truncation.topic,
             "truncated",
-            f"{truncation.removed_offsets} offsets from {truncation.end_offset} on were removed "
-            f"from {partition}: node {truncation.leader}, its leader in epoch "
-            f"{truncation.leader_epoch}, does not have them",
+            f"{count} {noun} from {truncation.end_offset} on {verb} removed from {partition}: "
+            f"node {truncation.leader}, its leader in epoch {truncation.leader_epoch}, does not "
+            f"have {pronoun}",
             truncation._asdict(),
             SubjectKind.TOPIC,
         )

@@ -9,13 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.architecture.source import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from kafkalite.testing import Broker
 
@@ -44,7 +44,9 @@ def environment(workspace: Path, broker: Broker | None) -> dict[str, str]:
     program.chmod(0o755)
     variables = {
         **os.environ,
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join(
+            [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
+        ),
         "PYTHONPATH": str(ROOT),
         "NO_PROXY": "*",
     }
@@ -68,10 +70,11 @@ def console_commands(text: str) -> list[tuple[str, str]]:
 def matches_shown_output(output: str, expected: str) -> bool:
     """Return whether a program printed the output that the page shows.
 
-    `…` stands for any text within a line, and localhost:9092 for the address of any broker.
+    `…` stands for any text within a line, and a port of localhost for the address of any broker.
     """
     normalized = re.sub(r"127\.0\.0\.1:\d+", BOOTSTRAP, output)
-    pattern = re.escape(expected).replace("…", "[^\n]*")
+    shown = re.sub(r"localhost:\d+", BOOTSTRAP, expected)
+    pattern = re.escape(shown).replace("…", "[^\n]*")
     return re.fullmatch(pattern, normalized) is not None
 
 

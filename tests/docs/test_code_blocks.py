@@ -168,11 +168,19 @@ def test_the_shell_runs_each_line(block: Block, workspace: Path) -> None:
 
 @for_blocks(Kind.CONSOLE)
 def test_the_console_prints_the_output_that_is_shown(block: Block, workspace: Path) -> None:
-    clock = "real" if "kafkalite replay" in block.text else "manual@2026-03-01T12:00:00Z"
-    with Broker(topics={"orders": 3}, clock=clock, control=True) as broker:
+    with _console_broker(block) as broker:
         for line, expected in console_commands(block.text):
             output = run_line(line, workspace, broker)
             assert matches_shown_output(output, expected), (line, output)
+
+
+def _console_broker(block: Block) -> Broker:
+    """Return a broker as the page starts it; the commands of nodes need several nodes."""
+    if "kafkalite node" in block.text:
+        config = {"default.replication.factor": 3, "replica.lag.time.max.ms": 2000}
+        return Broker(brokers=3, topics={"orders": 1}, config=config, control=True)
+    clock = "real" if "kafkalite replay" in block.text else "manual@2026-03-01T12:00:00Z"
+    return Broker(topics={"orders": 3}, clock=clock, control=True)
 
 
 @for_blocks(Kind.SYNTAX)

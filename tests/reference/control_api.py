@@ -75,8 +75,8 @@ ROUTES: dict[tuple[str, str], ControlRoute] = {
     ("POST", "/v1/leaders"): ControlRoute(
         "Make a node the leader of a partition, and return the partition. Nothing changes if the node is "
         "the leader already.",
-        '`{"topic", "partition", "leader"}`, and `"unclean": true` if the replica may lack records, which '
-        "are then lost",
+        '`{"topic", "partition", "leader"}`, and `"unclean": true` to accept a replica that is '
+        "not in sync",
         "[LeaderJson](#leaderjson)",
     ),
 }  # fmt: skip

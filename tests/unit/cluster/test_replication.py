@@ -256,3 +256,24 @@ def test_a_truncation_is_in_the_history_of_the_topic(cluster: ReplicatedCluster)
         "end_offset": 1,
         "removed_offsets": 2,
     }
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((b"b",), ("1 offset from 1 on was removed", "it")),
+        ((b"b", b"c"), ("2 offsets from 1 on were removed", "them")),
+    ],
+)
+def test_the_text_of_a_truncation_counts_the_offsets(
+    cluster: ReplicatedCluster, values: tuple[bytes, ...], expected: tuple[str, str]
+) -> None:
+    cluster.append(b"a")
+    cluster.control.pause_replication(2)
+    cluster.append(*values)
+    cluster.cluster.metadata.move_leader("t", 0, 2, is_unclean=True)
+    (entry,) = cluster.cluster.history.about("t", of=SubjectKind.TOPIC)
+    removed, pronoun = expected
+    assert entry.text == (
+        f"{removed} from t-0: node 2, its leader in epoch 1, does not have {pronoun}"
+    )
