@@ -78,7 +78,7 @@ DURATIONS: Final = (
         "--effect-window",
         "effect_window_ms",
         "1m",
-        "time after a stale response within which an event counts as its effect",
+        "time after a response with stale metadata within which an event counts as its effect",
         "--aftermath",
     ),
     AuditSetting(

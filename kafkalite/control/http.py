@@ -144,7 +144,7 @@ class ClockJson(TypedDict):
 
 
 class EntryJson(TypedDict):
-    """One entry of the history of a group, a transactional id or a topic; the others are null."""
+    """One entry of the history of a group, a transactional id or a topic: one of them is set."""
 
     number: int
     """Grows with every event; an event that is repeated gets a new number."""

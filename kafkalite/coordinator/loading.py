@@ -43,7 +43,10 @@ def replay_latest(log: CoordinatorLog, serde: RecordSerde, machine: Replayable) 
 def replay_transactions(
     log: CoordinatorLog, serde: RecordSerde, machine: TransactionalMachine
 ) -> None:
-    """Do the same as `replay_latest` for a log with transactions; open ones are applied too."""
+    """Do the same as `replay_latest` for a log with transactions.
+
+    Records of a transaction are stored by the machine until the end of the transaction is replayed.
+    """
     count = 0
     for section in log.read_sections():
         if isinstance(section, TransactionEnd):

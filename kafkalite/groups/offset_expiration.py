@@ -113,7 +113,7 @@ class OffsetExpiration:
 
     def _next_round(self, now_ms: int) -> SetTimer:
         interval_ms = self._directory.config.int("offsets.retention.check.interval.ms")
-        # Without groups a round has no effect, so it may be skipped.
+        # Without groups a round has no effect. A periodic timer skips rounds when the clock jumps.
         is_idle = not self._directory.groups
         return SetTimer(
             "expire-offsets", now_ms + interval_ms, OffsetExpirationRound(), is_periodic=is_idle

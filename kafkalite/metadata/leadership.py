@@ -147,11 +147,11 @@ class Leadership:
         self,
         records: list[LeadershipRecord],
         node_id: int,
-        members: Callable[[PartitionImage], tuple[int, ...]],
+        node_ids_of: Callable[[PartitionImage], tuple[int, ...]],
     ) -> None:
-        """Add the records that remove a node from partitions of which it is one of the members."""
+        """Add the records that remove a node; `node_ids_of` is the ISR or ELR that may have it."""
         for topic, partition in self._partitions():
-            if node_id in members(partition):
+            if node_id in node_ids_of(partition):
                 change = PartitionChange(
                     partition,
                     self._rules(topic),
@@ -237,7 +237,7 @@ class Leadership:
     def revert_reassignment(
         self, topic: TopicState, partition: PartitionImage
     ) -> list[PartitionChangeRecord]:
-        """Return the record that cancels a reassignment: the replicas are those of its begin.
+        """Return the record that cancels a reassignment: it restores the replicas from before it.
 
         If only added replicas are in sync, the first of the other replicas must become the leader
         uncleanly. Raises KafkaError INVALID_REPLICA_ASSIGNMENT if the topic does not allow that.

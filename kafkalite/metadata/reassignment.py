@@ -77,7 +77,10 @@ def plan_reassignment(
 
 
 def _check_replication_factor(partition: PartitionImage, requested: int) -> None:
-    """Raise INVALID_REPLICATION_FACTOR for another number than at the end of a reassignment."""
+    """Raise INVALID_REPLICATION_FACTOR unless the number of replicas remains the same.
+
+    During a reassignment, the number at its end counts.
+    """
     current = len({*partition.replicas} - {*partition.removing})
     if requested != current:
         raise KafkaError(

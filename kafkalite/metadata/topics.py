@@ -4,8 +4,8 @@ Decisions read the state and return records; replay methods take one record that
 log. `leadership` decides about leaders.
 
 `Topics.max_incarnation_epoch` is the counter of KIP-232: each created partition and each deleted
-topic increases it by 1. The records contain its value. Records without one, of Kafka or of an older
-release, are counted.
+topic increases it by 1. The records contain its value. A record without one, of Kafka or of an
+older release, increases the counter by 1 when it is replayed.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Topics:
         self.max_incarnation_epoch = 0
 
     def set_incarnation_epochs(self, records: Iterable[object]) -> None:
-        """Set the incarnation epochs in the records of a decision, which follow each other."""
+        """Set the incarnation epochs in the records of a decision: consecutive numbers."""
         epoch = self.max_incarnation_epoch
         for record in records:
             if isinstance(record, PartitionRecord | RemoveTopicRecord):

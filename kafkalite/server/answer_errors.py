@@ -51,7 +51,10 @@ def error_names(api_key: int, api_version: int, out: Pieces, size: int) -> str |
 
 
 def _last_bytes(out: Pieces, size: int) -> bytes:
-    """Return the last `size` bytes of an output; the number of pieces before them may change."""
+    """Return the last `size` bytes of an output.
+
+    They are found from the end, because answers to earlier requests may have been added first.
+    """
     pieces: Pieces = []
     for piece in reversed(out):
         if size <= 0:

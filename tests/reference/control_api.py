@@ -47,9 +47,9 @@ ROUTES: dict[tuple[str, str], ControlRoute] = {
         "[ClockJson](#clockjson)",
     ),
     ("GET", "/v1/explain"): ControlRoute(
-        "Return the history of a group, of a transactional id, or of all.",
-        f"parameters `group` or `transactional_id`, and `limit` (1 to {MAX_EXPLAIN_ENTRIES}; default "
-        f"{DEFAULT_EXPLAIN_ENTRIES})",
+        "Return the history of a group, of a transactional id, of a topic, or of all.",
+        "parameters `group`, `transactional_id` or `topic`, and `limit` (1 to "
+        f"{MAX_EXPLAIN_ENTRIES}; default {DEFAULT_EXPLAIN_ENTRIES})",
         "[ExplanationJson](#explanationjson)",
     ),
     ("GET", "/v1/faults"): ControlRoute("List all faults.", response="[FaultsJson](#faultsjson)"),

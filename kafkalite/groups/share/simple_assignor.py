@@ -84,8 +84,7 @@ def assign_partitions(
             )
     return {
         member_id: {
-            topic: frozenset(member_assignment)
-            for topic, member_assignment in member_assignments[index].items()
+            topic: frozenset(partitions) for topic, partitions in member_assignments[index].items()
         }
         for index, member_id in enumerate(order)
     }

@@ -114,8 +114,8 @@ def _is_utf8(data: bytes) -> bool:
 def _look_up(traits: Ints, api_key: int, version: int) -> int:
     row = api_key if 0 <= api_key < len(traits) else len(traits) - 1
     column = version if 0 <= version < _VERSION_COUNT else _VERSION_COUNT - 1
-    known: int = traits[row, column]
-    return known
+    found: int = traits[row, column]
+    return found
 
 
 @kernel
@@ -198,9 +198,9 @@ def parse_headers(  # noqa: PLR0917
             for position in range(start + HEADER_BYTES, body):
                 if peek_u8(data, position) >= _HIGH_BIT:
                     flags[3, row] = True
-            known = _look_up(traits, api_key, version)
-            flags[2, row] = known & _HAS_CODEC != 0
-            if known & _HAS_TAGS:
+            own_traits = _look_up(traits, api_key, version)
+            flags[2, row] = own_traits & _HAS_CODEC != 0
+            if own_traits & _HAS_TAGS:
                 after = skip_tagged_fields(data, body, end)
                 is_valid = after >= 0
                 body = after if is_valid else body

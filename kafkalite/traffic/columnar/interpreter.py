@@ -112,6 +112,7 @@ def walk_messages(program: Program, data: Bytes, starts: Ints, ends: Ints) -> Wa
 
 
 # -- kernels: those of instructions return the index of the next instruction ----------------
+# `code[pc]` has the operands of an instruction, in the order that `decode_program` lists.
 
 
 @kernel
@@ -164,9 +165,9 @@ def _step(  # noqa: PLR0911, PLR0917
 ) -> int:
     kind = code[pc, 0]
     if kind == RUN:
-        return _run(data, code, fields, state, buffers, pc)
+        return _fixed_size_fields(data, code, fields, state, buffers, pc)
     if kind == BYTES:
-        return _counted(data, code, state, buffers, pc)
+        return _length_prefixed(data, code, state, buffers, pc)
     if kind == TAGS:
         return _tags(data, code, tags, state, buffers, pc)
     if kind == TAG:
@@ -207,7 +208,7 @@ def _request_capacity(state: Ints, counter: int, needed: int) -> int:
 
 
 @inlined
-def _run(  # noqa: PLR0917
+def _fixed_size_fields(  # noqa: PLR0917
     data: Bytes, code: Ints, fields: Ints, state: Ints, buffers: Buffers, pc: int
 ) -> int:
     at, size = state[_POSITION], code[pc, 2]
@@ -237,7 +238,7 @@ def _run(  # noqa: PLR0917
 
 
 @inlined
-def _counted(data: Bytes, code: Ints, state: Ints, buffers: Buffers, pc: int) -> int:
+def _length_prefixed(data: Bytes, code: Ints, state: Ints, buffers: Buffers, pc: int) -> int:
     end, sizes = state[_END], buffers.sizes
     length, at = read_length(data, state[_POSITION], end, code[pc, 2])
     verdict = _check_length(length, at, end, code[pc, 3])
@@ -251,8 +252,8 @@ def _counted(data: Bytes, code: Ints, state: Ints, buffers: Buffers, pc: int) ->
         used = sizes[counter] + stop - at
         if used > buffers.capacities[counter]:
             return _request_capacity(state, counter, used)
-        target = buffers.bases[code[pc, 7]] + used - stop
-        all_bits = _copy(data, at, stop, buffers.u8, target)
+        shift = buffers.bases[code[pc, 7]] + used - stop
+        all_bits = _copy(data, at, stop, buffers.u8, shift)
         if code[pc, 5] and all_bits >= HIGH_BIT and not is_utf8(data, at, stop):
             return _reject(state, _NOT_UTF8)
         sizes[counter] = used

@@ -101,7 +101,8 @@ class PartitionRecord(Message):
 
     incarnation_epoch: int
     """Partition epoch of KIP-232; value of the cluster-wide counter at which the partition was
-    created. -1 in records of Kafka and of older releases, which are counted.
+    created. -1 in records of Kafka and of older releases; each of them increases the
+    counter by 1.
 
     Versions 0+, tag 10000 in versions 0+, default -1.
     """

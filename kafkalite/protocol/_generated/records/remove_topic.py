@@ -29,7 +29,7 @@ class RemoveTopicRecord(Message):
 
     incarnation_epoch: int
     """Largest partition epoch of KIP-232 in the cluster after the removal. -1 in records of
-    Kafka and of older releases, which are counted.
+    Kafka and of older releases; each of them increases the largest epoch by 1.
 
     Versions 0+, tag 10000 in versions 0+, default -1.
     """

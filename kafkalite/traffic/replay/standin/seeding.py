@@ -63,7 +63,8 @@ class Seed:
         partition = None if topic is None else topic.partition(partition_id.partition)
         if partition is None or partition.end_offset:
             return  # an internal topic, or a log that was filled by an earlier start
-        for batch in recorded.transactions()[1].values():
+        _, open_transactions = recorded.transactions()
+        for batch in open_transactions.values():
             recorded.end_transaction(batch.producer_id, batch.producer_epoch, ControlKind.ABORT)
         log = partition.log
         for batch in recorded.batches:

@@ -27,7 +27,7 @@ class AuditOptions:
     transaction_timeout_ms: int = _MINUTE_MS
     """Transaction timeout if the capture lacks the InitProducerId."""
     effect_window_ms: int = _MINUTE_MS
-    """Events within this time after a stale response count as its consequences."""
+    """Events within this time after a response with stale metadata count as its consequences."""
     bucket_ms: int = 10_000
     """Width of time buckets for lag, rebalances and traffic."""
     rebalance_storm_threshold: int = 5

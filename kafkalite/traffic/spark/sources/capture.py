@@ -23,7 +23,7 @@ NAME: Final = "kafkalite.capture"
 
 
 class CaptureSource(FileSource):
-    """Data source of captures; `rows` has its options."""
+    """Data source of captures, `kafkalite.capture`."""
 
     @classmethod
     def name(cls) -> str:

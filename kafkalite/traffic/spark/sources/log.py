@@ -117,7 +117,7 @@ class LogReader:
 
 
 class LogSource(FileSource):
-    """Data source of data directories; `LogReader` has its options."""
+    """Data source of data directories, `kafkalite.log`."""
 
     @classmethod
     def name(cls) -> str:
