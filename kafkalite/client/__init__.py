@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         LogTruncationError,
         NoOffsetError,
         OffsetOutOfRangeError,
+        OutdatedMetadataError,
         TimedOutError,
     )
     from kafkalite.client.fetches import FetchLimits
@@ -43,6 +44,7 @@ __all__ = [
     "NoOffsetError",
     "OffsetAndEpochs",
     "OffsetOutOfRangeError",
+    "OutdatedMetadataError",
     "PartitionConsumer",
     "PartitionMetadata",
     "ProducedBatch",
@@ -65,6 +67,7 @@ _MODULES = {
         "LogTruncationError",
         "NoOffsetError",
         "OffsetOutOfRangeError",
+        "OutdatedMetadataError",
         "TimedOutError",
     ),
     "fetches": ("FetchLimits",),

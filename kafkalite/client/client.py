@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafkalite.client.access import PLAINTEXT
@@ -26,7 +27,7 @@ from kafkalite.protocol.versions import Versions
 from kafkalite.server.addresses import Address
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
     from types import TracebackType
 
     from kafkalite.client.access import Access
@@ -101,11 +102,19 @@ class KafkaClient:
         await self.ask_any(ApiVersionsRequest(), Versions(FIRST_VERSION, FIRST_VERSION))
 
     async def find_coordinator(
-        self, key: str, key_type: int, at: Address | None = None
+        self,
+        key: str,
+        key_type: int,
+        at: Address | None = None,
+        *,
+        timeout_s: float | None = None,
     ) -> Coordinator:
-        """Return the coordinator of a group or transactional id, from `at` or any broker."""
+        """Return the coordinator of a group or transactional id, from `at` or any broker.
+
+        `timeout_s` is that of `ask`.
+        """
         request = FindCoordinatorRequest(key=key, key_type=key_type)
-        response = await self._ask_at_or_any(at, request, _SINGLE_KEY_VERSIONS)
+        response = await self._ask_at_or_any(at, request, _SINGLE_KEY_VERSIONS, timeout_s)
         address = Address(response.host, response.port)
         return Coordinator(ErrorCode(response.error_code), response.node_id, address)
 
@@ -114,10 +123,13 @@ class KafkaClient:
         topics: Sequence[str | bytes] = (),
         at: Address | None = None,
         client_versions: Versions = _TOPIC_NAME_VERSIONS,
+        *,
+        timeout_s: float | None = None,
     ) -> Any:  # noqa: ANN401 - a MetadataResponse
         """Return the metadata of the cluster and of topics, all given by name or all by id.
 
-        The broker at the address `at` is asked, or any broker if it is None.
+        The broker at the address `at` is asked, or any broker if it is None. `timeout_s` is that
+        of `ask`.
         """
         topic_row = MetadataRequest.MetadataRequestTopic
         rows = [
@@ -129,27 +141,48 @@ class KafkaClient:
         if topics and not isinstance(topics[0], str):
             client_versions = _TOPIC_ID_VERSIONS
         request = MetadataRequest(topics=rows, allow_auto_topic_creation=False)
-        return await self._ask_at_or_any(at, request, client_versions)
+        return await self._ask_at_or_any(at, request, client_versions, timeout_s)
 
     async def _ask_at_or_any(
-        self, at: Address | None, request: Message, client_versions: Versions
+        self,
+        at: Address | None,
+        request: Message,
+        client_versions: Versions,
+        timeout_s: float | None,
     ) -> Any:  # noqa: ANN401 - any response class
         if at is None:
-            return await self.ask_any(request, client_versions)
-        return await self.ask(at, request, client_versions)
+            return await self.ask_any(request, client_versions, timeout_s=timeout_s)
+        return await self.ask(at, request, client_versions, timeout_s=timeout_s)
 
-    async def ask_any(self, request: Message, client_versions: Versions) -> Any:  # noqa: ANN401 - any response class
+    async def ask_any(
+        self, request: Message, client_versions: Versions, *, timeout_s: float | None = None
+    ) -> Any:  # noqa: ANN401 - any response class
         """Return the first response of a bootstrap address; raises UnreachableError without one."""
         reasons = []
         for address in self._bootstrap:
             try:
-                return await self.ask(address, request, client_versions)
+                return await self.ask(address, request, client_versions, timeout_s=timeout_s)
             except UnreachableError as error:
                 reasons.append(str(error))
         raise UnreachableError("; ".join(reasons))
 
-    async def ask(self, address: Address, request: Message, client_versions: Versions) -> Any:  # noqa: ANN401 - any response class
-        """Return the response of the broker at `address`; raises UnreachableError without one."""
+    async def ask(
+        self,
+        address: Address,
+        request: Message,
+        client_versions: Versions,
+        *,
+        timeout_s: float | None = None,
+    ) -> Any:  # noqa: ANN401 - any response class
+        """Return the response of the broker at `address`; raises UnreachableError without one.
+
+        `timeout_s` limits the time in which the client connects and the broker answers, in addition
+        to `response_timeout_s`. Nothing is sent if it is 0.
+        """
+        async with _time_limit(address, timeout_s):
+            return await self._ask(address, request, client_versions)
+
+    async def _ask(self, address: Address, request: Message, client_versions: Versions) -> Any:  # noqa: ANN401 - any response class
         cached = self._connections.get(address)
         connection = await self._connection(address)
         try:
@@ -159,21 +192,29 @@ class KafkaClient:
             if connection is not cached:
                 raise
             # Brokers close idle connections: retry once on a new connection.
-            return await self.ask(address, request, client_versions)
+            return await self._ask(address, request, client_versions)
         except TimeoutError as error:
             raise UnreachableError(
                 f"the broker at {address} does not answer within "
                 f"{self._response_timeout_s or 0:g} s"
             ) from error
 
-    async def send(self, address: Address, request: Message, client_versions: Versions) -> None:
+    async def send(
+        self,
+        address: Address,
+        request: Message,
+        client_versions: Versions,
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
         """Send a request that the broker at `address` does not answer, such as Produce with acks=0.
 
-        Raises UnreachableError if the broker cannot be reached.
+        Raises UnreachableError if the broker cannot be reached. `timeout_s` is that of `ask`.
         """
-        connection = await self._connection(address)
-        connection.send_unanswered(request, client_versions)
-        await connection.drain()
+        async with _time_limit(address, timeout_s):
+            connection = await self._connection(address)
+            connection.send_unanswered(request, client_versions)
+            await connection.drain()
 
     async def _connection(self, address: Address) -> Connection:
         async with self._connect_locks[address]:
@@ -185,3 +226,20 @@ class KafkaClient:
                 )
                 self._connections[address] = connection
             return connection
+
+
+@asynccontextmanager
+async def _time_limit(address: Address, timeout_s: float | None) -> AsyncIterator[None]:
+    """Limit the time of a request; raises UnreachableError after it."""
+    if timeout_s is not None and timeout_s <= 0:
+        raise UnreachableError(f"no time remains to ask the broker at {address}")
+    limit = asyncio.timeout(timeout_s)
+    try:
+        async with limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise UnreachableError(
+            f"the broker at {address} does not answer in the remaining {timeout_s or 0:g} s"
+        ) from error

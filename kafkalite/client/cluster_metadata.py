@@ -45,6 +45,24 @@ class PartitionMetadata(NamedTuple):
         return self.epochs.is_older_than(other.epochs)
 
 
+class RequiredMetadata(NamedTuple):
+    """The epochs of an offset, and the id of its topic; zero if it is unknown."""
+
+    epochs: Epochs
+    topic_id: bytes = ZERO_UUID
+
+    def is_of_other_topic(self, known: PartitionMetadata) -> bool:
+        """Return whether only the ids of the topics show that the offset is of another partition.
+
+        The ids do not show which of both topics is newer. Returns False if partition epochs do.
+        """
+        return (
+            NO_EPOCH in (self.epochs.partition_epoch, known.partition_epoch)
+            and ZERO_UUID not in (self.topic_id, known.topic_id)
+            and self.topic_id != known.topic_id
+        )
+
+
 class ClusterMetadata(NamedTuple):
     """Brokers and partitions, as one broker knew them."""
 
@@ -94,17 +112,29 @@ class ClusterMetadata(NamedTuple):
         )
 
     def partitions_older_than(
-        self, required: Mapping[TopicPartition, Epochs]
+        self, required: Mapping[TopicPartition, RequiredMetadata]
     ) -> frozenset[TopicPartition]:
         """Return the partitions whose epochs are older than those required, such as committed ones.
 
-        Partitions without metadata are not included.
+        Partitions without metadata and partitions of other topics are not included.
         """
         return frozenset(
             partition
-            for partition, epochs in required.items()
+            for partition, one in required.items()
             if (known := self.partitions.get(partition)) is not None
-            and known.epochs.is_older_than(epochs)
+            and not one.is_of_other_topic(known)
+            and known.epochs.is_older_than(one.epochs)
+        )
+
+    def partitions_of_other_topics(
+        self, required: Mapping[TopicPartition, RequiredMetadata]
+    ) -> frozenset[TopicPartition]:
+        """Return the partitions of topics with other ids, see `RequiredMetadata`."""
+        return frozenset(
+            partition
+            for partition, one in required.items()
+            if (known := self.partitions.get(partition)) is not None
+            and one.is_of_other_topic(known)
         )
 
 

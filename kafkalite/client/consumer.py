@@ -23,6 +23,7 @@ from kafkalite.client.fetches import (
 )
 from kafkalite.client.group_offsets import GroupOffsets
 from kafkalite.client.metadata import DEFAULT_MAX_AGE_MS, Metadata
+from kafkalite.client.position_check import PositionCheck
 from kafkalite.client.retries import DEFAULT_BACKOFF, Backoff, Retries
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.protocol.error_codes import ErrorCode
@@ -42,6 +43,8 @@ OffsetReset = Literal["earliest", "latest", "none"]
 _TIMESTAMPS: Final = {"earliest": -2, "latest": -1}
 """Policy → the timestamp of ListOffsets."""
 _DEFAULT_LIMITS: Final = FetchLimits()
+_POLL_GRACE_MS: Final = 1_000
+"""Maximum time after the timeout of a `poll` in which brokers may answer its last requests."""
 
 
 class PartitionConsumer:
@@ -53,7 +56,8 @@ class PartitionConsumer:
       were deleted: "earliest", "latest" or "none", which raises an exception.
     - `access`: TLS and login.
     - `limits`: limits of Fetch requests.
-    - `timeout_ms`: maximum time of `commit`, `committed` and `position`, with their retries.
+    - `timeout_ms`: maximum time of `commit`, `committed` and `position`, with their retries, and
+      the time in which metadata may be older than a position.
     - `request_timeout_ms`: maximum time of one request.
     - `metadata_max_age_ms`: time after which metadata is requested again, even without an error.
     - `backoff`: waiting times between retries.
@@ -93,6 +97,7 @@ class PartitionConsumer:
         self._client = KafkaClient(addresses, access, response_timeout_s=request_timeout_ms / 1_000)
         self.metadata = Metadata(self._client, self._clock, backoff, metadata_max_age_ms)
         """The cached metadata."""
+        self._check = PositionCheck(self.metadata, self._clock, timeout_ms)
         self._group = (
             None if group_id is None else GroupOffsets(self._client, self.metadata, group_id)
         )
@@ -119,7 +124,10 @@ class PartitionConsumer:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assignment; partitions that remain assigned keep their positions."""
-        self._positions = {partition: self._positions.get(partition) for partition in partitions}
+        former = self._positions
+        self._positions = {partition: former.get(partition) for partition in partitions}
+        for partition in former.keys() - self._positions:
+            self._check.forget(partition)
         self.metadata.set_partitions(self._positions)
 
     def seek(
@@ -135,6 +143,7 @@ class PartitionConsumer:
         if offset < 0:
             raise ValueError(f"an offset is not negative: {offset}")
         epochs = Epochs() if offset_epoch is None else Epochs.decode(offset_epoch)
+        self._check.forget(partition)
         self._positions[partition] = OffsetAndEpochs(offset, *epochs)
 
     async def position(self, partition: TopicPartition) -> OffsetAndEpochs:
@@ -192,9 +201,12 @@ class PartitionConsumer:
         """Return the next records, and set the positions after them; empty if there are none yet.
 
         Also returns no records if the leaders or up-to-date metadata are not available within
-        `timeout_ms`. The positions remain unchanged when an exception is raised:
+        `timeout_ms`. Brokers that do not answer delay the end by at most one second. The positions
+        remain unchanged when an exception is raised:
 
         - InvalidPartitionEpochError: the topic of a position was deleted and created again.
+        - OutdatedMetadataError: for `timeout_ms` of the constructor, no broker knew the epochs of a
+          position. Without partition epochs, the topic may have been created again.
         - LogTruncationError: the log lost records before a position.
         - OffsetOutOfRangeError: records were deleted, and `auto_offset_reset` is "none".
         - NoOffsetError: no offset is committed, and `auto_offset_reset` is "none".
@@ -203,17 +215,18 @@ class PartitionConsumer:
         """
         if not self._positions:
             raise RuntimeError("no partitions are assigned")
-        retries = self._retries(timeout_ms)
+        retries = Retries(self._clock, self._backoff, timeout_ms, grace_ms=_POLL_GRACE_MS)
         while True:
             try:
                 await self._find_positions(retries)
             except TimedOutError:
                 return []
             fetched = await self._positions_to_fetch(retries)
-            fetch_round = FetchRound(self._client, self.metadata, fetched)
-            max_wait_ms = min(self._limits.max_wait_ms, retries.remaining_ms)
-            await fetch_round.run(self._limits, max_wait_ms)
+            fetch_round = FetchRound(self._client, self.metadata, fetched, retries)
+            await fetch_round.run(self._limits)
             self._positions |= fetch_round.positions
+            for partition in fetch_round.positions:
+                self._check.set_topic_id(partition, fetched[partition].metadata.topic_id)
             if fetch_round.records:
                 return fetch_round.records
             fetch_round.raise_error()
@@ -231,8 +244,11 @@ class PartitionConsumer:
         return await retries.wait() and await self._refresh(retries)
 
     async def _refresh(self, retries: Retries) -> bool:
-        required = {each: at.epochs for each, at in self._positions.items() if at is not None}
-        return await self.metadata.refresh(retries.deadline_ms, required)
+        return await self.metadata.refresh(
+            retries.deadline_ms,
+            self._check.required(self._positions),
+            request_deadline_ms=retries.request_deadline_ms,
+        )
 
     async def _find_positions(self, retries: Retries) -> None:
         """Set missing positions: the committed offsets, or by `auto_offset_reset`."""
@@ -257,10 +273,11 @@ class PartitionConsumer:
             known = self.metadata.partition(partition)
             reset = None
             if leader is not None and known is not None:
-                reset = await self._list_offset(partition, leader, known)
+                reset = await self._list_offset(partition, leader, known, retries)
             if reset is None:
                 is_complete = False
             else:
+                self._check.forget(partition)
                 self._positions[partition] = reset
         return is_complete
 
@@ -277,12 +294,18 @@ class PartitionConsumer:
         return await self._reset(partitions, retries)
 
     async def _list_offset(
-        self, partition: TopicPartition, leader: Address, known: PartitionMetadata
+        self,
+        partition: TopicPartition,
+        leader: Address,
+        known: PartitionMetadata,
+        retries: Retries,
     ) -> OffsetAndEpochs | None:
         """Return the first or last offset with its epochs; None if the leader refuses for now."""
         request = list_offsets_request(partition, known, _TIMESTAMPS[self._auto_offset_reset])
         try:
-            response = await self._client.ask(leader, request, LIST_OFFSETS_VERSIONS)
+            response = await self._client.ask(
+                leader, request, LIST_OFFSETS_VERSIONS, timeout_s=retries.request_timeout_s
+            )
         except UnreachableError:
             return None
         row = response.topics[0].partitions[0]
@@ -295,15 +318,17 @@ class PartitionConsumer:
 
     async def _positions_to_fetch(self, retries: Retries) -> dict[TopicPartition, FetchedPosition]:
         """Return the positions whose metadata has a leader and is at least as new as they are."""
-        required = {each: at.epochs for each, at in self._positions.items() if at is not None}
-        if self.metadata.must_refresh or self.metadata.current.partitions_older_than(required):
+        required = self._check.required(self._positions)
+        # The check is first: a refresh can use all the time if the metadata remains outdated.
+        unusable = await self._check.unusable(required, retries)
+        if self.metadata.must_refresh or unusable:
             await self._refresh(retries)
+            unusable = await self._check.unusable(required, retries)
         known = self.metadata.current
-        older = known.partitions_older_than(required)
         return {
             partition: FetchedPosition(position, known.partitions[partition])
             for partition, position in self._positions.items()
             if position is not None
-            and partition not in older
+            and partition not in unusable
             and self.metadata.leader_address(partition) is not None
         }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkalite.client.epochs import OffsetAndEpochs, TopicPartition
+    from kafkalite.client.epochs import Epochs, OffsetAndEpochs, TopicPartition
     from kafkalite.protocol.error_codes import ErrorCode
 
 
@@ -60,10 +60,33 @@ class InvalidPartitionEpochError(ClientError):
     """Offsets that belong to an earlier partition of the same name: the topic was created again."""
 
     def __init__(self, partition_epochs: Mapping[TopicPartition, int]) -> None:
-        texts = {each: f"partition epoch {epoch}" for each, epoch in partition_epochs.items()}
+        texts = {
+            each: "another topic id" if epoch < 0 else f"partition epoch {epoch}"
+            for each, epoch in partition_epochs.items()
+        }
         super().__init__(f"the topic of an offset was deleted and created again: {_join(texts)}")
         self.partition_epochs = partition_epochs
-        """Partition → the partition epoch of the offset, which is not that of the partition."""
+        """Partition → the partition epoch of the offset; -1 if only the topic id shows that the
+        topic was created again."""
+
+
+class OutdatedMetadataError(ClientError):
+    """Offsets with epochs that no broker knows: their metadata remained older for a long time.
+
+    Without partition epochs, the topic may have been deleted and created again.
+    """
+
+    def __init__(self, epochs: Mapping[TopicPartition, Epochs]) -> None:
+        texts = {
+            each: f"leader epoch {at.leader_epoch}, partition epoch {at.partition_epoch}"
+            for each, at in epochs.items()
+        }
+        super().__init__(
+            "no broker knows the epochs of an offset; the topic may have been deleted and created "
+            f"again: {_join(texts)}"
+        )
+        self.epochs = epochs
+        """Partition → the epochs of its offset."""
 
 
 class LogTruncationError(ClientError):

@@ -10,17 +10,15 @@ from kafkalite.client.errors import BrokerError, InvalidPartitionEpochError, Log
 from kafkalite.client.fetches import (
     EPOCH_END_VERSIONS,
     FETCH_VERSIONS,
+    EpochEnd,
     Meaning,
+    Reason,
+    divergent_offset,
     epoch_end_request,
     fetch_answers,
     fetch_request,
-    meaning_of,
-)
-from kafkalite.client.out_of_range import (
-    EpochEnd,
-    Reason,
-    divergent_offset,
     is_truncated,
+    meaning_of,
     reason_in_metadata,
 )
 from kafkalite.client.records import decode_batches
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from kafkalite.client.fetches import FetchAnswer, FetchedPosition, FetchLimits
     from kafkalite.client.metadata import Metadata
     from kafkalite.client.records import ConsumerRecord
+    from kafkalite.client.retries import Retries
 
 
 class FetchRound:
@@ -45,8 +44,11 @@ class FetchRound:
         client: KafkaClient,
         metadata: Metadata,
         fetched: Mapping[TopicPartition, FetchedPosition],
+        retries: Retries,
     ) -> None:
+        """Create a round; `retries` limits the time of its requests."""
         self._client = client
+        self._retries = retries
         self._metadata = metadata
         self._fetched = fetched
         self._refused: dict[TopicPartition, EpochEnd | None] = {}
@@ -63,14 +65,21 @@ class FetchRound:
         self.needs_refresh = False
         """Whether a leader was not reached, or refused for now."""
 
-    async def run(self, limits: FetchLimits, max_wait_ms: int) -> None:
-        """Fetch from all leaders at once; raises CorruptBatchError."""
+    async def run(self, limits: FetchLimits) -> None:
+        """Fetch from all leaders at once.
+
+        Raises CorruptBatchError; the fetches from other leaders have ended then.
+        """
         by_leader: dict[int, dict[TopicPartition, FetchedPosition]] = {}
         for partition, fetched in self._fetched.items():
             by_leader.setdefault(fetched.metadata.leader, {})[partition] = fetched
-        await asyncio.gather(
-            *(self._fetch(rows, limits, max_wait_ms) for rows in by_leader.values())
-        )
+        max_wait_ms = min(limits.max_wait_ms, self._retries.remaining_ms)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for rows in by_leader.values():
+                    group.create_task(self._fetch(rows, limits, max_wait_ms))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         if self._refused:
             await self._explain_refusals()
 
@@ -98,7 +107,9 @@ class FetchRound:
             return
         request = fetch_request(fetched, limits, max_wait_ms)
         try:
-            response = await self._client.ask(leader, request, FETCH_VERSIONS)
+            response = await self._client.ask(
+                leader, request, FETCH_VERSIONS, timeout_s=self._retries.request_timeout_s
+            )
         except UnreachableError:
             self.needs_refresh = True
             return
@@ -125,7 +136,7 @@ class FetchRound:
 
     async def _explain_refusals(self) -> None:
         """Find out why leaders do not have positions; they may not be the leaders any more."""
-        if not await self._metadata.ask_all():
+        if not await self._metadata.ask_all(self._retries.request_deadline_ms):
             self.needs_refresh = True
             return
         for partition, end in self._refused.items():
@@ -166,7 +177,9 @@ class FetchRound:
             return None
         request = epoch_end_request(partition, metadata, leader_epoch)
         try:
-            response = await self._client.ask(leader, request, EPOCH_END_VERSIONS)
+            response = await self._client.ask(
+                leader, request, EPOCH_END_VERSIONS, timeout_s=self._retries.request_timeout_s
+            )
         except UnreachableError:
             return None
         row = response.topics[0].partitions[0]

@@ -1,12 +1,16 @@
-"""Fetch and ListOffsets requests of a consumer, and their answers by partition; without I/O."""
+"""Fetch and ListOffsets requests of a consumer, and the meaning of their answers; without I/O.
+
+OFFSET_OUT_OF_RANGE alone does not say whether an offset is wrong. The broker may be a former leader
+with a shorter log, the log may have been truncated, the topic may have been created again, or
+retention may have deleted the records. Only the last reason justifies a reset of the offset.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.client.epochs import TopicPartition
-from kafkalite.client.out_of_range import EpochEnd, has_other_partition_epoch
+from kafkalite.client.epochs import NO_EPOCH, OffsetAndEpochs, TopicPartition
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
 from kafkalite.protocol._generated.messages.offset_for_leader_epoch import (
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kafkalite.client.cluster_metadata import PartitionMetadata
-    from kafkalite.client.epochs import OffsetAndEpochs
 
 FETCH_VERSIONS: Final = Versions(12, 18)
 """Versions with tagged fields; from 12 on, a broker compares the leader epoch of the position."""
@@ -34,6 +37,13 @@ class FetchLimits(NamedTuple):
     max_wait_ms: int = 500
     max_bytes: int = 50 * 1024 * 1024
     partition_max_bytes: int = 1024 * 1024
+
+
+class EpochEnd(NamedTuple):
+    """The largest leader epoch of a log up to a requested one, and its end; -1 if unknown."""
+
+    leader_epoch: int
+    end_offset: int
 
 
 class FetchAnswer(NamedTuple):
@@ -154,3 +164,53 @@ def epoch_end_request(
         topic=partition.topic, partitions=[row]
     )
     return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=[topic])
+
+
+class Reason(Enum):
+    """A reason for OFFSET_OUT_OF_RANGE that the metadata shows."""
+
+    STALE_LEADER = "the broker is not the leader any more"
+    NEW_PARTITION = "the topic was deleted and created again"
+    UNKNOWN = "the metadata shows no reason"
+
+
+def has_other_partition_epoch(position: OffsetAndEpochs, partition_epoch: int) -> bool:
+    """Return whether an offset belongs to another partition than that with this partition epoch.
+
+    Returns False if one of the partition epochs is unknown.
+    """
+    return (
+        NO_EPOCH not in (position.partition_epoch, partition_epoch)
+        and position.partition_epoch != partition_epoch
+    )
+
+
+def reason_in_metadata(
+    position: OffsetAndEpochs, used: PartitionMetadata, newest: PartitionMetadata | None
+) -> Reason:
+    """Return why the leader in the metadata `used` may have refused a position.
+
+    `newest` is the newest metadata of all brokers; None if the partition is gone.
+    """
+    if newest is None:
+        return Reason.STALE_LEADER
+    if has_other_partition_epoch(position, newest.partition_epoch):
+        return Reason.NEW_PARTITION
+    if used.topic_id != newest.topic_id or used.is_older_than(newest):
+        return Reason.STALE_LEADER
+    return Reason.UNKNOWN
+
+
+def is_truncated(position: OffsetAndEpochs, end: EpochEnd) -> bool:
+    """Return whether the log lost records below a position; `end` is the end of its leader epoch.
+
+    Returns True as well if the log does not have any records up to that epoch.
+    """
+    return NO_EPOCH in end or end.end_offset < position.offset
+
+
+def divergent_offset(position: OffsetAndEpochs, end: EpochEnd) -> OffsetAndEpochs | None:
+    """Return the first offset of a truncated log that differs; None if it is unknown."""
+    if NO_EPOCH in end:
+        return None
+    return OffsetAndEpochs(end.end_offset, end.leader_epoch, position.partition_epoch)

@@ -127,8 +127,10 @@ class GroupOffsets:
         """Return the response of the coordinator, after retries for retriable errors."""
         while True:
             try:
-                address = self._coordinator or await self._find_coordinator()
-                response = await self._client.ask(address, request, versions)
+                address = self._coordinator or await self._find_coordinator(retries)
+                response = await self._client.ask(
+                    address, request, versions, timeout_s=retries.request_timeout_s
+                )
             except UnreachableError as error:
                 self._coordinator = None
                 reason = str(error)
@@ -149,10 +151,12 @@ class GroupOffsets:
             if not await retries.wait():
                 raise TimedOutError(f"group {self._group_id!r}: {reason}")
 
-    async def _find_coordinator(self) -> Address:
+    async def _find_coordinator(self, retries: Retries) -> Address:
         address = self._metadata.addresses(self._lookups)[0]
         self._lookups += 1
-        found = await self._client.find_coordinator(self._group_id, _GROUP_KEY_TYPE, at=address)
+        found = await self._client.find_coordinator(
+            self._group_id, _GROUP_KEY_TYPE, at=address, timeout_s=retries.request_timeout_s
+        )
         if found.error:
             raise _CoordinatorError(found.error)
         self._coordinator = found.address

@@ -119,7 +119,7 @@ class Producer:
         while True:
             used = self.metadata.current
             try:
-                code, offset = await self._produce(partition, data)
+                code, offset = await self._produce(partition, data, retries)
             except UnreachableError as error:
                 reason = str(error)
             else:
@@ -134,7 +134,9 @@ class Producer:
             if not await self.metadata.refresh(retries.deadline_ms, replacing=used):
                 raise TimedOutError(f"cannot produce to {partition}: {self.metadata.failure}")
 
-    async def _produce(self, partition: TopicPartition, data: bytes) -> tuple[ErrorCode, int]:
+    async def _produce(
+        self, partition: TopicPartition, data: bytes, retries: Retries
+    ) -> tuple[ErrorCode, int]:
         """Send one request; return the error code and the first offset."""
         leader = self.metadata.leader_address(partition)
         known = self.metadata.partition(partition)
@@ -148,11 +150,14 @@ class Producer:
             name=partition.topic, topic_id=known.topic_id, partition_data=[row]
         )
         request = ProduceRequest(
-            acks=self._acks, timeout_ms=self._request_timeout_ms, topic_data=[topic]
+            acks=self._acks,
+            timeout_ms=min(self._request_timeout_ms, retries.remaining_ms),
+            topic_data=[topic],
         )
+        timeout_s = retries.request_timeout_s
         if not self._acks:
-            await self._client.send(leader, request, _PRODUCE_VERSIONS)
+            await self._client.send(leader, request, _PRODUCE_VERSIONS, timeout_s=timeout_s)
             return ErrorCode.NONE, _NO_OFFSET
-        response = await self._client.ask(leader, request, _PRODUCE_VERSIONS)
+        response = await self._client.ask(leader, request, _PRODUCE_VERSIONS, timeout_s=timeout_s)
         result = response.responses[0].partition_responses[0]
         return ErrorCode(result.error_code), result.base_offset

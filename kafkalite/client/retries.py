@@ -1,4 +1,4 @@
-"""Backoff and Retries: how long a client waits between attempts, and when it gives up."""
+"""Backoff and Retries: how long a client waits between attempts, and when it stops."""
 
 from __future__ import annotations
 
@@ -35,16 +35,26 @@ DEFAULT_BACKOFF: Final = Backoff()
 class Retries:
     """The attempts of one operation until its deadline."""
 
-    def __init__(self, clock: Clock, backoff: Backoff, timeout_ms: int) -> None:
+    def __init__(
+        self, clock: Clock, backoff: Backoff, timeout_ms: int, *, grace_ms: int = 0
+    ) -> None:
+        """Begin an operation; requests that were sent in time may take `grace_ms` longer."""
         self._clock = clock
         self._backoff = backoff
         self._failures = 0
-        self.deadline_ms = clock.now_ms() + timeout_ms
+        self.start_ms = clock.now_ms()
+        self.deadline_ms = self.start_ms + timeout_ms
+        self.request_deadline_ms = self.deadline_ms + grace_ms
 
     @property
     def remaining_ms(self) -> int:
         """The time until the deadline; 0 if it has passed."""
         return max(0, self.deadline_ms - self._clock.now_ms())
+
+    @property
+    def request_timeout_s(self) -> float:
+        """The maximum time of a request that is sent now; 0 if there is no time for it."""
+        return remaining_s(self._clock, self.request_deadline_ms)
 
     async def wait(self) -> bool:
         """Wait before the next attempt; return False, without waiting, if it would be too late."""
@@ -54,6 +64,11 @@ class Retries:
             return False
         await wait_until(self._clock, next_ms)
         return True
+
+
+def remaining_s(clock: Clock, deadline_ms: int) -> float:
+    """Return the seconds until the clock reaches a time; 0 if it has passed."""
+    return max(0, deadline_ms - clock.now_ms()) / 1_000
 
 
 async def wait_until(clock: Clock, deadline_ms: int) -> None:

@@ -83,7 +83,8 @@ SECTIONS = (
             "client.retries": "Backoff",
             "client.access": "Access Login",
             "client.errors": "ClientError BrokerError TimedOutError CorruptBatchError "
-            "NoOffsetError OffsetOutOfRangeError InvalidPartitionEpochError LogTruncationError",
+            "NoOffsetError OffsetOutOfRangeError InvalidPartitionEpochError OutdatedMetadataError "
+            "LogTruncationError",
         },
     ),
     Section(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.client import Coordinator, KafkaClient
@@ -67,17 +68,22 @@ class ScriptedClient(KafkaClient):
         self.answers = dict(answers or {})
         self.asked: list[tuple[int, str]] = []
         """Node and request class of each request."""
+        self.timeouts_s: list[float | None] = []
+        """The remaining time of each request."""
 
     async def metadata(
         self,
         topics: Sequence[str | bytes] = (),
         at: Address | None = None,
         client_versions: Versions = VERSIONS,
+        *,
+        timeout_s: float | None = None,
     ) -> Any:  # noqa: ANN401 - as the base class
         assert at is not None
         assert client_versions == VERSIONS
         node_id = self._node_at(at)
         self.asked.append((node_id, "MetadataRequest"))
+        self.timeouts_s.append(timeout_s)
         if node_id not in self.metadata_of:
             raise UnreachableError(f"node {node_id} is down")
         response = self.metadata_of[node_id]
@@ -87,25 +93,48 @@ class ScriptedClient(KafkaClient):
             max_incarnation_epoch=response.max_incarnation_epoch,
         )
 
-    async def ask(self, address: Address, request: Message, client_versions: Versions) -> Any:  # noqa: ANN401, ARG002 - as the base class
+    async def ask(
+        self,
+        address: Address,
+        request: Message,
+        client_versions: Versions,  # noqa: ARG002 - as the base class
+        *,
+        timeout_s: float | None = None,
+    ) -> Any:  # noqa: ANN401 - as the base class
         node_id = self._node_at(address)
         name = type(request).__name__
         self.asked.append((node_id, name))
+        self.timeouts_s.append(timeout_s)
         answer = self.answers[name](node_id, request)
+        if isawaitable(answer):
+            answer = await answer
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    async def send(self, address: Address, request: Message, client_versions: Versions) -> None:
-        await self.ask(address, request, client_versions)
+    async def send(
+        self,
+        address: Address,
+        request: Message,
+        client_versions: Versions,
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
+        await self.ask(address, request, client_versions, timeout_s=timeout_s)
 
     async def find_coordinator(
-        self, key: str, key_type: int, at: Address | None = None
+        self,
+        key: str,
+        key_type: int,
+        at: Address | None = None,
+        *,
+        timeout_s: float | None = None,
     ) -> Coordinator:
         assert at is not None
         assert key_type == 0
         node_id = self._node_at(at)
         self.asked.append((node_id, "FindCoordinatorRequest"))
+        self.timeouts_s.append(timeout_s)
         answer = self.answers["FindCoordinatorRequest"](node_id, key)
         if isinstance(answer, Exception):
             raise answer

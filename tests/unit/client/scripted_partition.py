@@ -25,7 +25,11 @@ ID = b"a" * 16
 
 
 def state(
-    leader: int = 1, leader_epoch: int = 5, partition_epoch: int = 3, max_partition_epoch: int = 7
+    leader: int = 1,
+    leader_epoch: int = 5,
+    partition_epoch: int = 3,
+    max_partition_epoch: int = 7,
+    topic_id: bytes = ID,
 ) -> MetadataResponse:
     """Return the metadata of the partition."""
     return metadata_response(
@@ -33,7 +37,7 @@ def state(
         leader_epoch=leader_epoch,
         partition_epoch=partition_epoch,
         max_partition_epoch=max_partition_epoch,
-        topic_id=ID,
+        topic_id=topic_id,
     )
 
 

@@ -231,6 +231,36 @@ async def test_a_slow_answer_times_out_after_the_limit_of_the_client() -> None:
             await client.copy().ask(address, REQUEST, KNOWN)
 
 
+async def test_the_remaining_time_limits_a_request() -> None:
+    broker = ScriptedBroker()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await broker.serve_one(reader, writer)  # ApiVersions only
+        await reader.read()
+
+    async with listening(serve) as address, KafkaClient([address]) as client:
+        with pytest.raises(UnreachableError, match=r"does not answer in the remaining 0\.05 s"):
+            await client.ask(address, REQUEST, KNOWN, timeout_s=0.05)
+        asked = len(broker.asked)
+        for timeout_s in (0, -1):
+            with pytest.raises(UnreachableError, match="no time remains to ask the broker"):
+                await client.ask(address, REQUEST, KNOWN, timeout_s=timeout_s)
+            with pytest.raises(UnreachableError, match="no time remains to ask the broker"):
+                await client.send(address, REQUEST, KNOWN, timeout_s=timeout_s)
+        assert len(broker.asked) == asked
+
+
+async def test_the_remaining_time_limits_the_time_to_connect() -> None:
+    async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with listening(serve) as address, KafkaClient([address]) as client:
+        with pytest.raises(UnreachableError, match="in the remaining"):
+            await client.metadata(at=address, timeout_s=0.05)
+        with pytest.raises(UnreachableError, match="in the remaining"):
+            await client.find_coordinator("shop", 0, timeout_s=0.05)
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.client.cluster_metadata import NO_METADATA, ClusterMetadata, PartitionMetadata
+from kafkalite.client.cluster_metadata import (
+    NO_METADATA,
+    ClusterMetadata,
+    PartitionMetadata,
+    RequiredMetadata,
+)
 from kafkalite.client.epochs import Epochs
 from kafkalite.protocol._generated.messages.metadata import MetadataResponse
 from kafkalite.protocol.error_codes import ErrorCode
@@ -85,7 +90,9 @@ def test_metadata_must_be_as_new_as_the_epochs_of_an_offset(
     required: Epochs,
     is_older: bool,  # noqa: FBT001 - a column of the table
 ) -> None:
-    older = metadata().partitions_older_than({ORDERS: required, AUDIT: Epochs(1, 1)})
+    older = metadata().partitions_older_than(
+        {ORDERS: RequiredMetadata(required), AUDIT: RequiredMetadata(Epochs(1, 1))}
+    )
     assert older == ({ORDERS} if is_older else set())
 
 
@@ -102,3 +109,23 @@ def test_a_response_is_parsed_without_topics_that_have_errors() -> None:
     assert parsed.brokers == NODES
     assert parsed.partitions == {ORDERS: PartitionMetadata(2, 5, 3, b"a" * 16)}
     assert parsed.max_partition_epoch == 7
+
+
+@pytest.mark.parametrize(
+    ("required", "partition_epoch", "is_other"),
+    [
+        (RequiredMetadata(Epochs(6), b"b" * 16), -1, True),
+        (RequiredMetadata(Epochs(6, 3), b"b" * 16), -1, True),
+        (RequiredMetadata(Epochs(6, 4), b"b" * 16), 3, False),  # partition epochs are comparable
+        (RequiredMetadata(Epochs(6), b"a" * 16), -1, False),
+        (RequiredMetadata(Epochs(6)), -1, False),  # the id is unknown
+    ],
+)
+def test_without_partition_epochs_topic_ids_show_another_topic(
+    required: RequiredMetadata,
+    partition_epoch: int,
+    is_other: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    known = metadata(partition_epoch=partition_epoch)
+    assert known.partitions_of_other_topics({ORDERS: required}) == ({ORDERS} if is_other else set())
+    assert known.partitions_older_than({ORDERS: required}) == (set() if is_other else {ORDERS})

@@ -16,6 +16,7 @@ from kafkalite.client.errors import (
     LogTruncationError,
     NoOffsetError,
     OffsetOutOfRangeError,
+    OutdatedMetadataError,
     TimedOutError,
 )
 from kafkalite.protocol.error_codes import ErrorCode
@@ -224,6 +225,129 @@ async def test_an_offset_without_epochs_uses_any_metadata(partition: ScriptedPar
     one.seek(ORDERS, 20)
     assert values(await one.poll()) == [b"a"]
     assert one.metadata.outdated_responses == 0
+
+
+# --- topics that were created again, without partition epochs ------------------------------------
+
+OTHER_ID = b"b" * 16
+FORMER_TOPIC = state(1, 5, -1, -1)
+NEW_TOPIC = state(1, 0, -1, -1, OTHER_ID)
+
+
+async def consumer_of_former_topic(partition: ScriptedPartition) -> PartitionConsumer:
+    """Return a consumer that has read a record in leader epoch 5."""
+    partition.set_metadata(1, 2, 3, metadata=FORMER_TOPIC)
+    partition.fetches = [fetched(batch(20, 5, b"a"), partition_epoch=-1)]
+    one = consumer()
+    one.seek(ORDERS, 20)
+    assert values(await one.poll()) == [b"a"]
+    return one
+
+
+async def poll_until_error(one: PartitionConsumer) -> None:
+    """Poll without records until an exception is raised, at most 100 times."""
+    for _ in range(100):
+        assert await one.poll(5_000) == []
+
+
+async def test_a_position_of_a_topic_with_another_id_is_reported_until_it_is_replaced(
+    partition: ScriptedPartition,
+) -> None:
+    one = await consumer_of_former_topic(partition)
+    partition.set_metadata(1, 2, 3, metadata=NEW_TOPIC)
+    partition.fetches = [fetched(code=ErrorCode.UNKNOWN_TOPIC_ID, partition_epoch=-1)]
+    for _ in range(2):
+        with pytest.raises(InvalidPartitionEpochError, match="orders-0 another topic id") as caught:
+            await one.poll()
+        assert caught.value.partition_epochs == {ORDERS: -1}
+    assert await one.position(ORDERS) == OffsetAndEpochs(21, 5)
+    one.seek(ORDERS, 0)
+    answer = fetched(batch(0, 0, b"other"), partition_epoch=-1)
+    answer.responses[0].topic_id = OTHER_ID
+    partition.fetches = [answer]
+    assert values(await one.poll()) == [b"other"]
+
+
+async def test_a_broker_that_knows_only_the_former_topic_does_not_make_a_position_invalid(
+    partition: ScriptedPartition,
+) -> None:
+    one = await consumer_of_former_topic(partition)
+    partition.set_metadata(2, 3, metadata=NEW_TOPIC)
+    partition.fetches = [fetched(code=ErrorCode.UNKNOWN_TOPIC_ID, partition_epoch=-1)]
+    assert await one.poll() == []
+    partition.set_metadata(1, 2, 3, metadata=FORMER_TOPIC)
+    partition.fetches = [fetched(batch(21, 5, b"b"), partition_epoch=-1)]
+    assert values(await one.poll()) == [b"b"]
+
+
+async def test_a_broker_that_never_learns_of_the_deletion_is_ignored_after_the_timeout(
+    partition: ScriptedPartition,
+) -> None:
+    one = await consumer_of_former_topic(partition)
+    partition.set_metadata(2, 3, metadata=NEW_TOPIC)
+    partition.client.answers["FetchRequest"] = lambda _, __: UnreachableError("down")
+    with pytest.raises(InvalidPartitionEpochError):
+        await poll_until_error(one)
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_epochs_that_no_broker_knows_are_reported_after_the_timeout(
+    partition: ScriptedPartition,
+    is_committed: bool,  # noqa: FBT001 - or stored elsewhere
+) -> None:
+    partition.set_metadata(1, 2, 3, metadata=NEW_TOPIC)
+    one = consumer()
+    if is_committed:
+        partition.committed = (20, 3, -1)
+    else:
+        one.seek(ORDERS, 20, Epochs(3).encode())
+    with pytest.raises(OutdatedMetadataError, match="orders-0 leader epoch 3") as caught:
+        await poll_until_error(one)
+    assert caught.value.epochs == {ORDERS: Epochs(3)}
+    assert isinstance(one._clock, SkippingClock)
+    assert 30_000 <= one._clock.now_ms() < 40_000
+    assert partition.fetch_rows() == []
+    with pytest.raises(OutdatedMetadataError):
+        await one.poll(0)
+    partition.set_metadata(1, 2, 3, metadata=FORMER_TOPIC)
+    partition.fetches = [fetched(batch(20, 5, b"a"), partition_epoch=-1)]
+    assert values(await one.poll()) == [b"a"]
+
+
+async def test_a_new_position_has_the_whole_timeout_again(partition: ScriptedPartition) -> None:
+    one = consumer()
+    one.seek(ORDERS, 20, Epochs(6, 3).encode())
+    assert await one.poll(29_000) == []
+    one.seek(ORDERS, 20, Epochs(6, 3).encode())
+    assert await one.poll(29_000) == []
+    one.assign([AUDIT])
+    one.assign([ORDERS])
+    one.seek(ORDERS, 20, Epochs(6, 3).encode())
+    assert await one.poll(29_000) == []
+    assert partition.fetch_rows() == []
+
+
+# --- the time of requests ------------------------------------------------------------------------
+
+
+async def test_requests_of_a_poll_have_its_remaining_time_and_one_second(
+    partition: ScriptedPartition,
+) -> None:
+    partition.committed = (20, 5, 3)
+    partition.fetches = [
+        fetched(code=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        fetched(batch(20, 5, b"a")),
+    ]
+    assert values(await consumer().poll(2_000)) == [b"a"]
+    waited = [2.9, 2.9]
+    assert partition.client.timeouts_s == [3, 3, 3, 3, *waited]
+
+
+async def test_requests_of_a_commit_have_the_remaining_time(partition: ScriptedPartition) -> None:
+    one = PartitionConsumer("node:9001", group_id="shop", timeout_ms=4_000, clock=SkippingClock())
+    await one.commit({ORDERS: OffsetAndEpochs(7)})
+    await one.committed([ORDERS])
+    assert partition.client.timeouts_s == [4, 4, 4]
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kafkalite.client.cluster_metadata import PartitionMetadata
 from kafkalite.client.connection import UnreachableError
-from kafkalite.client.epochs import OffsetAndEpochs
-from kafkalite.client.errors import BrokerError, InvalidPartitionEpochError, LogTruncationError
+from kafkalite.client.epochs import OffsetAndEpochs, TopicPartition
+from kafkalite.client.errors import (
+    BrokerError,
+    CorruptBatchError,
+    InvalidPartitionEpochError,
+    LogTruncationError,
+)
 from kafkalite.client.fetch_round import FetchRound
 from kafkalite.client.fetches import FetchedPosition, FetchLimits
 from kafkalite.client.metadata import Metadata
+from kafkalite.client.retries import Backoff, Retries
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.client.scripted_client import ORDERS, SkippingClock
 from tests.unit.client.scripted_partition import ID, ScriptedPartition, batch, fetched, state
@@ -25,15 +33,17 @@ async def run(
     partition: ScriptedPartition, position: OffsetAndEpochs = POSITION, *, newer: bool = False
 ) -> FetchRound:
     """Run a round with metadata of leader 1; `newer` means that two nodes know leader 2."""
-    metadata = Metadata(partition.client, SkippingClock())
+    clock = SkippingClock()
+    metadata = Metadata(partition.client, clock)
     metadata.set_partitions([ORDERS])
     assert await metadata.refresh(10_000)
     if newer:
         partition.set_metadata(2, 3, metadata=state(leader=2, leader_epoch=6))
     used = PartitionMetadata(1, 5, 3, ID)
     assert metadata.partition(ORDERS) == used
-    one = FetchRound(partition.client, metadata, {ORDERS: FetchedPosition(position, used)})
-    await one.run(FetchLimits(), 100)
+    retries = Retries(clock, Backoff(), 100)
+    one = FetchRound(partition.client, metadata, {ORDERS: FetchedPosition(position, used)}, retries)
+    await one.run(FetchLimits())
     return one
 
 
@@ -167,3 +177,43 @@ async def test_without_any_metadata_a_position_is_not_given_up() -> None:
     one = await run(partition)
     assert one.needs_refresh
     assert one.deleted == []
+
+
+async def test_after_a_corrupt_batch_no_fetch_continues() -> None:
+    partition = ScriptedPartition(state())
+    row = partition.client.metadata_of[1].topics[0].partitions[0]
+    other = type(row)(partition_index=1, leader_id=2, leader_epoch=5, incarnation_epoch=3)
+    for node_id in (1, 2, 3):
+        partition.client.metadata_of[node_id].topics[0].partitions = [row, other]
+    events: list[str] = []
+    started = asyncio.Event()
+
+    async def answer_never() -> None:
+        events.append("started")
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            events.append("ended")
+
+    async def answer_corrupt() -> object:
+        await started.wait()
+        data = bytearray(batch(20, 5, b"a"))
+        data[-1] ^= 1
+        return fetched(bytes(data))
+
+    partition.client.answers["FetchRequest"] = lambda node_id, _: (
+        answer_corrupt() if node_id == 1 else answer_never()
+    )
+    clock = SkippingClock()
+    metadata = Metadata(partition.client, clock)
+    partitions = [ORDERS, TopicPartition("orders", 1)]
+    metadata.set_partitions(partitions)
+    assert await metadata.refresh(10_000)
+    positions = {
+        each: FetchedPosition(POSITION, metadata.current.partitions[each]) for each in partitions
+    }
+    one = FetchRound(partition.client, metadata, positions, Retries(clock, Backoff(), 100))
+    with pytest.raises(CorruptBatchError, match="wrong checksum"):
+        await one.run(FetchLimits())
+    assert events == ["started", "ended"]

@@ -7,17 +7,22 @@ import pytest
 from kafkalite.client.cluster_metadata import PartitionMetadata
 from kafkalite.client.epochs import OffsetAndEpochs, TopicPartition
 from kafkalite.client.fetches import (
+    EpochEnd,
     FetchAnswer,
     FetchedPosition,
     FetchLimits,
     Meaning,
+    Reason,
+    divergent_offset,
     epoch_end_request,
     fetch_answers,
     fetch_request,
+    has_other_partition_epoch,
+    is_truncated,
     list_offsets_request,
     meaning_of,
+    reason_in_metadata,
 )
-from kafkalite.client.out_of_range import EpochEnd
 from kafkalite.protocol._generated.messages.fetch import FetchResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.client.scripted_client import ORDERS
@@ -100,3 +105,71 @@ def test_requests_for_offsets_have_the_epoch_of_the_leader() -> None:
     assert (offsets.partition_index, offsets.timestamp, offsets.current_leader_epoch) == (0, -2, 5)
     end = epoch_end_request(ORDERS, KNOWN, 4).topics[0].partitions[0]
     assert (end.partition, end.leader_epoch, end.current_leader_epoch) == (0, 4, 5)
+
+
+# --- the reasons for OFFSET_OUT_OF_RANGE ----------------------------------------------------------
+
+CONSUMED = OffsetAndEpochs(20, leader_epoch=5, partition_epoch=3)
+USED = PartitionMetadata(1, leader_epoch=5, partition_epoch=3)
+
+
+@pytest.mark.parametrize(
+    ("known", "fetched", "is_other"),
+    [(3, 3, False), (3, 4, True), (3, 2, True), (-1, 4, False), (3, -1, False), (-1, -1, False)],
+)
+def test_an_offset_belongs_to_the_partition_with_its_partition_epoch(
+    known: int,
+    fetched: int,
+    is_other: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    position = OffsetAndEpochs(20, 5, known)
+    assert has_other_partition_epoch(position, fetched) is is_other
+
+
+@pytest.mark.parametrize(
+    ("newest", "reason"),
+    [
+        (USED, Reason.UNKNOWN),
+        (PartitionMetadata(2, 6, 3), Reason.STALE_LEADER),
+        (PartitionMetadata(2, 0, 4), Reason.NEW_PARTITION),
+        (None, Reason.STALE_LEADER),
+    ],
+)
+def test_the_newest_metadata_shows_the_reason(
+    newest: PartitionMetadata | None, reason: Reason
+) -> None:
+    assert reason_in_metadata(CONSUMED, USED, newest) is reason
+
+
+def test_metadata_with_another_topic_id_is_used_before_a_position_is_out_of_range() -> None:
+    """Without partition epochs, the leader epochs of both topics are not comparable."""
+    former, present = PartitionMetadata(1, 5, topic_id=ID), PartitionMetadata(1, 0)
+    position = OffsetAndEpochs(20, 5)
+    assert reason_in_metadata(position, former, present) is Reason.STALE_LEADER
+
+
+def test_a_position_without_epochs_is_invalid_only_by_its_log() -> None:
+    """Without a partition epoch, a new topic is a reason to ask its leader again."""
+    position = OffsetAndEpochs(20)
+    assert reason_in_metadata(position, USED, PartitionMetadata(2, 0, 4)) is Reason.STALE_LEADER
+    assert reason_in_metadata(position, USED, USED) is Reason.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("end", "truncated", "offset"),
+    [
+        (EpochEnd(5, 19), True, OffsetAndEpochs(19, 5, 3)),
+        (EpochEnd(4, 10), True, OffsetAndEpochs(10, 4, 3)),
+        (EpochEnd(-1, -1), True, None),  # the log has no such leader epoch
+        (EpochEnd(5, 20), False, None),
+        (EpochEnd(5, 21), False, None),
+    ],
+)
+def test_a_log_that_ends_before_the_position_in_its_epoch_was_truncated(
+    end: EpochEnd,
+    truncated: bool,  # noqa: FBT001 - a column of the table
+    offset: OffsetAndEpochs | None,
+) -> None:
+    assert is_truncated(CONSUMED, end) is truncated
+    if truncated:
+        assert divergent_offset(CONSUMED, end) == offset

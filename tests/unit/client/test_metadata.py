@@ -6,9 +6,14 @@ import asyncio
 
 import pytest
 
-from kafkalite.client.cluster_metadata import NO_METADATA, PartitionMetadata
+from kafkalite.client.cluster_metadata import (
+    NO_METADATA,
+    ClusterMetadata,
+    PartitionMetadata,
+    RequiredMetadata,
+)
 from kafkalite.client.epochs import Epochs
-from kafkalite.client.metadata import Metadata
+from kafkalite.client.metadata import Metadata, MetadataAttempt, MetadataRefresh
 from kafkalite.client.retries import Backoff
 from tests.unit.client.scripted_client import (
     AUDIT,
@@ -34,7 +39,9 @@ class Stage:
 
     async def refresh(self, required: Epochs | None = None) -> bool:
         deadline_ms = self.clock.now_ms() + 10_000
-        return await self.metadata.refresh(deadline_ms, {ORDERS: required} if required else {})
+        return await self.metadata.refresh(
+            deadline_ms, {ORDERS: RequiredMetadata(required)} if required else {}
+        )
 
     def asked(self) -> list[int]:
         nodes = [node_id for node_id, _ in self.client.asked]
@@ -93,13 +100,13 @@ async def test_all_brokers_are_asked_for_the_newest_metadata() -> None:
     stage.client.metadata_of = {1: OLD}
     assert await stage.refresh()
     stage.client.metadata_of = {1: OLD, 2: NEW}
-    assert await stage.metadata.ask_all()
+    assert await stage.metadata.ask_all(10_000)
     assert stage.metadata.leader_address(ORDERS) == NODES[2]
     stage.client.metadata_of = {1: OLD}
-    assert await stage.metadata.ask_all()
+    assert await stage.metadata.ask_all(10_000)
     assert stage.metadata.leader_address(ORDERS) == NODES[2]
     stage.client.metadata_of = {}
-    assert not await stage.metadata.ask_all()
+    assert not await stage.metadata.ask_all(10_000)
 
 
 async def test_a_partition_that_is_not_of_interest_does_not_reject_a_response() -> None:
@@ -161,4 +168,78 @@ async def test_an_unexpected_exception_is_raised() -> None:
 
     metadata = Metadata(BrokenClient(), stage.clock)
     with pytest.raises(ZeroDivisionError):
-        await metadata.ask_all()
+        await metadata.ask_all(10_000)
+
+
+# --- attempts of a refresh, without I/O ----------------------------------------------------------
+
+FORMER = ClusterMetadata({1: NODES[1]}, {}, 1)
+PRESENT = ClusterMetadata(NODES, {}, 2)
+
+
+def attempts(*nodes: int, deadline_ms: int = 10_000) -> MetadataRefresh:
+    return MetadataRefresh(
+        [NODES[node_id] for node_id in nodes],
+        lambda response: response.is_outdated(PRESENT),
+        backoff=Backoff(100, 1_000),
+        now_ms=0,
+        deadline_ms=deadline_ms,
+    )
+
+
+def test_a_current_response_ends_the_attempts() -> None:
+    one = attempts(1, 2)
+    assert one.next_attempt() == MetadataAttempt(NODES[1], 0)
+    assert one.accept(PRESENT, 5)
+
+
+def test_after_an_outdated_response_another_broker_is_asked_later() -> None:
+    one = attempts(1, 2)
+    assert not one.accept(FORMER, 5)
+    assert one.failure == "the metadata of the broker at node:9001 is outdated"
+    assert one.next_attempt() == MetadataAttempt(NODES[2], 105)
+    assert not one.accept(FORMER, 110)
+    assert one.next_attempt() == MetadataAttempt(NODES[1], 310)
+    assert one.accept(PRESENT, 320)
+
+
+def test_the_waiting_time_grows_up_to_a_maximum() -> None:
+    one = attempts(1, 2, deadline_ms=1_000_000)
+    times = []
+    now_ms = 0
+    for _ in range(7):
+        one.fail("down", now_ms)
+        attempt = one.next_attempt()
+        assert attempt is not None
+        times.append(attempt.at_ms - now_ms)
+        now_ms = attempt.at_ms
+    assert times == [100, 200, 400, 800, 1_000, 1_000, 1_000]
+
+
+def test_brokers_in_an_outdated_response_are_asked_too() -> None:
+    one = attempts(1)
+    assert not one.accept(FORMER._replace(brokers=NODES), 0)
+    asked = []
+    for _ in range(4):
+        attempt = one.next_attempt()
+        assert attempt is not None
+        asked.append(attempt.address)
+        one.fail("down", attempt.at_ms)
+    assert asked == [NODES[2], NODES[3], NODES[1], NODES[2]]
+
+
+def test_the_first_attempt_needs_no_time_and_the_next_must_be_before_the_deadline() -> None:
+    one = attempts(1, deadline_ms=0)
+    assert one.next_attempt() == MetadataAttempt(NODES[1], 0)
+    one.fail("node 1 is down", 0)
+    assert one.next_attempt() is None
+    assert one.failure == "node 1 is down"
+    other = attempts(1, deadline_ms=101)
+    other.fail("down", 0)
+    assert other.next_attempt() == MetadataAttempt(NODES[1], 100)
+    other.fail("down", 100)
+    assert other.next_attempt() is None
+
+
+def test_without_brokers_there_is_no_attempt() -> None:
+    assert attempts().next_attempt() is None

@@ -87,6 +87,15 @@ async def test_retries_end_after_the_timeout(partition: ScriptedPartition) -> No
     assert len(partition.requests) == 4  # after 0, 100, 300 and 700 ms
 
 
+@pytest.mark.parametrize("acks", ["all", 0])
+async def test_requests_have_the_remaining_time(partition: ScriptedPartition, acks: Acks) -> None:
+    partition.produce_codes = [UnreachableError("down"), NONE]
+    async with producer(acks, timeout_ms=1_000) as one:
+        await one.send(ORDERS, b"a")
+    assert partition.client.timeouts_s == [1, 1, 0.9, 0.9]
+    assert [request.timeout_ms for request in partition.requests] == [1_000, 900]
+
+
 async def test_a_partition_without_a_leader_is_an_error(partition: ScriptedPartition) -> None:
     partition.set_metadata(1, 2, 3, metadata=state(leader=-1))
     async with producer() as one:

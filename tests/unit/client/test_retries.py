@@ -32,3 +32,14 @@ async def test_waiting_for_the_past_takes_no_time() -> None:
     assert clock.waits_ms == []
     await wait_until(clock, 15)
     assert clock.now_ms() == 15
+
+
+def test_the_remaining_time_of_a_request_includes_the_grace_time() -> None:
+    clock = SkippingClock()
+    clock.advance(50)
+    without, with_grace = (Retries(clock, Backoff(), 1_000, grace_ms=each) for each in (0, 500))
+    assert (without.start_ms, without.deadline_ms) == (50, 1_050)
+    assert (without.request_timeout_s, with_grace.request_timeout_s) == (1, 1.5)
+    clock.advance(1_200)
+    assert (without.request_timeout_s, with_grace.request_timeout_s) == (0, 0.3)
+    assert with_grace.remaining_ms == 0
