@@ -24,12 +24,6 @@ settings.register_profile("long", _PATIENT, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "quick")
 
 
-_CPYTHON_ERROR = "AST constructor recursion depth mismatch"
-"""A SystemError of CPython 3.11 when a module is parsed while other threads run (gh-106905)."""
-
-_CAPTURES = "captures"
-"""The directory of tests that import codecs while a broker runs in another thread."""
-
 _failed: list[str] = []
 
 _PIPELINE = "spark"
@@ -44,9 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by what they need, and retry once those that run third-party software.
 
     Real clients and brokers have races of their own; the summary reports each retry. A test of
-    kafkalite alone must pass the first time; a replay may be repeated if CPython fails. A marker
-    for retries makes a test slower. A test in a directory of the pipeline needs the extra `spark`,
-    whether or not it starts a session. A real Kafka takes too long for the short run.
+    kafkalite alone must pass the first time. A test in a directory of the pipeline needs the extra
+    `spark`, whether or not it starts a session. A real Kafka takes too long for the short run.
     """
     for item in items:
         if _PIPELINE in item.path.relative_to(item.config.rootpath).parts:
@@ -55,8 +48,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.endurance)
         if item.get_closest_marker("client") or item.get_closest_marker("oracle"):
             item.add_marker(pytest.mark.flaky(reruns=1))
-        elif _CAPTURES in item.path.relative_to(item.config.rootpath).parts:
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=[_CPYTHON_ERROR]))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -150,11 +150,6 @@ class Partition:
         return end_offset if replicated_end is None else min(replicated_end, end_offset)
 
     @property
-    def is_replicated(self) -> bool:
-        """Whether all in-sync replicas have the whole log."""
-        return self._replicated_end is None or self._replicated_end >= self.log.end_offset
-
-    @property
     def end_offset(self) -> int:
         """One past the last record."""
         return self.log.end_offset
