@@ -27,6 +27,14 @@ _REFUSALS = {
     Code.STALE_MEMBER_EPOCH,
     Code._ASSIGNMENT_LOST,
     Code._NO_OFFSET,
+    # The client returns these when its own retries are used up. It does not call them retriable.
+    Code._TRANSPORT,
+    Code._TIMED_OUT,
+    Code._WAIT_COORD,
+    Code.REQUEST_TIMED_OUT,
+    Code.NOT_COORDINATOR,
+    Code.COORDINATOR_NOT_AVAILABLE,
+    Code.COORDINATOR_LOAD_IN_PROGRESS,
 }
 
 

@@ -9,6 +9,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import (
     CommitFailedError,
     IllegalGenerationError,
+    KafkaError,
     RebalanceInProgressError,
     UnknownMemberIdError,
 )
@@ -133,6 +134,10 @@ class _GroupConsumer:
         try:
             self._client.commit()
         except _REFUSALS as refused:
+            raise CommitRefusedError(repr(refused)) from None
+        except KafkaError as refused:
+            if not refused.retriable:
+                raise
             raise CommitRefusedError(repr(refused)) from None
         return {owned.partition: offset for owned, offset in positions.items() if offset}
 
