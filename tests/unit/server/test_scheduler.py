@@ -12,7 +12,7 @@ import pytest
 
 from kafkalite.ports.turns import pause, run_in_thread, wait_for_admission
 from kafkalite.server import scheduler as module
-from kafkalite.server.scheduler import QUEUE_TURN_S, TURN_S, Scheduler
+from kafkalite.server.scheduler import QUEUE_TURN_S, READ_TURN_S, TURN_S, Scheduler
 from kafkalite.server.work_limit import MAX_CONCURRENT_BYTES
 from kafkalite.wire.frames import ReceiveBuffers
 
@@ -133,6 +133,21 @@ async def test_a_turn_without_a_deadline_begins_with_the_first_check(
     assert not scheduler.is_turn_over()
     time.now += TURN_S
     assert scheduler.is_turn_over()
+
+
+async def test_a_read_turn_lasts_until_the_queue_is_served(
+    scheduler: Scheduler, time: Time
+) -> None:
+    scheduler.begin_read_turn()
+    time.now += READ_TURN_S / 2
+    scheduler.begin_read_turn()
+    assert not scheduler.is_read_turn_over()
+    time.now += READ_TURN_S / 2
+    assert scheduler.is_read_turn_over()
+    scheduler.enqueue(Client(scheduler, time, "a", pieces=0, cost_s=0, log=[]))
+    await until(lambda: not scheduler.is_busy)
+    scheduler.begin_read_turn()
+    assert not scheduler.is_read_turn_over()
 
 
 async def test_work_in_a_thread_does_not_block_the_loop(scheduler: Scheduler) -> None:
