@@ -104,11 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         settings = context.session_settings
         # Checked once per connection: without logging, a request must cost nothing extra.
         if context.log.level <= Level.DEBUG:
-            serve, serve_in_worker = (
-                log_requests(context.log, settings.serve),
-                log_requests(context.log, settings.serve_in_worker),
-            )
-            settings = settings._replace(serve=serve, serve_in_worker=serve_in_worker)
+            settings = log_requests(context.log, settings)
         self.session = Session(settings, call, self)
         self.session.is_paused = True
         context.admission.add(self)
