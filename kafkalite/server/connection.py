@@ -144,8 +144,13 @@ class Connection(asyncio.BufferedProtocol):
         scheduler, session = self._context.scheduler, self.session
         try:
             session.buffer_updated(nbytes)
-            must_wait = (self._is_busy or self._was_last_read_large) and scheduler.is_busy
-            self._was_last_read_large = is_large = nbytes >= LARGE_READ_BYTES
+            is_large = nbytes >= LARGE_READ_BYTES
+            must_wait = scheduler.is_busy and (
+                self._is_busy
+                or self._was_last_read_large
+                or (is_large and scheduler.is_read_turn_over())
+            )
+            self._was_last_read_large = is_large
             if must_wait:
                 session.store_received()
                 self._enqueue()

@@ -496,6 +496,21 @@ async def test_other_sockets_are_polled_after_a_read_turn(time: list[float]) -> 
     assert len(node.served) == 4
 
 
+async def test_a_read_turn_includes_the_large_reads_of_all_clients(time: list[float]) -> None:
+    node = ListeningNode()
+    first, second, light = node.client(), node.client(), node.client()
+    send(first, bytes(LARGE_READ_BYTES))
+    time[0] += READ_TURN_S
+    send(first, bytes(LARGE_READ_BYTES))
+    send(second, bytes(LARGE_READ_BYTES - 4))
+    send(light, b"small")
+    assert [len(body) for body in node.served] == [LARGE_READ_BYTES, LARGE_READ_BYTES, 5]
+    assert second.paused
+    await run_callbacks()
+    assert len(node.served) == 4
+    assert not second.paused
+
+
 async def test_an_answer_that_arrives_before_the_next_poll_is_sent(time: list[float]) -> None:
     node = ListeningNode()
     client = node.client()
