@@ -3,6 +3,7 @@
 Received bytes are served before the callback returns, and all answers are sent in one write: a
 write per answer or a task per request would cost five to ten times as much. Requests that do not
 fit in one turn of the scheduler are served later; until then nothing more is read from the socket.
+A client that sends without pause is not read again before the other sockets.
 """
 
 from __future__ import annotations
@@ -103,11 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         settings = context.session_settings
         # Checked once per connection: without logging, a request must cost nothing extra.
         if context.log.level <= Level.DEBUG:
-            serve, serve_in_worker = (
-                log_requests(context.log, settings.serve),
-                log_requests(context.log, settings.serve_in_worker),
-            )
-            settings = settings._replace(serve=serve, serve_in_worker=serve_in_worker)
+            settings = log_requests(context.log, settings)
         self.session = Session(settings, call, self)
         self.session.is_paused = True
         context.admission.add(self)
@@ -139,19 +136,33 @@ class Connection(asyncio.BufferedProtocol):
         return self.session.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Serve received bytes; queue the connection if it has sent much and others wait."""
+        """Serve received bytes; queue the connection if it has sent much and others wait.
+
+        The event loop reads from one socket up to 32 times before it turns to others, unless
+        reading is paused. So the connection is also queued at the end of a read turn.
+        """
         scheduler, session = self._context.scheduler, self.session
         try:
             session.buffer_updated(nbytes)
-            must_wait = (self._is_busy or self._was_last_read_large) and scheduler.is_busy
-            self._was_last_read_large = nbytes >= LARGE_READ_BYTES
+            is_large = nbytes >= LARGE_READ_BYTES
+            must_wait = scheduler.is_busy and (
+                self._is_busy
+                or self._was_last_read_large
+                or (is_large and scheduler.is_read_turn_over())
+            )
+            self._was_last_read_large = is_large
             if must_wait:
                 session.store_received()
                 self._enqueue()
             else:
+                if is_large:
+                    scheduler.begin_read_turn()
                 scheduler.begin_turn()
                 session.serve()
             self._deliver()
+            if is_large and not self._is_queued and scheduler.is_read_turn_over():
+                self._enqueue()
+                self._update_reading()
         except Exception as error:  # noqa: BLE001 - an exception must end this connection only
             self._fail(error)
 

@@ -18,12 +18,14 @@ from kafkalite.storage.disk_health import DiskProblem
 from kafkalite.wire.headers import unpack_header
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from structlog.typing import Processor
 
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.table import Truncation
     from kafkalite.storage.disk_health import DiskFailure
-    from kafkalite.wire.session import Pieces, Serve, ServeResult
+    from kafkalite.wire.session import Pieces, Serve, ServeResult, SessionSettings
 
 
 class Level(IntEnum):
@@ -126,48 +128,82 @@ class Log:
         return self._logger
 
 
-def log_requests(log: Log, serve: Serve) -> Serve:
-    """Return `serve` with a log line for each request; used only if the log's level is debug.
+def log_requests(log: Log, settings: SessionSettings) -> SessionSettings:
+    """Return settings of one session that write a log line for each request.
 
-    A request that is not answered immediately has a second line when it is answered.
+    They are used only if the log's level is debug. A request that is not answered immediately has a
+    second line when it is answered.
     """
-    from kafkalite.server.answer_errors import error_names  # noqa: PLC0415 - rarely used
+    request_log = _RequestLog(log)
+    return settings._replace(
+        serve=request_log.wrap(settings.serve),
+        serve_in_worker=request_log.wrap(settings.serve_in_worker),
+    )
 
-    def serve_and_log(
-        call: Call, buffer: bytearray, start: int, end: int, out: Pieces
-    ) -> ServeResult:
-        result = serve(call, buffer, start, end, out)
-        if log.level > Level.DEBUG:  # the level was raised after the client connected
+
+class _RequestLog:
+    """The log lines of the requests of one session."""
+
+    __slots__ = ("_late_answer_bytes", "_log")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._late_answer_bytes = 0
+        """Bytes of late answers that were encoded since the last request began."""
+
+    def wrap(self, serve: Serve) -> Serve:
+        """Return `serve` with a log line for each request."""
+
+        def serve_and_log(
+            call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+        ) -> ServeResult:
+            self._late_answer_bytes = 0
+            result = serve(call, buffer, start, end, out)
+            if self._log.level > Level.DEBUG:  # the level was raised after the client connected
+                return result
+            key_and_version, correlation_id, _ = unpack_header(buffer, start)
+            api_key, version = key_and_version >> 16, key_and_version & 0xFFFF
+            fields: dict[str, Any] = {
+                "node": call.node.id,
+                "listener": call.listener,
+                "client": call.client_host,
+                "client_id": None if call.client_id is None else printable(call.client_id),
+                "api": TABLE[api_key].name if api_key in TABLE else "unknown",
+                "api_key": api_key,
+                "version": version,
+                "correlation_id": correlation_id,
+                "request_bytes": end - start,
+            }
+            if isinstance(result, int):
+                # It includes the late answers to earlier requests, which were added before.
+                self._write_answer("request", fields, out, result - self._late_answer_bytes)
+                return result
+            self._log.debug("request", **fields, answer_bytes="later", error=None)
+            del fields["request_bytes"]
+            result.encode = self._wrap_encode(result.encode, fields)
             return result
-        key_and_version, correlation_id, _ = unpack_header(buffer, start)
-        api_key, version = key_and_version >> 16, key_and_version & 0xFFFF
-        fields = {
-            "node": call.node.id,
-            "listener": call.listener,
-            "client": call.client_host,
-            "client_id": None if call.client_id is None else printable(call.client_id),
-            "api": TABLE[api_key].name if api_key in TABLE else "unknown",
-            "api_key": api_key,
-            "version": version,
-            "correlation_id": correlation_id,
-        }
-        size = result if isinstance(result, int) else "later"
-        error = error_names(api_key, version, out, result) if isinstance(result, int) else None
-        log.debug("request", **fields, request_bytes=end - start, answer_bytes=size, error=error)
-        if isinstance(result, int):
-            return result
-        encode = result.encode
+
+        return serve_and_log
+
+    def _wrap_encode(
+        self, encode: Callable[[Any, Pieces], int], fields: Mapping[str, Any]
+    ) -> Callable[[Any, Pieces], int]:
+        """Return `encode` with a log line for the late answer."""
 
         def encode_and_log(value: object, out: Pieces) -> int:
             size = encode(value, out)
-            error = error_names(api_key, version, out, size)
-            log.debug("answer", **fields, answer_bytes=size, error=error)
+            self._late_answer_bytes += size
+            self._write_answer("answer", fields, out, size)
             return size
 
-        result.encode = encode_and_log
-        return result
+        return encode_and_log
 
-    return serve_and_log
+    def _write_answer(self, event: str, fields: Mapping[str, Any], out: Pieces, size: int) -> None:
+        """Write a line about an answer, the last `size` bytes of `out`."""
+        from kafkalite.server.answer_errors import error_names  # noqa: PLC0415 - rarely used
+
+        error = error_names(fields["api_key"], fields["version"], out, size)
+        self._log.debug(event, **fields, answer_bytes=size, error=error)
 
 
 def log_truncation(log: Log, truncation: Truncation) -> None:

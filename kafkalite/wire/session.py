@@ -25,8 +25,9 @@ Pieces = list[bytes | memoryview]
 BURST_BYTES = 1024 * 1024
 """The size of answers after which the session stops serving until they are being sent."""
 
-_FRAMES_PER_TIME_CHECK = range(32)
-"""Frames served between two checks of the time."""
+_FRAMES_BEFORE_TIME_CHECK = range(4)
+_FRAMES_PER_TIME_CHECK = range(16)
+"""Frames served before the first check of the time, and between two checks."""
 
 _TLS_HANDSHAKE = b"\x16\x03"
 
@@ -269,13 +270,13 @@ class Session:
     ) -> None:
         """Serve complete frames from the start of `buffer`, and store the rest."""
         settings, context, out, size = self._settings, self._context, self.out, self.out_bytes
-        maximum = settings.max_request_bytes
+        maximum, frames = settings.max_request_bytes, _FRAMES_BEFORE_TIME_CHECK
         position = 0
         is_done = False
         try:
             while not is_done:
                 is_done = True
-                for _ in _FRAMES_PER_TIME_CHECK:
+                for _ in frames:
                     if end - position < LENGTH_BYTES:
                         break
                     length = _unpack_length(buffer, position)[0]
@@ -300,6 +301,7 @@ class Session:
                         break
                 else:
                     self.is_interrupted = is_done = settings.is_turn_over()
+                    frames = _FRAMES_PER_TIME_CHECK
         except NeedsWorkerError:
             self.needs_worker = True
         except ProtocolViolation as violation:

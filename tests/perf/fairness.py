@@ -126,6 +126,20 @@ def _produce_flood() -> bytes:
     return frame(_produce("plain", {0: records}), 9) * 12_288
 
 
+def _wide_produce_flood() -> bytes:
+    records = build_batch([NewRecord(key=b"k", value=bytes(200), timestamp=_NOW_MS)])
+    return frame(_produce("wide", dict.fromkeys(range(100), records)), 9) * 800
+
+
+def _commit_flood() -> bytes:
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1
+    )
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="plain", partitions=[partition])
+    request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[topic])
+    return frame(request, 8) * 50_000
+
+
 def _create_topics_flood() -> bytes:
     topics = [
         CreateTopicsRequest.CreatableTopic(
@@ -226,6 +240,8 @@ class Attack(NamedTuple):
 ATTACKS: Final[Mapping[str, Attack]] = {
     "produce flood": Attack(_produce_flood),
     "eight produce floods": Attack(_produce_flood, connections=8),
+    "wide produce flood": Attack(_wide_produce_flood),
+    "eight commit floods": Attack(_commit_flood, connections=8),
     "create topics flood": Attack(_create_topics_flood),
     "metadata flood": Attack(_metadata_flood),
     "30 compressed batches": Attack(lambda: _compressed_batches(30)),
@@ -261,9 +277,8 @@ def measure(name: str, *, is_realtime: bool = False) -> Outcome:
     attack = ATTACKS[name]
     payload = attack.payload()
     with tempfile.TemporaryDirectory() as directory:
-        served = ServedKafkalite(
-            Path(directory), {}, options=("--topic", "plain:1", "--topic", "compacted:100")
-        )
+        topics = ("--topic", "plain:1", "--topic", "wide:100", "--topic", "compacted:100")
+        served = ServedKafkalite(Path(directory), {}, options=topics)
         served.start()
         try:
             _compact(served.port)
@@ -402,7 +417,8 @@ def main() -> None:
     parser.add_argument(
         "--realtime",
         action="store_true",
-        help="give the broker and the other client real-time priority; requires root",
+        help="give the broker and the other client real-time priority; requires root, and Linux "
+        "suspends them for 50 ms of each second that they use completely",
     )
     parser.add_argument("--observer", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,26 +1,48 @@
-"""The memory of hostile clients: buffers grow with received bytes; large requests leave none."""
+"""Greedy clients: the delay of other clients, and the memory that the greedy ones take.
+
+The delay is measured in requests of the greedy clients that are served before that of another
+client. Each of them takes a fixed time on a clock that does nothing else, so the measured delays
+do not depend on the machine.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.server.broker import Broker
+from kafkalite.server.logging import Log
+from kafkalite.server.loop import new_event_loop
+from kafkalite.server.settings import Settings
+from tests.conformance.batches import batch
 from tests.conformance.raw import RawClient
 from tests.oracle.served_kafkalite import ServedKafkalite
-from tests.perf.fairness import resident_mb
+from tests.perf.fairness import P99_MS, resident_mb
+from tests.perf.pipeline import frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.endurance
+    from kafkalite.gateway.api import Api
+    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.steps import Handler
+
+REQUESTS_PER_FLOOD = 4096
+REQUEST_S = 25e-6
+REQUESTS_BETWEEN_PROBES = 20
+REQUESTS_BETWEEN_SENDS = 20
 
 CONNECTIONS = 500
 SENT_BYTES = 70_000
@@ -35,12 +57,123 @@ def served(tmp_path: Path) -> Iterator[ServedKafkalite]:
     served.kill()
 
 
+class Flood:
+    """A client that fills its socket with Produce requests and does not wait for the answers."""
+
+    def __init__(self, port: int, request: bytes) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setblocking(False)
+        self._unsent = memoryview(request * REQUESTS_PER_FLOOD)
+
+    def continue_sending(self) -> None:
+        """Send as many bytes as the socket takes, and receive all answers."""
+        with suppress(BlockingIOError):
+            while self._socket.recv(1 << 16):
+                pass
+        with suppress(BlockingIOError):
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class DelayedProbes:
+    """A step that lets another client send requests during floods, and measures their delays."""
+
+    def __init__(self) -> None:
+        self.floods: list[Flood] = []
+        self.port = 0
+        self.now_s = 0.0
+        self.delays_ms: list[float] = []
+        self.flood_requests = 0
+        self.is_over = asyncio.Event()
+        self._client: socket.socket | None = None
+        self._sent_at_s: float | None = None
+
+    def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
+        """Measure in Produce and DescribeCluster."""
+        del version
+        if api.key == ApiKey.PRODUCE:
+            measure = self._begin_flood_request
+        elif api.key == ApiKey.DESCRIBE_CLUSTER:
+            measure = self._end_probe
+        else:
+            return handler
+
+        def measure_and_handle(call: Call, request: object) -> object:
+            measure()
+            return handler(call, request)
+
+        return measure_and_handle
+
+    def connect(self, port: int) -> None:
+        """Connect the client that sends the probes."""
+        self._client = socket.create_connection(("127.0.0.1", port))
+
+    def _begin_flood_request(self) -> None:
+        assert self._client is not None
+        self.now_s += REQUEST_S
+        self.flood_requests += 1
+        if not self.flood_requests % REQUESTS_BETWEEN_SENDS:
+            for flood in self.floods:
+                flood.continue_sending()
+        if self._sent_at_s is None and not self.flood_requests % REQUESTS_BETWEEN_PROBES:
+            self._client.sendall(frame(DescribeClusterRequest(), 1))
+            self._sent_at_s = self.now_s
+        if self.flood_requests == REQUESTS_PER_FLOOD * len(self.floods):
+            self.is_over.set()
+
+    def _end_probe(self) -> None:
+        assert self._sent_at_s is not None
+        self.delays_ms.append((self.now_s - self._sent_at_s) * 1000)
+        self._sent_at_s = None
+
+    def close(self) -> None:
+        assert self._client is not None
+        self._client.close()
+
+
+async def delays_during_floods(connections: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the delays of another client in milliseconds of REQUEST_S per Produce request."""
+    probes = DelayedProbes()
+    monkeypatch.setattr("kafkalite.server.scheduler.perf_counter", lambda: 1 + probes.now_s)
+    settings = Settings(listen=("127.0.0.1:0",), topics={"plain": 1})
+    broker = Broker(settings, prepare=lambda broker: broker.gateway.install(probes))
+    await broker.start()
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    data = ProduceRequest.PartitionProduceData(index=0, records=batch(bytes(2_000)))
+    topic = ProduceRequest.TopicProduceData(name="plain", partition_data=[data])
+    request = frame(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic]), 9)
+    with closing(probes), ExitStack() as stack:
+        probes.connect(port)
+        for _ in range(connections):
+            probes.floods.append(stack.enter_context(closing(Flood(port, request))))
+        for flood in probes.floods:
+            flood.continue_sending()
+        async with asyncio.timeout(300):
+            await probes.is_over.wait()
+    await broker.stop()
+    return probes.delays_ms
+
+
+@pytest.mark.parametrize("connections", [1, 8])
+def test_floods_of_produce_requests_delay_other_clients_for_a_few_turns_only(
+    connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with asyncio.Runner(loop_factory=lambda: new_event_loop(Log())) as runner:
+        delays_ms = runner.run(delays_during_floods(connections, monkeypatch))
+    assert len(delays_ms) > 5 * connections
+    assert max(delays_ms) <= P99_MS
+
+
 def send_request(served: ServedKafkalite) -> None:
     client = RawClient(served.port, 60)
     assert not client.call(ApiVersionsRequest(), 0).error_code
     client.close()
 
 
+@pytest.mark.endurance
 def test_memory_grows_with_received_bytes_not_with_announced_length(
     served: ServedKafkalite,
 ) -> None:
@@ -55,6 +188,7 @@ def test_memory_grows_with_received_bytes_not_with_announced_length(
     assert used_mb < 2.5 * CONNECTIONS * SENT_BYTES / 1e6
 
 
+@pytest.mark.endurance
 def test_memory_of_a_large_request_is_released(served: ServedKafkalite) -> None:
     small = DeleteTopicsRequest(topic_names=["unknown"], timeout_ms=1000)
     large = DeleteTopicsRequest(topic_names=[f"{n:x}" for n in range(400_000)], timeout_ms=1000)

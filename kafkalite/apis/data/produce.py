@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.partition import Partition
-    from kafkalite.partitions.table import HostedTopic
+    from kafkalite.partitions.table import HostedTopic, PartitionTable
 
 _ACKS_NONE = 0
 _CODEC_POSITION = 22
@@ -48,6 +48,9 @@ _CODEC_POSITION = 22
 
 _MAX_INLINE_VALIDATION_BYTES = 16 * 1024
 """Validating uncompressed records of up to this size takes little time."""
+
+_MAX_INLINE_FIRST_WRITES = 8
+"""The first write to a partition creates a directory and files, which may take a millisecond."""
 
 _ACKS_ALL = -1
 _VALID_ACKS = frozenset((-1, 0, 1))
@@ -102,24 +105,9 @@ def handle_produce(
         if request.acks == _ACKS_NONE:
             raise _violation_without_acks(error.code) from error
         raise
-    partitions = call.node.partitions
-    answers: dict[TopicKey, ProduceResponse.TopicProduceResponse] = {}
     # Without pauses, the coordinator is asked once for all partitions of a transaction.
     may_pause = call.may_pause and not is_transactional
-    try:
-        for (key, index), batch in in_steps(batches.items()) if may_pause else batches.items():
-            topic = (
-                partitions.topic_by_id(key[1]) if key[1] != ZERO_UUID else partitions.topic(key[0])
-            )
-            topic_answer = answers.get(key)
-            if topic_answer is None:
-                topic_answer = ProduceResponse.TopicProduceResponse(name=key[0], topic_id=key[1])
-                answers[key] = topic_answer
-            topic_answer.partition_responses.append(appender.append(topic, index, batch))
-    finally:
-        # Wakes waiting fetches, even if the client disconnects during a pause.
-        partitions.announce()
-    response = ProduceResponse(responses=list(answers.values()))
+    response = _append_batches(call.node.partitions, batches, appender, may_pause=may_pause)
     if request.acks == _ACKS_NONE:
         for answer in _partition_answers(response):
             if answer.error_code:
@@ -130,6 +118,30 @@ def handle_produce(
     if appender.unreplicated:
         return _wait_for_replicas(call, request, response, appender.unreplicated)
     return response
+
+
+def _append_batches(
+    partitions: PartitionTable, batches: ParsedBatches, appender: _Appender, *, may_pause: bool
+) -> ProduceResponse:
+    """Append the batches, and return the response."""
+    answers: dict[TopicKey, ProduceResponse.TopicProduceResponse] = {}
+    try:
+        for (key, index), batch in batches.items():
+            topic = (
+                partitions.topic_by_id(key[1]) if key[1] != ZERO_UUID else partitions.topic(key[0])
+            )
+            topic_answer = answers.get(key)
+            if topic_answer is None:
+                topic_answer = ProduceResponse.TopicProduceResponse(name=key[0], topic_id=key[1])
+                answers[key] = topic_answer
+            topic_answer.partition_responses.append(appender.append(topic, index, batch))
+            if may_pause:
+                # After each partition: the first write to one creates its files.
+                turns.pause()
+    finally:
+        # Wakes waiting fetches, even if the client disconnects during a pause.
+        partitions.announce()
+    return ProduceResponse(responses=list(answers.values()))
 
 
 def _wait_for_replicas(
@@ -146,11 +158,13 @@ def _wait_for_replicas(
     return waiting
 
 
-def _must_validate_many_records(call: Call, request: ProduceRequest) -> bool:
-    """Return whether the request has many records to validate, or compressed ones."""
+def _may_take_long(call: Call, request: ProduceRequest) -> bool:
+    """Return whether the request has many or compressed records to validate, or creates files."""
     table = call.node.partitions
+    partition_count = 0
     for topic in request.topic_data:
         for data in topic.partition_data:
+            partition_count += 1
             records = data.records
             if (
                 records
@@ -166,7 +180,20 @@ def _must_validate_many_records(call: Call, request: ProduceRequest) -> bool:
                     BatchView(records), hosted.config, now_ms
                 ):
                     return True
-    return False
+    return partition_count > _MAX_INLINE_FIRST_WRITES and _has_many_first_writes(table, request)
+
+
+def _has_many_first_writes(table: PartitionTable, request: ProduceRequest) -> bool:
+    """Return whether many of the partitions have no records."""
+    count = 0
+    for topic in request.topic_data:
+        hosted = table.topic(topic.name) or table.topic_by_id(topic.topic_id)
+        if hosted is not None:
+            partitions = hosted.partitions
+            for data in topic.partition_data:
+                if 0 <= data.index < len(partitions) and not partitions[data.index].log.end_offset:
+                    count += 1
+    return count > _MAX_INLINE_FIRST_WRITES
 
 
 def _parse_batches(
@@ -479,7 +506,7 @@ APIS = (
         handler=handle_produce,
         inline_bytes=32 * 1024,
         is_inline_with_short_lists=True,
-        may_take_long=_must_validate_many_records,
+        may_take_long=_may_take_long,
         refuse=refuse_produce,
         eras=PRODUCE_ERAS,
     ),

@@ -15,12 +15,17 @@ from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.server.admission import Admission
 from kafkalite.server.client_warnings import INTERVAL_MS, ClientWarnings
-from kafkalite.server.connection import MAX_JOINED_BYTES, Connection, join_small_pieces
+from kafkalite.server.connection import (
+    LARGE_READ_BYTES,
+    MAX_JOINED_BYTES,
+    Connection,
+    join_small_pieces,
+)
 from kafkalite.server.listener import ListenerContext
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.memory_queue import MemoryQueue
 from kafkalite.server.recording import RecordedConnection, Recording
-from kafkalite.server.scheduler import Scheduler
+from kafkalite.server.scheduler import READ_TURN_S, Scheduler
 from kafkalite.testing.clock import ManualClock
 from kafkalite.wire.frames import ReceiveBuffers
 from kafkalite.wire.session import BURST_BYTES, PendingAnswer, SessionSettings
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.wire.session import Pieces
 
-MAX_REQUEST = 10_000
+MAX_REQUEST = 70_000
 MAX_BUFFERED = 1_000
 
 
@@ -446,6 +451,15 @@ class Waiter:
         return
 
 
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Stop the scheduler's time; the only element is the time."""
+    time = [1000.0]
+    monkeypatch.setattr("kafkalite.server.scheduler.perf_counter", lambda: time[0])
+    return time
+
+
+@pytest.mark.usefixtures("time")
 async def test_a_client_that_has_sent_much_is_queued() -> None:
     node = ListeningNode()
     flood, light = node.client(), node.client()
@@ -460,3 +474,61 @@ async def test_a_client_that_has_sent_much_is_queued() -> None:
     node.context.scheduler.enqueue(Waiter())
     send(flood, b"little now")
     assert node.served[11:] == [b"little now"]
+
+
+async def test_other_sockets_are_polled_after_a_read_turn(time: list[float]) -> None:
+    node = ListeningNode()
+    flood = node.client()
+    large = bytes(LARGE_READ_BYTES)
+    send(flood, large)
+    assert not flood.paused
+    time[0] += READ_TURN_S
+    send(flood, large)
+    assert flood.paused, "the event loop polls before it reads again"
+    assert len(node.served) == 2
+    await run_callbacks()
+    assert not flood.paused
+    send(flood, large)
+    assert not flood.paused, "a new read turn has begun"
+    time[0] += READ_TURN_S
+    send(flood, b"little now")
+    assert not flood.paused
+    assert len(node.served) == 4
+
+
+async def test_a_read_turn_includes_the_large_reads_of_all_clients(time: list[float]) -> None:
+    node = ListeningNode()
+    first, second, light = node.client(), node.client(), node.client()
+    send(first, bytes(LARGE_READ_BYTES))
+    time[0] += READ_TURN_S
+    send(first, bytes(LARGE_READ_BYTES))
+    send(second, bytes(LARGE_READ_BYTES - 4))
+    send(light, b"small")
+    assert [len(body) for body in node.served] == [LARGE_READ_BYTES, LARGE_READ_BYTES, 5]
+    assert second.paused
+    await run_callbacks()
+    assert len(node.served) == 4
+    assert not second.paused
+
+
+async def test_an_answer_that_arrives_before_the_next_poll_is_sent(time: list[float]) -> None:
+    node = ListeningNode()
+    client = node.client()
+    send(client, bytes(LARGE_READ_BYTES), b"later")
+    time[0] += READ_TURN_S
+    send(client, bytes(LARGE_READ_BYTES))
+    node.pending[b"later"].resolve(b"answer")
+    await run_callbacks()
+    assert client.writes[1:] == [b"answer" + bytes(LARGE_READ_BYTES)]
+    assert not client.paused
+
+
+async def test_a_violation_after_a_read_turn_closes_the_connection(time: list[float]) -> None:
+    node = ListeningNode()
+    client = node.client()
+    send(client, bytes(LARGE_READ_BYTES))
+    time[0] += READ_TURN_S
+    send(client, bytes(LARGE_READ_BYTES), b"bad")
+    await run_callbacks()
+    assert client.closed
+    assert not node.context.scheduler.is_busy

@@ -22,12 +22,13 @@ from kafkalite.server.logging import (
     log_truncation,
 )
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
-from kafkalite.wire.session import PendingAnswer
+from kafkalite.wire.frames import ReceiveBuffers
+from kafkalite.wire.session import Deferred, PendingAnswer, SessionSettings
 from tests.unit.frames import header
 from tests.unit.nodes import node_of
 
 if TYPE_CHECKING:
-    from kafkalite.wire.session import Pieces
+    from kafkalite.wire.session import Pieces, Serve, ServeResult
 
 
 def lines(log_output: io.StringIO) -> list[dict[str, object]]:
@@ -157,6 +158,19 @@ def tracing_call() -> Call:
     return call
 
 
+def logged(log: Log, serve: Serve) -> Serve:
+    """Return `serve` with log lines."""
+    settings = SessionSettings(
+        buffers=ReceiveBuffers(),
+        serve=serve,
+        serve_in_worker=serve,
+        wake=lambda _: None,
+        max_request_bytes=1000,
+        max_buffered_bytes=1000,
+    )
+    return log_requests(log, settings).serve
+
+
 ANSWER = bytes.fromhex("0000000c 00000001 00 00000000 0010 00")
 """A Heartbeat response v4: NOT_COORDINATOR."""
 
@@ -170,7 +184,7 @@ def test_each_request_is_logged_at_level_debug() -> None:
         out.append(ANSWER)
         return len(ANSWER)
 
-    dispatch = log_requests(log, serve)
+    dispatch = logged(log, serve)
     assert dispatch(tracing_call(), frame, 0, len(frame), []) == len(ANSWER)
     (line,) = lines(log_output)
     assert (line["level"], line["event"]) == ("debug", "request")
@@ -184,7 +198,7 @@ def test_raising_the_level_stops_request_lines() -> None:
     log_output = io.StringIO()
     log = Log(Level.DEBUG, "json", log_output)
     frame = bytearray(header(12, 4))
-    dispatch = log_requests(log, lambda *_: 17)
+    dispatch = logged(log, lambda *_: 17)
     log.level = Level.INFO
     assert dispatch(tracing_call(), frame, 0, len(frame), []) == 17
     log.level = Level.DEBUG
@@ -204,7 +218,7 @@ def test_a_request_with_a_later_answer_has_a_second_line() -> None:
         return len(ANSWER)
 
     pending = PendingAnswer(Waiting[str](), finish)
-    dispatch = log_requests(log, lambda *_: pending)
+    dispatch = logged(log, lambda *_: pending)
     out: Pieces = []
     assert dispatch(tracing_call(), frame, 0, len(frame), out) is pending
     assert pending.encode("done", out) == len(ANSWER)
@@ -214,6 +228,48 @@ def test_a_request_with_a_later_answer_has_a_second_line() -> None:
     assert (answered["event"], answered["answer_bytes"]) == ("answer", len(ANSWER))
     assert (answered["api"], answered["error"]) == ("Heartbeat", "NOT_COORDINATOR")
     assert asked["correlation_id"] == answered["correlation_id"] == 1
+
+
+ANSWER_WITHOUT_ERROR = ANSWER.replace(b"\0\x10", b"\0\0")
+
+
+@pytest.mark.parametrize(
+    ("own_answer", "error"),
+    [(ANSWER_WITHOUT_ERROR, "NONE"), (b"", None)],
+    ids=["with an answer", "without an answer"],
+)
+def test_a_line_has_no_errors_of_earlier_answers_that_were_sent_with_it(
+    own_answer: bytes, error: str | None
+) -> None:
+    log_output = io.StringIO()
+    frame = bytearray(header(12, 4))
+
+    def encode(answer: bytes, out: Pieces) -> int:
+        out.append(answer)
+        return len(answer)
+
+    deferred = [Deferred(ANSWER, None, encode) for _ in range(2)]
+    results = iter(deferred)
+
+    def serve(_: object, __: object, ___: int, ____: int, out: Pieces) -> ServeResult:
+        result = next(results, None)
+        if result is not None:
+            return result
+        size = sum(each.encode(each.value, out) for each in deferred)
+        return size + encode(own_answer, out)
+
+    dispatch = logged(Log(Level.DEBUG, "json", log_output), serve)
+    out: Pieces = []
+    for _ in range(3):
+        size = dispatch(tracing_call(), frame, 0, len(frame), out)
+    assert size == len(b"".join(out)) == 2 * len(ANSWER) + len(own_answer)
+    requests = [line for line in lines(log_output) if line["event"] == "request"]
+    answers = [line for line in lines(log_output) if line["event"] == "answer"]
+    assert [line["answer_bytes"] for line in requests] == ["later", "later", len(own_answer)]
+    assert [line["error"] for line in requests] == [None, None, error]
+    assert [(line["answer_bytes"], line["error"]) for line in answers] == [
+        (len(ANSWER), "NOT_COORDINATOR")
+    ] * 2
 
 
 @pytest.mark.parametrize("problem", DiskProblem)

@@ -12,7 +12,7 @@ import pytest
 
 from kafkalite.ports.turns import pause, run_in_thread, wait_for_admission
 from kafkalite.server import scheduler as module
-from kafkalite.server.scheduler import QUEUE_TURN_S, TURN_S, Scheduler
+from kafkalite.server.scheduler import QUEUE_TURN_S, READ_TURN_S, TURN_S, WORKER_TURN_S, Scheduler
 from kafkalite.server.work_limit import MAX_CONCURRENT_BYTES
 from kafkalite.wire.frames import ReceiveBuffers
 
@@ -89,7 +89,7 @@ async def until(done: Callable[[], bool]) -> None:
 
 async def test_a_short_task_is_completed_immediately(scheduler: Scheduler, time: Time) -> None:
     log: list[str] = []
-    client = Client(scheduler, time, "a", pieces=3, cost_s=TURN_S / 10, log=log)
+    client = Client(scheduler, time, "a", pieces=3, cost_s=WORKER_TURN_S / 10, log=log)
     client.begin()
     assert log == ["a", "a", "a"]
     assert client.worker is None
@@ -98,7 +98,9 @@ async def test_a_short_task_is_completed_immediately(scheduler: Scheduler, time:
 
 async def test_long_tasks_take_turns(scheduler: Scheduler, time: Time) -> None:
     log: list[str] = []
-    clients = [Client(scheduler, time, name, pieces=4, cost_s=TURN_S, log=log) for name in "ab"]
+    clients = [
+        Client(scheduler, time, name, pieces=4, cost_s=WORKER_TURN_S, log=log) for name in "ab"
+    ]
     for client in clients:
         client.begin()
     assert log == ["a", "b"]
@@ -125,14 +127,27 @@ async def test_the_loop_runs_other_work_between_turns_of_the_queue(
     assert max(map(len, between)) == 1, "each portion is used up by one piece of work"
 
 
-async def test_a_turn_without_a_deadline_begins_with_the_first_check(
-    scheduler: Scheduler, time: Time
-) -> None:
+async def test_a_turn_lasts_for_its_time(scheduler: Scheduler, time: Time) -> None:
     scheduler.begin_turn()
-    time.now += 10
     assert not scheduler.is_turn_over()
     time.now += TURN_S
     assert scheduler.is_turn_over()
+
+
+async def test_a_read_turn_lasts_until_the_queue_is_served(
+    scheduler: Scheduler, time: Time
+) -> None:
+    assert not scheduler.is_read_turn_over()
+    scheduler.begin_read_turn()
+    time.now += READ_TURN_S / 2
+    scheduler.begin_read_turn()
+    assert not scheduler.is_read_turn_over()
+    time.now += READ_TURN_S / 2
+    assert scheduler.is_read_turn_over()
+    scheduler.enqueue(Client(scheduler, time, "a", pieces=0, cost_s=0, log=[]))
+    await until(lambda: not scheduler.is_busy)
+    scheduler.begin_read_turn()
+    assert not scheduler.is_read_turn_over()
 
 
 async def test_work_in_a_thread_does_not_block_the_loop(scheduler: Scheduler) -> None:
@@ -163,7 +178,7 @@ async def test_garbage_collection_is_disabled_during_a_task(
     scheduler: Scheduler, time: Time
 ) -> None:
     gc.enable()
-    client = Client(scheduler, time, "a", pieces=2, cost_s=TURN_S, log=[])
+    client = Client(scheduler, time, "a", pieces=2, cost_s=WORKER_TURN_S, log=[])
     client.begin()
     assert not gc.isenabled()
     await until(lambda: client.worker is None)
@@ -175,7 +190,7 @@ async def test_garbage_collection_is_enabled_when_tasks_overlap_for_long(
 ) -> None:
     gc.enable()
     first, second = (
-        Client(scheduler, time, name, pieces=3, cost_s=TURN_S, log=[]) for name in "ab"
+        Client(scheduler, time, name, pieces=3, cost_s=WORKER_TURN_S, log=[]) for name in "ab"
     )
     first.begin()
     assert not gc.isenabled()
@@ -191,7 +206,7 @@ async def test_garbage_collection_is_enabled_when_tasks_overlap_for_long(
 async def test_a_worker_does_not_refer_to_a_finished_client(
     scheduler: Scheduler, time: Time
 ) -> None:
-    client = Client(scheduler, time, "a", pieces=1, cost_s=TURN_S / 10, log=[])
+    client = Client(scheduler, time, "a", pieces=1, cost_s=WORKER_TURN_S / 10, log=[])
     client.begin()
     is_gone = weakref.ref(client)
     del client
@@ -200,7 +215,7 @@ async def test_a_worker_does_not_refer_to_a_finished_client(
 
 async def test_a_disconnect_ends_the_task(scheduler: Scheduler, time: Time) -> None:
     log: list[str] = []
-    client = Client(scheduler, time, "a", pieces=3, cost_s=TURN_S, log=log)
+    client = Client(scheduler, time, "a", pieces=3, cost_s=WORKER_TURN_S, log=log)
     client.begin()
     worker, client.worker = client.worker, None
     assert worker is not None
@@ -233,8 +248,8 @@ async def test_memory_is_returned_some_time_after_a_long_task(
     buffers = ReceiveBuffers()
     buffers.release(buffers.acquire(100_000))
     scheduler = Scheduler(Loop(), buffers)  # type: ignore[arg-type]
-    Client(scheduler, time, "a", pieces=2, cost_s=TURN_S, log=[]).begin()
-    Client(scheduler, time, "b", pieces=2, cost_s=TURN_S, log=[]).begin()
+    Client(scheduler, time, "a", pieces=2, cost_s=WORKER_TURN_S, log=[]).begin()
+    Client(scheduler, time, "b", pieces=2, cost_s=WORKER_TURN_S, log=[]).begin()
     while soon:
         soon.pop(0)()
     assert len(calls) == 1
@@ -260,7 +275,9 @@ async def test_long_requests_above_the_limit_wait_for_earlier_ones(
             super().work()
 
     log: list[str] = []
-    clients = [Long(scheduler, time, name, pieces=3, cost_s=TURN_S, log=log) for name in "abcd"]
+    clients = [
+        Long(scheduler, time, name, pieces=3, cost_s=WORKER_TURN_S, log=log) for name in "abcd"
+    ]
     for client in clients:
         client.begin()
     gone = clients[1].worker

@@ -257,6 +257,23 @@ def test_while_an_answer_is_pending_reading_pauses_at_the_limit(server: Server) 
     assert server.session.should_pause_reading
 
 
+def test_the_time_is_checked_after_few_requests_and_then_regularly(server: Server) -> None:
+    served_at_check: list[int] = []
+
+    def is_turn_over() -> bool:
+        served_at_check.append(len(server.served))
+        return len(server.served) > 30
+
+    settings = server.settings._replace(is_turn_over=is_turn_over)
+    server.session = Session(settings, CONTEXT, OWNER)
+    server.send(frame(b"x") * 3)
+    assert served_at_check == []
+    server.send(frame(b"x") * 100)
+    assert served_at_check == [3 + 4, 3 + 4 + 16, 3 + 4 + 16 + 16]
+    assert server.session.is_interrupted
+    assert len(server.served) == served_at_check[-1]
+
+
 def test_large_answers_interrupt_serving(server: Server) -> None:
     """The answers to a client that requests much and does not read are not all built at once."""
     server.send(frame(b"big") * 4)

@@ -612,6 +612,48 @@ def test_refusals_are_recorded_once_a_request(plane: DataPlane) -> None:
     assert gap.facts["partition"] == "t-0"
 
 
+# --- pauses --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("partitions", "may_take_long"), [(8, False), (9, True)])
+def test_many_first_writes_may_take_long(
+    plane: DataPlane, partitions: int, *, may_take_long: bool
+) -> None:
+    plane.create(partitions=partitions)
+    assert API.may_take_long is not None
+    call = plane.call(API, 12)
+    request = request_of(*[batch_of(b"v")] * partitions)
+    unknown = request_of(*[batch_of(b"v")] * partitions, name="unknown")
+    beyond = request_of(*[batch_of(b"v")] * (partitions + 20))
+    assert API.may_take_long(call, request) is may_take_long
+    assert API.may_take_long(call, beyond) is may_take_long
+    assert not API.may_take_long(call, unknown)
+    API.handler(call, request)
+    assert not API.may_take_long(call, request)
+
+
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_a_request_may_pause_after_each_partition_unless_it_is_transactional(
+    plane: DataPlane, *, is_transactional: bool
+) -> None:
+    plane.create(partitions=3)
+    call = plane.call(API, 12)
+    call.may_pause = True
+    call.node.transactions = cast("Any", Coordinator())
+    request = request_of(*[transactional_batch(0) if is_transactional else batch_of(b"v")] * 3)
+    request.transactional_id = "id" if is_transactional else None
+    worker = Worker()
+    responses: list[ProduceResponse] = []
+    worker.task = lambda: responses.append(API.handler(call, request))
+    end_offsets = []
+    while worker.take_turn(0) is not None:
+        end_offsets.append([plane.partition(index=index).end_offset for index in range(3)])
+    worker.end()
+    assert end_offsets == ([] if is_transactional else [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
+    (topic,) = responses[0].responses
+    assert [answer.error_code for answer in topic.partition_responses] == [0, 0, 0]
+
+
 # --- decompression in a thread -------------------------------------------------------------------
 
 COMPACTED = {"cleanup.policy": "compact"}
