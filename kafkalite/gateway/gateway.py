@@ -227,7 +227,7 @@ class Gateway:
             is_long = end - start > _MAX_BYTES_WITHOUT_PAUSES
             if is_long:
                 route = route.for_long_messages()
-                turns.wait_for_admission(end - start)
+                turns.wait_for_memory(end - start)
             request = route.read(call, buffer, start, end, client_id_length)
             answer = self._call_handler(call, route, request)
             if turns.pause_count != pauses and not is_long:

@@ -60,8 +60,8 @@ class ThreadCall:
         return self._result
 
 
-class AdmissionRequest:
-    """Sent by a worker before it works on a long request of this many bytes."""
+class MemoryRequest:
+    """Sent by a worker that needs memory for the objects of a long request of this many bytes."""
 
     __slots__ = ("size_bytes",)
 
@@ -72,7 +72,7 @@ class AdmissionRequest:
 class Worker(greenlet):
     """Runs one task after another; each may take several turns.
 
-    `take_turn` returns None when the task is done, a `ThreadCall` or an `AdmissionRequest` when
+    `take_turn` returns None when the task is done, a `ThreadCall` or a `MemoryRequest` when
     the task waits for one, and the worker itself when the turn is over. A task must not raise.
     """
 
@@ -90,16 +90,16 @@ class Worker(greenlet):
             self.task()
             self.hand_over(None)
 
-    def hand_over(self, state: Worker | ThreadCall | AdmissionRequest | None) -> None:
+    def hand_over(self, state: Worker | ThreadCall | MemoryRequest | None) -> None:
         """Switch to the event loop; `take_turn` returns `state` there."""
         event_loop = self.parent
         assert event_loop is not None
         event_loop.switch(state)
 
-    def take_turn(self, deadline: float) -> Worker | ThreadCall | AdmissionRequest | None:
+    def take_turn(self, deadline: float) -> Worker | ThreadCall | MemoryRequest | None:
         """Run the task until it is done, waits for something, or pauses after `deadline`."""
         self.deadline = deadline
-        return cast("Worker | ThreadCall | AdmissionRequest | None", self.switch())
+        return cast("Worker | ThreadCall | MemoryRequest | None", self.switch())
 
     def end(self) -> None:
         """End the task where it pauses: `GreenletExit` is raised there, and nothing pauses."""
@@ -124,14 +124,14 @@ def pause() -> None:
         worker.hand_over(worker)
 
 
-def wait_for_admission(size_bytes: int) -> None:
-    """Wait until a long request of this size may be served together with the current ones.
+def wait_for_memory(size_bytes: int) -> None:
+    """Wait until there is memory for a long request of this size besides the current ones.
 
     Such a request takes many times its size in memory until its answer has been built.
     """
     worker = getcurrent()
     if worker.__class__ is Worker:
-        worker.hand_over(AdmissionRequest(size_bytes))
+        worker.hand_over(MemoryRequest(size_bytes))
 
 
 def without_pauses(call: Callable[[], T]) -> T:

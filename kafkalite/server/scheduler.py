@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.memory import return_freed_memory
-from kafkalite.ports.turns import AdmissionRequest, ThreadCall, Worker
+from kafkalite.ports.turns import MemoryRequest, ThreadCall, Worker
 from kafkalite.server.work_limit import WorkLimit
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES
 
@@ -125,7 +125,7 @@ class Scheduler:
         self._add_paused(worker)
         if isinstance(outcome, ThreadCall):
             self._run_in_thread(outcome, connection)
-        elif isinstance(outcome, AdmissionRequest):
+        elif isinstance(outcome, MemoryRequest):
             self._release_limits(worker)
             self._limits[outcome.size_bytes > SHARED_BUFFER_BYTES].acquire(
                 worker, outcome.size_bytes, connection

@@ -559,7 +559,7 @@ def test_a_long_request_that_paused_is_answered() -> None:
     worker = turns.Worker()
     worker.task = lambda: outcome.append(served.send(frame))
     admittance = worker.take_turn(0.0)
-    assert isinstance(admittance, turns.AdmissionRequest)
+    assert isinstance(admittance, turns.MemoryRequest)
     assert admittance.size_bytes == len(frame) - 4
     assert worker.take_turn(0.0) is worker
     assert worker.take_turn(inf) is None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.ports.turns import pause, run_in_thread, wait_for_admission
+from kafkalite.ports.turns import pause, run_in_thread, wait_for_memory
 from kafkalite.server import scheduler as module
 from kafkalite.server.scheduler import QUEUE_TURN_S, TURN_S, Scheduler
 from kafkalite.server.work_limit import MAX_CONCURRENT_BYTES
@@ -256,7 +256,7 @@ async def test_long_requests_above_the_limit_wait_for_earlier_ones(
 ) -> None:
     class Long(Client):
         def work(self) -> None:
-            wait_for_admission(MAX_CONCURRENT_BYTES)
+            wait_for_memory(MAX_CONCURRENT_BYTES)
             super().work()
 
     log: list[str] = []
