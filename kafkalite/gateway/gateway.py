@@ -207,7 +207,10 @@ class Gateway:
         try:
             return self.serve(call, buffer, start, end, out)
         except turns.NeedsWorkerError:
-            return self._serve_long(call, buffer, start, end, out)
+            pass
+        # Not in the `except` clause: errors of a long request would refer to the exception, whose
+        # traceback refers to the frames with the request and the answer.
+        return self._serve_long(call, buffer, start, end, out)
 
     def _serve_long(
         self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces

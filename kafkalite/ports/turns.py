@@ -54,10 +54,15 @@ class ThreadCall:
             self._failure = failure
 
     def result(self) -> object:
-        """Return the result of the function, or raise its exception."""
-        if self._failure is not None:
-            raise self._failure
-        return self._result
+        """Return the result of the function, or raise its exception; called once."""
+        failure, self._failure = self._failure, None
+        if failure is None:
+            return self._result
+        try:
+            raise failure
+        finally:
+            # The traceback refers to this frame. A cycle would keep the argument of the call alive.
+            del failure
 
 
 class MemoryRequest:

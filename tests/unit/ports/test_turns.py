@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -171,6 +173,33 @@ def test_run_in_thread_raises_the_exception() -> None:
     waited_for.run()
     assert worker.take_turn(LONG) is None
     assert failures == ["damaged"]
+    worker.end()
+
+
+def test_exception_of_a_thread_refers_to_nothing_after_it_was_handled() -> None:
+    class Argument:
+        pass
+
+    def fail(argument: Argument) -> None:
+        raise ValueError(argument)
+
+    def task() -> None:
+        argument = Argument()
+        with suppress(ValueError):
+            run_in_thread(lambda: fail(argument))
+
+    worker = worker_with(task)
+    gc.collect()
+    gc.disable()
+    try:
+        waited_for = worker.take_turn(LONG)
+        assert isinstance(waited_for, ThreadCall)
+        waited_for.run()
+        del waited_for
+        assert worker.take_turn(LONG) is None
+        assert not [each for each in gc.get_objects() if isinstance(each, Argument)]
+    finally:
+        gc.enable()
     worker.end()
 
 
