@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from greenlet import getcurrent, greenlet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 _SEQUENCES = (list, tuple, range)
 
@@ -163,6 +165,27 @@ def in_steps(elements: Collection[T]) -> Iterable[T]:
     if len(elements) > ELEMENTS_PER_PAUSE:
         return iterate_with_pauses(tuple(elements))
     return elements if elements.__class__ in _SEQUENCES else tuple(elements)
+
+
+def items_in_steps(elements: Mapping[K, V]) -> Iterable[tuple[K, V]]:
+    """Return the items of a mapping that does not change, for an iteration that pauses.
+
+    `in_steps` would create all items at once.
+    """
+    if len(elements) > ELEMENTS_PER_PAUSE:
+        return ((key, elements[key]) for key in iterate_with_pauses(tuple(elements)))
+    return elements.items()
+
+
+def pop_items_in_steps(elements: dict[K, V]) -> Iterator[tuple[K, V]]:
+    """Yield and remove the items of a dict in order, and pause every ELEMENTS_PER_PAUSE of them."""
+    keys = list(elements)
+    keys.reverse()
+    while keys:
+        for _ in range(min(len(keys), ELEMENTS_PER_PAUSE)):
+            key = keys.pop()
+            yield key, elements.pop(key)
+        pause()
 
 
 def iterate_with_pauses(elements: Iterable[T]) -> Iterator[T]:
