@@ -1,19 +1,23 @@
-"""DuplicateLimit: limits how often one request may name an entity, for APIs with large answers.
+"""Duplicates in requests: `DuplicateLimit` limits them, `without_duplicates` skips them.
 
-The name of a group takes a few bytes, but its description can have thousands of members. A request
-that names the group ten thousand times would need an answer of gigabytes. Kafka answers each time;
-here a few duplicates are answered, and the others are refused.
+The limit is for APIs with large answers. The name of a group takes a few bytes, but its description
+can have thousands of members. A request that names the group ten thousand times would need an
+answer of gigabytes. Kafka answers each time; here a few duplicates are answered, and the others are
+refused.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from kafkalite.ports.turns import in_steps
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Collection, Hashable, Iterator
+
+T = TypeVar("T", bound="Hashable")
 
 MAX_DUPLICATES = 10
 """Maximum number of duplicates in one request that are answered, over all entities."""
@@ -27,8 +31,7 @@ class DuplicateLimit:
     __slots__ = ("_duplicates", "_seen")
 
     def __init__(self) -> None:
-        # Many small sets, because a large set blocks the event loop when it grows.
-        self._seen: tuple[set[Hashable], ...] = tuple(set() for _ in range(_SET_COUNT))
+        self._seen = _new_sets()
         self._duplicates = 0
 
     def allows(self, entity: Hashable) -> bool:
@@ -47,3 +50,21 @@ class DuplicateLimit:
                 ErrorCode.INVALID_REQUEST,
                 f"More than {MAX_DUPLICATES} repeated entries in one request.",
             )
+
+
+def without_duplicates(elements: Collection[T]) -> Iterator[T]:
+    """Yield each element once, in the order of their first occurrences, with pauses in between."""
+    seen = _new_sets()
+    for element in in_steps(elements):
+        elements_with_hash = seen[hash(element) % _SET_COUNT]
+        if element not in elements_with_hash:
+            elements_with_hash.add(element)
+            yield element
+
+
+def _new_sets() -> tuple[set[Hashable], ...]:
+    """Return sets for elements; the hash selects one.
+
+    Many small sets, because a large set blocks the event loop when it grows.
+    """
+    return tuple(set() for _ in range(_SET_COUNT))

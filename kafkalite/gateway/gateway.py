@@ -207,7 +207,10 @@ class Gateway:
         try:
             return self.serve(call, buffer, start, end, out)
         except turns.NeedsWorkerError:
-            return self._serve_long(call, buffer, start, end, out)
+            pass
+        # Not in the `except` clause: errors of a long request would refer to the exception, whose
+        # traceback refers to the frames with the request and the answer.
+        return self._serve_long(call, buffer, start, end, out)
 
     def _serve_long(
         self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
@@ -227,7 +230,7 @@ class Gateway:
             is_long = end - start > _MAX_BYTES_WITHOUT_PAUSES
             if is_long:
                 route = route.for_long_messages()
-                turns.wait_for_admission(end - start)
+                turns.wait_for_memory(end - start)
             request = route.read(call, buffer, start, end, client_id_length)
             answer = self._call_handler(call, route, request)
             if turns.pause_count != pauses and not is_long:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
 _MIB = 1024 * 1024
 
 
@@ -23,6 +23,8 @@ def keep_freed_memory() -> None:
         mallopt(_M_MMAP_THRESHOLD, 64 * _MIB)
         mallopt(_M_TRIM_THRESHOLD, 256 * _MIB)
         mallopt(_M_TOP_PAD, 32 * _MIB)
+        mallopt(_M_ARENA_MAX, 1)  # malloc_trim returns less of the memory of other arenas
+    _libc_function("malloc_trim")  # found later, it would occupy memory between freed objects
 
 
 def return_freed_memory() -> None:

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from greenlet import getcurrent, greenlet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 _SEQUENCES = (list, tuple, range)
 
@@ -54,14 +56,19 @@ class ThreadCall:
             self._failure = failure
 
     def result(self) -> object:
-        """Return the result of the function, or raise its exception."""
-        if self._failure is not None:
-            raise self._failure
-        return self._result
+        """Return the result of the function, or raise its exception; called once."""
+        failure, self._failure = self._failure, None
+        if failure is None:
+            return self._result
+        try:
+            raise failure
+        finally:
+            # The traceback refers to this frame. A cycle would keep the argument of the call alive.
+            del failure
 
 
-class AdmissionRequest:
-    """Sent by a worker before it works on a long request of this many bytes."""
+class MemoryRequest:
+    """Sent by a worker that needs memory for the objects of a long request of this many bytes."""
 
     __slots__ = ("size_bytes",)
 
@@ -72,7 +79,7 @@ class AdmissionRequest:
 class Worker(greenlet):
     """Runs one task after another; each may take several turns.
 
-    `take_turn` returns None when the task is done, a `ThreadCall` or an `AdmissionRequest` when
+    `take_turn` returns None when the task is done, a `ThreadCall` or a `MemoryRequest` when
     the task waits for one, and the worker itself when the turn is over. A task must not raise.
     """
 
@@ -90,16 +97,16 @@ class Worker(greenlet):
             self.task()
             self.hand_over(None)
 
-    def hand_over(self, state: Worker | ThreadCall | AdmissionRequest | None) -> None:
+    def hand_over(self, state: Worker | ThreadCall | MemoryRequest | None) -> None:
         """Switch to the event loop; `take_turn` returns `state` there."""
         event_loop = self.parent
         assert event_loop is not None
         event_loop.switch(state)
 
-    def take_turn(self, deadline: float) -> Worker | ThreadCall | AdmissionRequest | None:
+    def take_turn(self, deadline: float) -> Worker | ThreadCall | MemoryRequest | None:
         """Run the task until it is done, waits for something, or pauses after `deadline`."""
         self.deadline = deadline
-        return cast("Worker | ThreadCall | AdmissionRequest | None", self.switch())
+        return cast("Worker | ThreadCall | MemoryRequest | None", self.switch())
 
     def end(self) -> None:
         """End the task where it pauses: `GreenletExit` is raised there, and nothing pauses."""
@@ -124,14 +131,14 @@ def pause() -> None:
         worker.hand_over(worker)
 
 
-def wait_for_admission(size_bytes: int) -> None:
-    """Wait until a long request of this size may be served together with the current ones.
+def wait_for_memory(size_bytes: int) -> None:
+    """Wait until there is memory for a long request of this size besides the current ones.
 
     Such a request takes many times its size in memory until its answer has been built.
     """
     worker = getcurrent()
     if worker.__class__ is Worker:
-        worker.hand_over(AdmissionRequest(size_bytes))
+        worker.hand_over(MemoryRequest(size_bytes))
 
 
 def without_pauses(call: Callable[[], T]) -> T:
@@ -158,6 +165,27 @@ def in_steps(elements: Collection[T]) -> Iterable[T]:
     if len(elements) > ELEMENTS_PER_PAUSE:
         return iterate_with_pauses(tuple(elements))
     return elements if elements.__class__ in _SEQUENCES else tuple(elements)
+
+
+def items_in_steps(elements: Mapping[K, V]) -> Iterable[tuple[K, V]]:
+    """Return the items of a mapping that does not change, for an iteration that pauses.
+
+    `in_steps` would create all items at once.
+    """
+    if len(elements) > ELEMENTS_PER_PAUSE:
+        return ((key, elements[key]) for key in iterate_with_pauses(tuple(elements)))
+    return elements.items()
+
+
+def pop_items_in_steps(elements: dict[K, V]) -> Iterator[tuple[K, V]]:
+    """Yield and remove the items of a dict in order, and pause every ELEMENTS_PER_PAUSE of them."""
+    keys = list(elements)
+    keys.reverse()
+    while keys:
+        for _ in range(min(len(keys), ELEMENTS_PER_PAUSE)):
+            key = keys.pop()
+            yield key, elements.pop(key)
+        pause()
 
 
 def iterate_with_pauses(elements: Iterable[T]) -> Iterator[T]:

@@ -152,8 +152,12 @@ def gather(
         for answer in awaited:
             answer.abandon()
 
+    remaining = len(awaited)
+
     def on_arrival(_: T) -> None:
-        if not result.is_resolved and all(answer.is_resolved for answer in awaited):
+        nonlocal remaining
+        remaining -= 1
+        if not remaining:
             result.resolve(
                 [answer.value if isinstance(answer, Waiting) else answer for answer in answers]
             )

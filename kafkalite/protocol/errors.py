@@ -37,11 +37,12 @@ class KafkaError(Exception):
         self.explanation = message if explanation is None else explanation
 
     def without_traceback(self) -> Self:
-        """Return this error without its traceback, so that it can be stored.
+        """Return this error without its traceback and context, so that it can be stored.
 
-        The traceback refers to the frame that stores the error. This cycle would keep objects
-        alive.
+        The tracebacks of both refer to the frame that stores the error. This cycle would keep
+        objects alive.
         """
+        self.__context__ = None
         return self.with_traceback(None)
 
 

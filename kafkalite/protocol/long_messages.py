@@ -7,7 +7,7 @@ arrives. A bounded variant is made in the same way; it refuses long lists.
 
 from __future__ import annotations
 
-import inspect
+import linecache
 import re
 import sys
 from functools import cache
@@ -78,9 +78,8 @@ def _variant(
 def _variant_module(
     module: ModuleType, name: str, each: Callable[[Iterable[T]], Iterator[T]]
 ) -> ModuleType | None:
-    try:
-        source = inspect.getsource(module)
-    except (OSError, TypeError):
+    source = _source_of(module)
+    if source is None:
         return None
     functions = _FUNCTION.split(source)
     replaced = [
@@ -90,6 +89,16 @@ def _variant_module(
     variant.__dict__.update(each=each, each_joined=_each_joined)
     exec(compile("".join(replaced), variant.__name__, "exec"), variant.__dict__)  # noqa: S102 - own code
     return variant
+
+
+def _source_of(module: ModuleType) -> str | None:
+    """Return the source code of a module; None if it has none."""
+    path = module.__file__
+    if path is None:
+        return None
+    source = "".join(linecache.getlines(path, module.__dict__))
+    linecache.cache.pop(path, None)  # otherwise the lines would remain in memory
+    return source or None
 
 
 def _each_bounded(elements: Iterable[T]) -> Iterator[T]:
@@ -112,22 +121,26 @@ def _each_joined(elements: Iterable[T], out: JoinedPieces) -> Iterator[T]:
 
 
 def free_in_steps(message: object) -> None:
-    """Free the lists of messages in a message that is no longer needed, with pauses in between.
+    """Free the lists in a message that is no longer needed, with pauses in between.
 
-    Python frees a list of a million messages at once, which takes up to a second. A list with other
-    references is left unchanged.
+    Python frees a list of a million elements at once, which takes up to a second. Short lists of
+    other objects than messages, and lists with other references, are left unchanged.
     """
     for name in getattr(message, "__slots__", ()):
         value = getattr(message, name, None)
-        if value.__class__ is list and value and hasattr(value[0], "__slots__"):
+        if value.__class__ is not list or not value:
+            continue
+        has_messages = hasattr(value[0], "__slots__")
+        if has_messages or len(value) > ELEMENTS_PER_PAUSE:
             is_shared = sys.getrefcount(value) > _UNSHARED_REFERENCES
             if not is_shared:
-                _free_list_in_steps(value)
+                _free_list_in_steps(value, has_messages=has_messages)
 
 
-def _free_list_in_steps(messages: list[object]) -> None:
-    while messages:
-        for message in messages[-ELEMENTS_PER_PAUSE:]:
-            free_in_steps(message)
-        del messages[-ELEMENTS_PER_PAUSE:]
+def _free_list_in_steps(elements: list[object], *, has_messages: bool) -> None:
+    while elements:
+        if has_messages:
+            for message in elements[-ELEMENTS_PER_PAUSE:]:
+                free_in_steps(message)
+        del elements[-ELEMENTS_PER_PAUSE:]
         pause()

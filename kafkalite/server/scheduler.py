@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.memory import return_freed_memory
-from kafkalite.ports.turns import AdmissionRequest, ThreadCall, Worker
+from kafkalite.ports.turns import MemoryRequest, ThreadCall, Worker
 from kafkalite.server.work_limit import WorkLimit
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES
 
@@ -51,6 +51,11 @@ _MEMORY_RETURN_DELAYS_S = (1.0, 3.0, 10.0)
 request, the others from the previous return. A connection may hold the memory of its last answer
 until its next request, so one return is not enough."""
 
+_GC_INTERVAL_FACTOR = 200
+"""Before memory is returned, garbage is collected, at most once in this multiple of its duration.
+
+A collection takes 60 ms with 100,000 groups."""
+
 
 class QueuedConnection(Protocol):
     """A connection in the queue."""
@@ -72,6 +77,7 @@ class Scheduler:
         "_limits",
         "_loop",
         "_memory_timer",
+        "_next_gc_time",
         "_paused_workers",
         "_queue",
         "_read_turn_end",
@@ -97,6 +103,7 @@ class Scheduler:
         self._limits = (WorkLimit(self.enqueue), WorkLimit(self.enqueue))
         """Limits of the requests that fit in the shared buffer, and of those that do not."""
         self._memory_timer: asyncio.TimerHandle | None = None
+        self._next_gc_time = 0.0
         buffers.on_drop = self._schedule_memory_return
 
     @property
@@ -147,7 +154,7 @@ class Scheduler:
         self._add_paused(worker)
         if isinstance(outcome, ThreadCall):
             self._run_in_thread(outcome, connection)
-        elif isinstance(outcome, AdmissionRequest):
+        elif isinstance(outcome, MemoryRequest):
             self._release_limits(worker)
             self._limits[outcome.size_bytes > SHARED_BUFFER_BYTES].acquire(
                 worker, outcome.size_bytes, connection
@@ -232,11 +239,23 @@ class Scheduler:
         """Return freed memory to the system, for the `return_count`th time in a row."""
         self._memory_timer = None
         self._buffers.drop_idle()
+        self._collect_garbage()
         return_freed_memory()
         if return_count < len(_MEMORY_RETURN_DELAYS_S):
             self._memory_timer = self._loop.call_later(
                 _MEMORY_RETURN_DELAYS_S[return_count], self._return_memory, return_count + 1
             )
+
+    def _collect_garbage(self) -> None:
+        """Run a full garbage collection, which also empties Python's free lists.
+
+        An object in a free list is enough to prevent the return of a megabyte.
+        """
+        started = perf_counter()
+        if started >= self._next_gc_time and not self.is_busy:
+            gc.collect()
+            ended = perf_counter()
+            self._next_gc_time = ended + _GC_INTERVAL_FACTOR * (ended - started)
 
     def stop(self) -> None:
         """Take no further turns, and end the paused tasks."""

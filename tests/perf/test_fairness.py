@@ -28,7 +28,14 @@ from kafkalite.server.settings import Settings
 from tests.conformance.batches import batch
 from tests.conformance.raw import RawClient
 from tests.oracle.served_kafkalite import ServedKafkalite
-from tests.perf.fairness import P99_MS, resident_mb
+from tests.perf.fairness import (
+    ATTACKS,
+    MEMORY_RATIO,
+    P99_MS,
+    resident_mb,
+    send,
+    served_broker,
+)
 from tests.perf.pipeline import frame
 
 if TYPE_CHECKING:
@@ -203,3 +210,29 @@ def test_memory_of_a_large_request_is_released(served: ServedKafkalite) -> None:
         client.call(small, 5)
     assert resident_mb(served.pid) <= 1.3 * before_mb
     client.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "30 compressed batches",
+        "delete groups",
+        "delete topics",
+        "describe groups",
+        "fetch",
+        "find coordinator",
+        "produce to unknown",
+    ],
+)
+def test_memory_after_an_attack_is_close_to_that_before(name: str) -> None:
+    with served_broker() as served:
+        send(served.port, ATTACKS[name].small())  # the first request imports code
+        before_mb = resident_mb(served.pid)
+        send(served.port, ATTACKS[name].large())
+        assert resident_mb(served.pid, "VmHWM") > 2 * before_mb
+        client = RawClient(served.port, 60)
+        deadline = time.monotonic() + 30
+        while resident_mb(served.pid) > MEMORY_RATIO * before_mb and time.monotonic() < deadline:
+            client.call(ApiVersionsRequest(), 0)
+        client.close()
+        assert resident_mb(served.pid) <= MEMORY_RATIO * before_mb

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.authorized_operations import GROUP_OPERATIONS
-from kafkalite.apis.duplicates import DuplicateLimit
+from kafkalite.apis.duplicates import DuplicateLimit, without_duplicates
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.shares.deletion import delete_share_state_of_group
 from kafkalite.gateway.api import Api, Eras
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
 
 DescribedGroup = DescribeGroupsResponse.DescribedGroup
+DeletableGroupResult = DeleteGroupsResponse.DeletableGroupResult
 
 DEAD = "Dead"
 """The state of missing groups in DescribeGroups."""
@@ -152,30 +153,39 @@ def handle_delete_groups(
     call: Call, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | Waiting[DeleteGroupsResponse]:
     """Delete groups without members, with their offsets; each group has its own error code."""
-    group_ids = tuple(dict.fromkeys(request.groups_names))
-    results_by_group: list[Waiting[None] | Exception | None] = []
-    for group_id in in_steps(group_ids):
+    results: list[DeletableGroupResult] = []
+    pending: list[tuple[int, Waiting[None]]] = []
+    for index, group_id in enumerate(without_duplicates(request.groups_names)):
+        results.append(DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NONE))
         try:
-            results_by_group.append(_delete(call, group_id))
+            deletion = _delete(call, group_id)
         except KafkaError as refusal:
-            results_by_group.append(refusal.without_traceback())
+            _set_error(call, results, index, refusal)
+        else:
+            if deletion is not None:
+                pending.append((index, deletion))
 
-    def response(results_by_group: Sequence[Exception | None]) -> DeleteGroupsResponse:
-        results: list[DeleteGroupsResponse.DeletableGroupResult] = []
-        for group_id, error in zip(group_ids, results_by_group, strict=True):
-            code = ErrorCode.NONE
-            if isinstance(error, KafkaError):
-                if len(results) < MAX_REPORTED_REFUSALS:
-                    report_refusal(call, "DeleteGroups", group_id, error)
-                code = error.code
-            elif error is not None:
-                raise error
-            results.append(
-                DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=code)
-            )
+    deletions: list[Waiting[None] | Exception | None] = [deletion for _, deletion in pending]
+
+    def response(errors: Sequence[Exception | None]) -> DeleteGroupsResponse:
+        for (index, _), error in zip(pending, errors, strict=True):
+            if error is not None:
+                _set_error(call, results, index, error)
         return DeleteGroupsResponse(results=results)
 
-    return chain(gather(results_by_group), response)
+    return chain(gather(deletions), response)
+
+
+def _set_error(
+    call: Call, results: Sequence[DeletableGroupResult], index: int, error: Exception
+) -> None:
+    """Set the error code of a result; raises an exception that is not a KafkaError again."""
+    if not isinstance(error, KafkaError):
+        raise error
+    result = results[index]
+    result.error_code = error.code
+    if index < MAX_REPORTED_REFUSALS:
+        report_refusal(call, "DeleteGroups", result.group_id, error)
 
 
 def _delete(call: Call, group_id: str) -> Waiting[None] | None:
@@ -195,7 +205,7 @@ def refuse_delete_groups(
     del message
     return DeleteGroupsResponse(
         results=[
-            DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=code)
+            DeletableGroupResult(group_id=group_id, error_code=code)
             for group_id in in_steps(request.groups_names)
         ]
     )

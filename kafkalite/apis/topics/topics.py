@@ -15,7 +15,14 @@ from kafkalite.gateway.api import Api, Eras
 from kafkalite.metadata.creation import NewTopic, TopicCreation
 from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.metadata.topic_names import METADATA_TOPIC
-from kafkalite.ports.turns import chunks, clear_in_steps, in_steps, iterate_with_pauses, pause
+from kafkalite.ports.turns import (
+    chunks,
+    clear_in_steps,
+    in_steps,
+    items_in_steps,
+    iterate_with_pauses,
+    pause,
+)
 from kafkalite.protocol._generated.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -189,7 +196,7 @@ def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
             ErrorCode.INVALID_REQUEST,
             "The provided topic name maps to an ID that was already supplied.",
         )
-    to_delete = [key for key, error in in_steps(answers.items()) if error is None]
+    to_delete = [key for key, error in items_in_steps(answers) if error is None]
     for batch in chunks(to_delete, MAX_TOPICS_PER_DELETION):
         # Another request may have deleted them meanwhile.
         results = node.cluster.metadata.delete_topics([topic_id for _, topic_id in batch])
@@ -293,7 +300,7 @@ def handle_create_partitions(
                 error_code=ErrorCode.NONE if error is None else error.code,
                 error_message=None if error is None else error.message,
             )
-            for name, error in in_steps(results.items())
+            for name, error in items_in_steps(results)
         ]
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.apis.duplicates import MAX_DUPLICATES, DuplicateLimit
+from kafkalite.apis.duplicates import MAX_DUPLICATES, DuplicateLimit, without_duplicates
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
 )
@@ -43,6 +43,12 @@ def test_duplicates_of_all_entities_are_counted() -> None:
         duplicate_limit.check(1)
     assert refused.value.code is REFUSED
     duplicate_limit.check("new")
+
+
+def test_duplicates_are_skipped() -> None:
+    names = [f"group-{number % 500}" for number in range(2_000)]
+    assert list(without_duplicates(names)) == names[:500]
+    assert not list(without_duplicates([]))
 
 
 def test_duplicates_of_one_group_are_limited(tmp_path: Path) -> None:

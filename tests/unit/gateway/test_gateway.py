@@ -559,10 +559,30 @@ def test_a_long_request_that_paused_is_answered() -> None:
     worker = turns.Worker()
     worker.task = lambda: outcome.append(served.send(frame))
     admittance = worker.take_turn(0.0)
-    assert isinstance(admittance, turns.AdmissionRequest)
+    assert isinstance(admittance, turns.MemoryRequest)
     assert admittance.size_bytes == len(frame) - 4
     assert worker.take_turn(0.0) is worker
     assert worker.take_turn(inf) is None
     assert not served.faults
     assert outcome
     assert served.out
+
+
+def test_errors_of_a_long_request_do_not_refer_to_its_frames() -> None:
+    errors: list[KafkaError] = []
+
+    def failing_handler(*_: object) -> HeartbeatResponse:
+        error = KafkaError(ErrorCode.NOT_COORDINATOR)
+        errors.append(error)
+        raise error
+
+    served = Served(failing_handler)
+    frame = request_frame(HeartbeatRequest(group_id="g" * 30_000, member_id="m" * 30_000), 0)
+    worker = turns.Worker()
+    outcome: list[ServeResult] = []
+    worker.task = lambda: outcome.append(served.send(frame))
+    assert isinstance(worker.take_turn(inf), turns.MemoryRequest)
+    assert worker.take_turn(inf) is None
+    (error,) = errors
+    assert (error.__traceback__, error.__context__) == (None, None)
+    worker.end()

@@ -311,7 +311,7 @@ def test_a_step_applies_to_a_long_request_that_is_still_read() -> None:
     long_beat = request_frame(HeartbeatRequest(group_id="g" * 20_000, member_id="m" * 20_000), 0)
     worker = worker_for(served, long_beat)
     state = worker.take_turn(0.0)
-    while isinstance(state, turns.AdmissionRequest):
+    while isinstance(state, turns.MemoryRequest):
         served.gateway.install(RecordingStep("a", notes))
         state = worker.take_turn(0.0)
     assert state is None

@@ -44,6 +44,7 @@ def test_freed_memory_is_not_returned_by_default(library: Library) -> None:
         ("mallopt", -3),
         ("mallopt", -1),
         ("mallopt", -2),
+        ("mallopt", -8),
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -15,8 +17,10 @@ from kafkalite.ports.turns import (
     chunks,
     clear_in_steps,
     in_steps,
+    items_in_steps,
     iterate_with_pauses,
     pause,
+    pop_items_in_steps,
     run_in_thread,
     without_pauses,
 )
@@ -174,6 +178,33 @@ def test_run_in_thread_raises_the_exception() -> None:
     worker.end()
 
 
+def test_exception_of_a_thread_refers_to_nothing_after_it_was_handled() -> None:
+    class Argument:
+        pass
+
+    def fail(argument: Argument) -> None:
+        raise ValueError(argument)
+
+    def task() -> None:
+        argument = Argument()
+        with suppress(ValueError):
+            run_in_thread(lambda: fail(argument))
+
+    worker = worker_with(task)
+    gc.collect()
+    gc.disable()
+    try:
+        waited_for = worker.take_turn(LONG)
+        assert isinstance(waited_for, ThreadCall)
+        waited_for.run()
+        del waited_for
+        assert worker.take_turn(LONG) is None
+        assert not [each for each in gc.get_objects() if isinstance(each, Argument)]
+    finally:
+        gc.enable()
+    worker.end()
+
+
 def test_few_elements_are_not_copied() -> None:
     few = list(range(ELEMENTS_PER_PAUSE))
     assert in_steps(few) is few
@@ -254,3 +285,30 @@ def test_release_empties_in_steps(
     elements = make(range(3 * ELEMENTS_PER_PAUSE + 1))
     assert turns_taken(lambda: clear_in_steps(elements)) == 4
     assert not elements
+
+
+@pytest.mark.parametrize("count", [0, 3, ELEMENTS_PER_PAUSE, 3 * ELEMENTS_PER_PAUSE + 1])
+def test_items_are_yielded_in_order(count: int) -> None:
+    elements = {number: -number for number in range(count)}
+    assert list(items_in_steps(elements)) == list(elements.items())
+
+
+def test_iteration_over_many_items_pauses() -> None:
+    elements = dict.fromkeys(range(3 * ELEMENTS_PER_PAUSE))
+    seen: list[object] = []
+    assert turns_taken(lambda: seen.extend(items_in_steps(elements))) == 4
+    assert seen == list(elements.items())
+
+
+def test_items_are_removed_in_order_and_in_steps() -> None:
+    elements = {number: -number for number in range(3 * ELEMENTS_PER_PAUSE + 1)}
+    items = list(elements.items())
+    seen: list[tuple[int, int]] = []
+    worker = worker_with(lambda: seen.extend(pop_items_in_steps(elements)))
+    assert worker.take_turn(OVER) is worker
+    assert len(elements) == 2 * ELEMENTS_PER_PAUSE + 1
+    while worker.take_turn(OVER) is not None:
+        pass
+    assert seen == items
+    assert not elements
+    worker.end()

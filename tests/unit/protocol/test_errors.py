@@ -1,5 +1,7 @@
 """KafkaError and ProtocolViolation."""
 
+import pytest
+
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 
@@ -12,3 +14,14 @@ def test_kafka_error_has_a_code_and_optional_message() -> None:
 
 def test_a_violation_has_a_reason_for_the_log() -> None:
     assert ProtocolViolation("a length of -2").reason == "a length of -2"
+
+
+def test_stored_error_refers_to_no_frame() -> None:
+    error = KafkaError(ErrorCode.INVALID_REQUEST)
+    with pytest.raises(KafkaError):
+        raise error
+    error.__context__ = LookupError()
+    stored = error.without_traceback()
+    assert stored is error
+    assert stored.__traceback__ is None
+    assert stored.__context__ is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -109,6 +110,24 @@ def test_a_message_is_freed_in_steps() -> None:
     response = DeleteGroupsResponse(results=[Result() for _ in range(3 * ELEMENTS_PER_PAUSE)])
     assert turns_taken(lambda: free_in_steps(response)) == 4
     assert response.results == []
+
+
+def test_a_long_list_of_names_is_freed_in_steps() -> None:
+    request = DeleteGroupsRequest(groups_names=[f"g{n}" for n in range(3 * ELEMENTS_PER_PAUSE)])
+    assert turns_taken(lambda: free_in_steps(request)) == 4
+    assert request.groups_names == []
+
+
+def test_a_short_list_of_names_is_not_changed() -> None:
+    request = DeleteGroupsRequest(groups_names=["g"] * ELEMENTS_PER_PAUSE)
+    free_in_steps(request)
+    assert len(request.groups_names) == ELEMENTS_PER_PAUSE
+
+
+def test_source_of_a_codec_is_not_cached() -> None:
+    linecache.clearcache()
+    assert pausing_variant(codec.request_parser(42, 1)).__module__.endswith(".pausing")
+    assert not [path for path in linecache.cache if "_generated" in path]
 
 
 def test_shared_list_is_not_freed() -> None:

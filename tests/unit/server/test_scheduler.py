@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.ports.turns import pause, run_in_thread, wait_for_admission
+from kafkalite.ports.turns import pause, run_in_thread, wait_for_memory
 from kafkalite.server import scheduler as module
 from kafkalite.server.scheduler import QUEUE_TURN_S, READ_TURN_S, TURN_S, WORKER_TURN_S, Scheduler
 from kafkalite.server.work_limit import MAX_CONCURRENT_BYTES
@@ -266,12 +266,42 @@ async def test_memory_is_returned_some_time_after_a_long_task(
     scheduler.stop()
 
 
+async def test_garbage_is_collected_before_memory_is_returned(
+    scheduler: Scheduler, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+
+    def collect() -> int:
+        log.append("collect")
+        time.now += 0.001
+        return 0
+
+    monkeypatch.setattr(gc, "collect", collect)
+    monkeypatch.setattr(module, "return_freed_memory", lambda: log.append("return"))
+    scheduler._return_memory(1)
+    assert log == ["collect", "return"]
+    scheduler._return_memory(2)
+    assert log == ["collect", "return", "return"], "the duration of collections is limited"
+    time.now += 1.0
+    scheduler._return_memory(3)
+    assert log == ["collect", "return", "return", "collect", "return"]
+
+
+async def test_no_garbage_is_collected_while_a_connection_is_served(
+    scheduler: Scheduler, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gc, "collect", lambda: pytest.fail("a request would wait"))
+    Client(scheduler, time, "a", pieces=2, cost_s=TURN_S, log=[]).begin()
+    assert scheduler.is_busy
+    scheduler._return_memory(3)
+
+
 async def test_long_requests_above_the_limit_wait_for_earlier_ones(
     scheduler: Scheduler, time: Time
 ) -> None:
     class Long(Client):
         def work(self) -> None:
-            wait_for_admission(MAX_CONCURRENT_BYTES)
+            wait_for_memory(MAX_CONCURRENT_BYTES)
             super().work()
 
     log: list[str] = []
