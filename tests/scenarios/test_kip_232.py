@@ -20,6 +20,7 @@ from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitReq
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.primitives import FIRST_PRIVATE_TAG
 from kafkalite.storage.batch import BatchView
 from tests.unit.apis.transaction_wire import ID, TransactionWire
 from tests.unit.data_plane import batch_of, values_in
@@ -181,6 +182,7 @@ class World(TransactionWire):
             partition_max_bytes=1_000_000,
             current_leader_epoch=fields.pop("leader_epoch", -1),
             incarnation_epoch=epoch,
+            unknown_tags=fields.pop("tags", None),
         )
         topic = FetchRequest.FetchTopic(topic=T, topic_id=self.topic_id, partitions=[row])
         fields.setdefault("topics", [topic])
@@ -568,6 +570,14 @@ class TestDefault:
         assert world.list_offset(99).error_code == 0
         for epochs in ((5, 3), (4, 3), (5, 2)):
             assert world.commit(*epochs) == 0
+
+    @pytest.mark.parametrize("value", [b"", b"abc", b"another client"])
+    def test_the_tag_of_others_is_skipped(self, world: World, value: bytes) -> None:
+        """Kafka skips every unknown tag, so others may use the number for other values."""
+        world.append(b"a")
+        assert values_in(world.fetch(-1, tags={FIRST_PRIVATE_TAG: value}).records) == [b"a"]
+        world.cluster.config.publish(ON, {}, {})
+        assert values_in(world.fetch(-1, tags={FIRST_PRIVATE_TAG: value}).records) == [b"a"]
 
     def test_received_epochs_are_not_stored(self, world: World) -> None:
         world.find()
