@@ -154,7 +154,7 @@ def test_private_tags_have_the_value_that_the_scalar_codec_finds(value: bytes) -
         committed_metadata="", unknown_tags={FIRST_PRIVATE_TAG: value}
     )
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[partition])
-    parts: list[bytes] = []
+    parts: list[bytes | memoryview[int]] = []
     codec.request_builder(OFFSET_COMMIT, 9)(OffsetCommitRequest(topics=[topic]), parts)
     frame = b"".join(parts)
     message, _ = codec.request_parser(OFFSET_COMMIT, 9)(frame, 0, len(frame))
