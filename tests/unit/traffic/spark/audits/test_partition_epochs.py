@@ -50,7 +50,7 @@ def recreated(
     ]
 
 
-def test_topics_are_told_apart_by_partition_epochs_else_by_ids(spark: SparkSession) -> None:
+def test_topics_are_distinguished_by_partition_epochs_else_by_ids(spark: SparkSession) -> None:
     by_epoch = recreated(spark, (0, "", 1), (1, "", 1), (2, "", 3), (3, "", 1), (4, "", 7))
     assert by_epoch == [("", "", 1, 3), ("", "", 3, 7)]
     # As recorded from Kafka: the second topic is new, and a stale broker returns the first again.
