@@ -46,6 +46,9 @@ FIXED: Final[dict[str, Construct]] = {
 }
 """Types of fixed size, by Kafka's names."""
 
+FIRST_PRIVATE_TAG: Final = 10_000
+"""Tags from here on are kafkalite's. Others may use them as well: Kafka skips all of them."""
+
 _LAST_SHIFT: Final = 28
 _MAX_LAST_BYTE: Final = 15
 
@@ -218,6 +221,14 @@ class Tagged:
     subcon: Construct
     default: object
 
+    def required_size(self, tag: int) -> int | None:
+        """Return the size of the field behind a private tag, or None if the tag is Kafka's.
+
+        A field of another size is not kafkalite's, and is read as one with an unknown tag.
+        """
+        size: int | None = self.subcon.sizeof() if tag >= FIRST_PRIVATE_TAG else None
+        return size
+
     def new_default(self) -> object:
         """Return the default; a new object if it is mutable."""
         if isinstance(self.default, MessageClass):
@@ -279,7 +290,7 @@ class KafkaStruct(Construct):  # type: ignore[misc]  # construct has no types
             if size > _remaining(stream):
                 raise ProtocolViolation(f"a tagged field of {size} bytes, but fewer remain")
             known = self.shape.tagged.get(tag)
-            if known is None:
+            if known is None or known.required_size(tag) not in {None, size}:
                 unknown[tag] = stream_read(stream, size, path)
                 continue
             end = stream_tell(stream, path) + size

@@ -7,14 +7,13 @@ import re
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from kafkalite.protocol.primitives import FIRST_PRIVATE_TAG
 from kafkalite.protocol.spec import FieldSpec, MessageSpec, load_specs
 from kafkalite.traffic.formats.comments import InterfaceNote, PacketNote
 from tests.reference.markdown import code, page, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_FIRST_OWN_TAG = 10_000
 
 _INTRODUCTION = """\
 kafkalite adds a few fields to records of internal topics, requests and responses, and comments to
@@ -29,7 +28,8 @@ member's `RevocationEpoch` is 0, and its join is not confirmed until its next he
 
 _MESSAGES = """\
 Tags from 10000 on in requests and responses are kafkalite's, too. A broker neither sends nor reads
-them unless `kafkalite.partition.epochs` is `true`. They carry the partition epochs of KIP-232;
+them unless `kafkalite.partition.epochs` is `true`. A tag with a value of another size is skipped,
+as in Kafka. They carry the partition epochs of KIP-232;
 [the how-to page](../how-to/partition-epochs.md) explains them."""
 
 _COMMENTS = """\
@@ -46,7 +46,7 @@ def record_tags_page() -> str:
         rows += [
             (spec.name, str(field.tag), code(path), code(field.type), field.about or "")
             for path, field in _fields(spec, spec.fields, "")
-            if field.tag is not None and field.tag >= _FIRST_OWN_TAG
+            if field.tag is not None and field.tag >= FIRST_PRIVATE_TAG
         ]
     assert messages
     assert records

@@ -11,15 +11,19 @@ import pytest
 
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.partitions.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH
+from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.list_offsets import ListOffsetsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.primitives import FIRST_PRIVATE_TAG
 from kafkalite.storage.batch import BatchView
 from tests.unit.apis.transaction_wire import ID, TransactionWire
 from tests.unit.data_plane import batch_of, values_in
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 
 T, G = "t", "g"
 ON = {"kafkalite.partition.epochs": "true"}
-EARLIEST = -2
+EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 INVALID_PARTITION_EPOCH = ErrorCode.INVALID_PARTITION_EPOCH
 INVALID_LEADER_EPOCH = ErrorCode.INVALID_LEADER_EPOCH
 
@@ -103,6 +107,13 @@ class World(TransactionWire):
         partition = self.partition(T, 0)
         partition.append(BatchView(batch_of(*values)), self.clock.now_ms())
         self.cluster.partitions.announce()
+
+    def append_committed_offset(self, value: bytes) -> None:
+        """Append the committed offset of t-0 as another broker writes it."""
+        key = codec.encode_key(OffsetCommitKey(group=G, topic=T, partition=0))
+        index = self.cluster.nodes[1].groups.partition_for(G)
+        batch = BatchView(batch_of(value, key=key))
+        self.partition(OFFSETS_TOPIC, index).append(batch, self.clock.now_ms())
 
     def metadata(self, version: int = 12, node: int = 1) -> ClientMetadata:
         """Return what a node says about the partitions of topic t."""
@@ -181,6 +192,7 @@ class World(TransactionWire):
             partition_max_bytes=1_000_000,
             current_leader_epoch=fields.pop("leader_epoch", -1),
             incarnation_epoch=epoch,
+            unknown_tags=fields.pop("tags", None),
         )
         topic = FetchRequest.FetchTopic(topic=T, topic_id=self.topic_id, partitions=[row])
         fields.setdefault("topics", [topic])
@@ -192,10 +204,12 @@ class World(TransactionWire):
         """Fetch t-0, and return its row in the response."""
         return _row(self.ask_fetch(epoch, offset, version, **fields))
 
-    def list_offset(self, epoch: int, version: int = 7, node: int = 1) -> Any:  # noqa: ANN401 - a row of the response
-        """Return the row of t-0 in a ListOffsets response about the first offset."""
+    def list_offset(
+        self, epoch: int, version: int = 7, node: int = 1, timestamp: int = EARLIEST
+    ) -> Any:  # noqa: ANN401 - a row of the response
+        """Return the row of t-0 in a ListOffsets response, by default about the first offset."""
         row = ListOffsetsRequest.ListOffsetsPartition(
-            partition_index=0, timestamp=EARLIEST, incarnation_epoch=epoch
+            partition_index=0, timestamp=timestamp, incarnation_epoch=epoch
         )
         topic = ListOffsetsRequest.ListOffsetsTopic(name=T, partitions=[row])
         response = self.ask(ListOffsetsRequest(replica_id=-1, topics=[topic]), version, node)
@@ -365,6 +379,22 @@ class TestOffsets:
         assert world.commit(world.epoch, 4) == 0
         assert world.committed_epochs(5) == (-1, 4)
 
+    @pytest.mark.parametrize(
+        ("version", "leader_epoch"), [(0, -1), (1, -1), (2, -1), (3, 4), (4, 4)]
+    )
+    def test_records_of_older_brokers_have_no_partition_epoch(
+        self, world: World, version: int, leader_epoch: int
+    ) -> None:
+        """The first version with leader epochs is 3; Kafka writes 4 without a partition epoch."""
+        assert world.commit(world.epoch, 4, offset=10) == 0
+        value = OffsetCommitValue(offset=20, leader_epoch=leader_epoch, commit_timestamp=1)
+        world.append_committed_offset(codec.encode_value(value, version))
+        world.restart()
+        assert world.committed().committed_offset == 20
+        assert world.committed_epochs() == (-1, leader_epoch)
+        # Without a partition epoch to compare with, every commit is accepted.
+        assert world.commit(1, 0, offset=30) == 0
+
     def test_a_smaller_partition_epoch_is_refused(self, world: World) -> None:
         assert world.commit(5, 0, offset=10) == 0
         assert world.commit(4, 9, offset=20) == INVALID_PARTITION_EPOCH
@@ -528,6 +558,21 @@ class TestListOffsets:
         assert (row.error_code, row.offset) == (0, 0)
         assert (row.leader_epoch, row.incarnation_epoch) == (0, world.epoch)
 
+    @pytest.mark.parametrize(
+        ("timestamp", "offset"), [(EARLIEST, 0), (LATEST, 2), (MAX_TIMESTAMP, 0), (0, 0)]
+    )
+    def test_offsets_by_timestamp_have_both_epochs(
+        self, world: World, timestamp: int, offset: int
+    ) -> None:
+        """A client has both epochs of an OffsetAndTimestamp."""
+        world.recreate_t()
+        world.append(b"a")
+        world.cluster.metadata.move_leader(T, 0, 2)
+        world.append(b"b")
+        row = world.list_offset(-1, node=2, timestamp=timestamp)
+        assert (row.error_code, row.offset, row.incarnation_epoch) == (0, offset, world.epoch)
+        assert row.leader_epoch == min(offset, 1)
+
     def test_inflexible_versions_have_no_partition_epoch(self, world: World) -> None:
         row = world.list_offset(world.epoch + 5, 5)
         assert (row.error_code, row.incarnation_epoch) == (0, -1)
@@ -568,6 +613,14 @@ class TestDefault:
         assert world.list_offset(99).error_code == 0
         for epochs in ((5, 3), (4, 3), (5, 2)):
             assert world.commit(*epochs) == 0
+
+    @pytest.mark.parametrize("value", [b"", b"abc", b"another client"])
+    def test_the_tag_of_others_is_skipped(self, world: World, value: bytes) -> None:
+        """Kafka skips every unknown tag, so others may use the number for other values."""
+        world.append(b"a")
+        assert values_in(world.fetch(-1, tags={FIRST_PRIVATE_TAG: value}).records) == [b"a"]
+        world.cluster.config.publish(ON, {}, {})
+        assert values_in(world.fetch(-1, tags={FIRST_PRIVATE_TAG: value}).records) == [b"a"]
 
     def test_received_epochs_are_not_stored(self, world: World) -> None:
         world.find()

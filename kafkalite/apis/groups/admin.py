@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.authorized_operations import GROUP_OPERATIONS
+from kafkalite.apis.blank_fields import trim
 from kafkalite.apis.duplicates import DuplicateLimit, without_duplicates
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.shares.deletion import delete_share_state_of_group
@@ -52,14 +53,11 @@ DESCRIBE_GROUPS_ERAS = Eras(
     (6, DescribeGroupsEra(missing_group=ErrorCode.GROUP_ID_NOT_FOUND)),
 )
 
-_JAVA_WHITESPACE = "".join(map(chr, range(33)))
-"""The characters that Java's String.trim removes: control characters and the space."""
-
 
 def handle_list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     """List the groups of this node's shards that match the state and type filters."""
     # Unknown names match nothing. Kafka trims state names, but not type names.
-    states = {state.lower().strip(_JAVA_WHITESPACE) for state in request.states_filter}
+    states = {trim(state.lower()) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = [
         ListGroupsResponse.ListedGroup(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkalite.apis.blank_fields import check_not_blank, trim
 from kafkalite.apis.groups.descriptions import describe_each
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.error_messages import printable
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from kafkalite.ports.waiting import Waiting
 
 _UNCHANGED_MS = -1
-
-_JAVA_WHITESPACE = "".join(map(chr, range(33)))
-"""The characters that Java's String.trim removes: control characters and the space."""
 
 
 class InvalidMemberIdError(KafkaError):
@@ -81,7 +79,7 @@ def _log_invalid_member_id(
     call: Call, request: ConsumerGroupHeartbeatRequest, refusal: KafkaError
 ) -> None:
     """Log the warning that KIP-1082 requires."""
-    problem = "invalid" if request.member_id.strip(_JAVA_WHITESPACE) else "missing"
+    problem = "invalid" if trim(request.member_id) else "missing"
     call.node.warn_about_client(
         call.client_host.removeprefix("/"),
         f"{problem} member id",
@@ -114,12 +112,12 @@ def check_heartbeat(
         if era.client_generates_member_id and config.str(MEMBER_ID_KEY) == MEMBER_ID_UUID:
             _check_uuid(request.member_id)
         if era.client_generates_member_id or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
-            _check_not_blank("MemberId", request.member_id)
+            check_not_blank("MemberId", request.member_id)
     except KafkaError as refusal:
         raise InvalidMemberIdError(refusal.code, refusal.message) from None
-    _check_not_blank("GroupId", request.group_id)
-    _check_not_blank("InstanceId", request.instance_id)
-    _check_not_blank("RackId", request.rack_id)
+    check_not_blank("GroupId", request.group_id)
+    check_not_blank("InstanceId", request.instance_id)
+    check_not_blank("RackId", request.rack_id)
     if epoch == JOIN_EPOCH:
         _check_join(request)
     elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
@@ -158,11 +156,6 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
         raise _invalid("TopicPartitions must be empty on joining.")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
         raise _invalid("SubscribedTopicNames or SubscribedTopicRegex must be set on joining.")
-
-
-def _check_not_blank(field: str, value: str | None) -> None:
-    if value is not None and not value.strip(_JAVA_WHITESPACE):
-        raise _invalid(ErrorText.FIELD_IS_EMPTY.format(field=field))
 
 
 def _invalid(message: str) -> KafkaError:

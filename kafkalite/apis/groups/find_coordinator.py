@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from kafkalite.apis.blank_fields import trim
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
@@ -132,7 +133,7 @@ def _parse_share_partition_key(key: str) -> tuple[str, bytes, int]:
     """Parse `group:topic id:partition`; the group id may contain colons."""
     try:
         group_id, topic_id, partition = key.rsplit(":", 2)
-        if group_id.strip():
+        if trim(group_id):
             return group_id, uuid_from_text(topic_id), int(partition)
     except ValueError:
         pass

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.apis.blank_fields import check_not_blank
 from kafkalite.apis.groups.descriptions import describe_each
 from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.api import Api
@@ -27,7 +28,6 @@ from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 
@@ -109,9 +109,9 @@ def _check_fields(request: StreamsGroupHeartbeatRequest) -> None:
 
     Raises KafkaError(INVALID_REQUEST) or KafkaError(STREAMS_INVALID_TOPOLOGY).
     """
-    _check_not_blank("MemberId", request.member_id)
-    _check_not_blank("GroupId", request.group_id)
-    _check_not_blank("RackId", request.rack_id)
+    check_not_blank("MemberId", request.member_id)
+    check_not_blank("GroupId", request.group_id)
+    check_not_blank("RackId", request.rack_id)
     tasks = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     if request.member_epoch == JOIN_EPOCH:
         _check_join(request)
@@ -144,11 +144,6 @@ def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
                     ErrorCode.STREAMS_INVALID_TOPOLOGY,
                     f"Changelog {topic.name} must not set a partition count.",
                 )
-
-
-def _check_not_blank(field: str, value: str | None) -> None:
-    if value is not None and not value.strip():
-        raise _invalid(ErrorText.FIELD_IS_EMPTY.format(field=field))
 
 
 def _invalid(message: str) -> KafkaError:

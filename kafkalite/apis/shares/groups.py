@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kafkalite.apis.blank_fields import check_not_blank
 from kafkalite.apis.groups.descriptions import describe_each
 from kafkalite.gateway.api import Api
 from kafkalite.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, Client
@@ -17,7 +18,6 @@ from kafkalite.protocol._generated.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 
@@ -71,18 +71,13 @@ def handle_share_group_heartbeat(
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
     """Raise KafkaError INVALID_REQUEST for an invalid heartbeat; the order is Kafka's."""
     check_member_id(request.member_id)
-    _check_not_blank("MemberId", request.member_id)
-    _check_not_blank("GroupId", request.group_id)
-    _check_not_blank("RackId", request.rack_id)
+    check_not_blank("MemberId", request.member_id)
+    check_not_blank("GroupId", request.group_id)
+    check_not_blank("RackId", request.rack_id)
     if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
         raise _invalid("SubscribedTopicNames must be set when joining.")
     if request.member_epoch < LEAVE_EPOCH:
         raise _invalid(f"MemberEpoch {request.member_epoch} is not valid.")
-
-
-def _check_not_blank(field: str, value: str | None) -> None:
-    if value is not None and not value.strip():
-        raise _invalid(ErrorText.FIELD_IS_EMPTY.format(field=field))
 
 
 def _invalid(message: str) -> KafkaError:

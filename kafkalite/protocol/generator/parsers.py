@@ -338,12 +338,15 @@ class ParseCompiler:
         block.dedent()
         keyword = "if"
         for tag, tagged in shape.tagged.items():
-            block.indent(f"{keyword} tag == {tag}:")
+            size = tagged.required_size(tag)
+            has_size = "" if size is None else f" and n == {size}"
+            block.indent(f"{keyword} tag == {tag}{has_size}:")
             inner._field(f"o.{tagged.attribute}", tagged.subcon)
             inner._flush()
-            block.indent("if pos != stop:")
-            block.add(f"{self._module.helper('refuse_tag_size')}(tag)")
-            block.dedent()
+            if size is None:
+                block.indent("if pos != stop:")
+                block.add(f"{self._module.helper('refuse_tag_size')}(tag)")
+                block.dedent()
             block.dedent()
             keyword = "elif"
         block.indent("else:")

@@ -18,7 +18,13 @@ from kafkalite.protocol.message import Message
 from kafkalite.protocol.primitives import KafkaArray, KafkaBytes, KafkaString, KafkaStruct
 from kafkalite.protocol.schema import message_tree
 from kafkalite.traffic.columnar import decode_program
-from kafkalite.traffic.columnar.decode_program import COMPACT, Program, ProgramWriter
+from kafkalite.traffic.columnar.decode_program import (
+    ANY_SIZE,
+    COMPACT,
+    KnownTag,
+    Program,
+    ProgramWriter,
+)
 from kafkalite.traffic.columnar.schema import message_spec, message_type, prune
 
 if TYPE_CHECKING:
@@ -262,7 +268,11 @@ class _Planner:
     ) -> dict[str, Column | None]:
         columns: dict[str, Column | None] = {}
         section, tag_fields = self.writer.begin_tags(
-            level, {tag: tagged.attribute in requested_types for tag, tagged in known.items()}
+            level,
+            {
+                tag: KnownTag(tagged.attribute in requested_types, _size_behind(tag, tagged))
+                for tag, tagged in known.items()
+            },
         )
         for tagged, tag_field in zip(known.values(), tag_fields, strict=True):
             requested = requested_types.get(tagged.attribute)
@@ -275,6 +285,12 @@ class _Planner:
             )
         self.writer.end_tags(section)
         return columns
+
+
+def _size_behind(tag: int, tagged: Tagged) -> int:
+    """Return the size that a tagged field must have to be known, or ANY_SIZE."""
+    size = tagged.required_size(tag)
+    return ANY_SIZE if size is None else size
 
 
 def _kind(node: Construct) -> int:

@@ -56,6 +56,9 @@ INSTRUCTION_SIZE: Final = 10
 NO_BUFFER: Final = -1
 """In place of a buffer, for fields that are not requested."""
 
+ANY_SIZE: Final = -1
+"""In place of the size of a tagged field; sizes are not negative."""
+
 COMPACT: Final = 0
 """Encoding of a length: an unsigned varint of length + 1; otherwise the size of a number."""
 
@@ -81,8 +84,8 @@ class Program:
     fields: Ints
     """The requested fields of runs: kind, offset in the run, and buffer."""
     tags: Ints
-    """Known tagged fields: the tag, the first instruction, the level, and the buffer of
-    instances."""
+    """Known tagged fields: the tag, the first instruction, the level, the buffer of instances,
+    and the size that the field must have to be known; `ANY_SIZE` for every size."""
     registers: int
     counters: int
     """Number of counters: the instances of each level, and the bytes of each buffer of bytes."""
@@ -109,6 +112,14 @@ class OpenOptional(NamedTuple):
     """Index of its instruction, or its row in `Program.tags`."""
     level: int
     instance: int
+
+
+class KnownTag(NamedTuple):
+    """A tagged field of the schema."""
+
+    has_buffer: bool
+    size: int
+    """The size that the field must have to be known, or `ANY_SIZE`."""
 
 
 class OpenTagSection(NamedTuple):
@@ -140,7 +151,7 @@ class ProgramWriter:
         self._write(DONE, 0)
         return Program(
             _to_array(self._code, INSTRUCTION_SIZE), _to_array(self._fields, 3),
-            _to_array(self._tags, 4),
+            _to_array(self._tags, 5),
             self._registers, self._counters, tuple(self._buffers), np.zeros(self._counters),
         )  # fmt: skip
 
@@ -228,18 +239,15 @@ class ProgramWriter:
         self._set_jump_target(nullable.row)
 
     def begin_tags(
-        self, level: int, has_buffer_by_tag: Mapping[int, bool]
+        self, level: int, known: Mapping[int, KnownTag]
     ) -> tuple[OpenTagSection, list[OpenOptional]]:
-        """Begin a section of tagged fields.
-
-        `has_buffer_by_tag` maps each known tag to whether its field has a buffer.
-        """
+        """Begin a section of tagged fields."""
         register, first = self._new_register(2), len(self._tags)
         tag_fields = []
-        for tag, has_buffer in has_buffer_by_tag.items():
-            instance = self._new_buffer(level, END_BYTES) if has_buffer else NO_BUFFER
+        for tag, each in known.items():
+            instance = self._new_buffer(level, END_BYTES) if each.has_buffer else NO_BUFFER
             tag_fields.append(OpenOptional(len(self._tags), self._new_counter(), instance))
-            self._tags.append([tag, 0, tag_fields[-1].level, instance])
+            self._tags.append([tag, 0, tag_fields[-1].level, instance, each.size])
         self._write(TAGS, level, first, len(self._tags), register)
         row = self._write(TAG, level, first, len(self._tags), register)
         return OpenTagSection(row, level, register), tag_fields

@@ -370,7 +370,7 @@ def _tag(  # noqa: PLR0917
     if size > end - at or tag == OVERFLOW:
         return _reject(state, _LENGTH_EXCEEDS_FRAME)
     for index in range(code[pc, 2], code[pc, 3]):
-        if tags[index, 0] == tag:
+        if tags[index, 0] == tag and (tags[index, 4] < 0 or tags[index, 4] == size):
             counter = tags[index, 2]
             if sizes[counter] == buffers.capacities[counter]:
                 return _request_capacity(state, counter, sizes[counter] + 1)

@@ -7,6 +7,7 @@ from construct import Construct, Int32sb, StreamError
 
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.protocol.primitives import (
+    FIRST_PRIVATE_TAG,
     VARINT,
     KafkaArray,
     KafkaBytes,
@@ -81,11 +82,11 @@ def test_too_long_string_is_not_written() -> None:
         COMPACT.build("x" * 0x8000)
 
 
-def struct_with_a_tag() -> KafkaStruct:
+def struct_with_a_tag(tag: int = 3) -> KafkaStruct:
     message = MessageClass("kafkalite.protocol._generated.messages.heartbeat", "HeartbeatResponse")
     shape = StructShape(message=message, flexible=True)
     shape.fields.append("error_code" / Int32sb)
-    shape.tagged[3] = Tagged("throttle_time_ms", Int32sb, 0)
+    shape.tagged[tag] = Tagged("throttle_time_ms", Int32sb, 0)
     return KafkaStruct(shape)
 
 
@@ -108,3 +109,14 @@ def test_tags_are_written_in_order_with_unknown_ones() -> None:
 def test_tag_with_a_wrong_size_is_refused(tags: bytes) -> None:
     with pytest.raises((ProtocolViolation, StreamError)):
         struct_with_a_tag().parse(b"\x00\x00\x00\x07" + tags)
+
+
+@pytest.mark.parametrize("value", [b"", b"abc", b"abcde"])
+def test_private_tag_of_another_size_is_unknown(value: bytes) -> None:
+    tree = struct_with_a_tag(FIRST_PRIVATE_TAG)
+    frame = b"\x00\x00\x00\x07\x01\x90\x4e" + bytes([len(value)]) + value
+    message = tree.parse(frame)
+    assert (message.throttle_time_ms, message.unknown_tags) == (0, {FIRST_PRIVATE_TAG: value})
+    assert tree.build(message) == frame
+    own = tree.parse(b"\x00\x00\x00\x07\x01\x90\x4e\x04\x00\x00\x00\x09")
+    assert (own.throttle_time_ms, own.unknown_tags) == (9, None)

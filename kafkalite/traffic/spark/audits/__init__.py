@@ -49,6 +49,7 @@ from kafkalite.traffic.spark.state.heartbeats import (
     heartbeat_runs,
 )
 from kafkalite.traffic.spark.state.liveness import MEMBERSHIP_REQUESTS, distinct_membership_requests
+from kafkalite.traffic.spark.state.partition_epochs import PARTITION_EPOCHS, partition_epochs
 from kafkalite.traffic.spark.state.partition_ownership import OWNED_PARTITIONS, owned_partitions
 from kafkalite.traffic.spark.state.protocol_changes import (
     CLASSIC_INTERVALS,
@@ -176,6 +177,9 @@ STATES: Final[Mapping[str, Callable[[Requests, AuditOptions], DataFrame]]] = {
     EXPIRY_CANDIDATES.name: expiry_candidates,
     TIME_RANGE.name: lambda requests, _: time_range(requests),
     GHOSTS.name: find_ghosts,
+    PARTITION_EPOCHS.name: lambda requests, _: partition_epochs(
+        requests, requests.state(TOPICS.name)
+    ),
 }
 """State table → function that computes it; each table is computed once and shared by audits."""
 
@@ -203,6 +207,7 @@ STATE_TABLES: Final[Mapping[str, Table]] = {
         EXPIRY_CANDIDATES,
         TIME_RANGE,
         GHOSTS,
+        PARTITION_EPOCHS,
     )
 }
 """Descriptions of the state tables."""

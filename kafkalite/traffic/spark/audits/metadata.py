@@ -17,8 +17,15 @@ from pyspark.sql import functions as f
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.traffic.spark.audits import resets
 from kafkalite.traffic.spark.audits.contract import Audit, AuditOptions
+from kafkalite.traffic.spark.audits.partition_epochs import (
+    OUTDATED_REQUESTS,
+    RECREATED,
+    outdated_requests,
+    recreated_topics,
+)
 from kafkalite.traffic.spark.state.high_watermarks import all_high_watermarks
-from kafkalite.traffic.spark.state.metadata_views import host, views
+from kafkalite.traffic.spark.state.metadata_views import host, max_epochs, views
+from kafkalite.traffic.spark.state.partition_epochs import PARTITION_EPOCHS
 from kafkalite.traffic.spark.state.tables import table
 from kafkalite.traffic.spark.state.topics import with_topic_names
 from kafkalite.traffic.spark.state.windows import rows_before_current
@@ -26,9 +33,13 @@ from kafkalite.traffic.spark.state.windows import rows_before_current
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql import Column
+
     from kafkalite.traffic.spark.requests import Requests
 
+BY_PARTITION_EPOCH: Final = "partition epoch"
 BY_EPOCH: Final = "leader epoch"
+BY_MAX_EPOCH: Final = "maximum partition epoch"
 BY_ID: Final = "topic id"
 
 STALE = table(
@@ -40,11 +51,19 @@ STALE = table(
     ("client", "string", "host:port of the connection"),
     ("broker", "string", "the broker: host:port"),
     ("api", "string", "API of the request"),
-    ("topic", "string", "the topic"),
-    ("partition", "int", "the partition"),
-    ("kind", "string", "leader epoch: an earlier epoch; topic id: the id of a topic deleted since"),
-    ("received_epoch", "int", "leader epoch in the response"),
-    ("known_epoch", "int", "leader epoch that the client knew"),
+    ("topic", "string", "the topic; null for a maximum partition epoch"),
+    ("partition", "int", "the partition; null for a maximum partition epoch"),
+    (
+        "kind",
+        "string",
+        (
+            "partition epoch: that of a partition deleted since; leader epoch: an earlier leader; "
+            "maximum partition epoch: only this shows that a topic was created or deleted since; "
+            "topic id: the id of a topic deleted since, in a response without partition epochs"
+        ),
+    ),
+    ("received_epoch", "int", "the epoch of this kind in the response; a leader epoch for an id"),
+    ("known_epoch", "int", "the epoch of this kind that the client knew; null for a topic id"),
     ("known_since", "timestamp", "time since which the client knew the newer metadata"),
     (
         "evidence",
@@ -57,31 +76,40 @@ STALE = table(
     (
         "errors_after",
         "bigint",
-        "FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER errors afterwards",
+        (
+            "FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, "
+            "INVALID_PARTITION_EPOCH errors afterwards"
+        ),
     ),
     ("out_of_range_after", "bigint", "OFFSET_OUT_OF_RANGE errors afterwards"),
     ("resets_after", "bigint", "offset lookups by the client after OFFSET_OUT_OF_RANGE"),
     ("epoch_checks_after", "bigint", "OffsetForLeaderEpoch requests afterwards"),
 )
 
-_PARTITION: Final = ("host", "client_id", "topic", "topic_id", "partition")
+_PARTITION: Final = ("host", "client_id", "topic", "partition")
 _ORDER: Final = ("at_us", "position")
-_LEADER_EPOCH_ERRORS: Final = (
+_EPOCH_ERRORS: Final = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.INVALID_PARTITION_EPOCH,
 )
-_RESET, _EPOCH_CHECK, _LEADER_EPOCH_ERROR, _OUT_OF_RANGE = "reset", "check", "error", "out of range"
+_RESET, _EPOCH_CHECK, _EPOCH_ERROR, _OUT_OF_RANGE = "reset", "check", "error", "out of range"
 
 
 def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFrame]:
     """Return the audit's tables."""
     topics = requests.state("topics")
     errors = resets.partition_errors(requests, topics)
+    epochs = requests.state(PARTITION_EPOCHS.name)
+    view_rows = views(requests)
+    stale_rows = all_kinds(stale_partitions(view_rows, epochs), stale_maxima(max_epochs(requests)))
     return {
-        STALE.name: stale(
-            views(requests), consequence_rows(requests, topics), options.effect_window_ms
+        STALE.name: with_consequences(
+            stale_rows, consequence_rows(requests, topics), options.effect_window_ms * 1000
         ),
+        RECREATED.name: recreated_topics(view_rows),
+        OUTDATED_REQUESTS.name: outdated_requests(requests, topics, epochs),
         resets.RESETS.name: resets.resets(
             errors,
             resets.listed_offsets(requests),
@@ -92,45 +120,127 @@ def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFram
     }
 
 
-def stale(view_rows: DataFrame, consequences: DataFrame, effect_window_ms: int) -> DataFrame:
-    """Return all stale responses, as `STALE`."""
+def stale_partitions(view_rows: DataFrame, epochs: DataFrame) -> DataFrame:
+    """Return the partitions in stale responses, from rows of `views` and of `partition_epochs`."""
     seen = f.struct("leader_epoch", f.negative("at_us").alias("minus_at"))
-    newest_known = f.max(seen).over(rows_before_current(_PARTITION, _ORDER))
-    newest_on_connection = f.max("leader_epoch").over(
-        rows_before_current((*_PARTITION, "connection"), _ORDER)
-    )
-    topic = ("host", "client_id", "topic", "partition")
-    first_seen = f.min("at_us").over(Window.partitionBy(*_PARTITION))
+    first_seen = f.min("at_us").over(Window.partitionBy(*_PARTITION, "topic_id"))
+    # Leader epochs of one incarnation are comparable. Some versions have no topic ids.
+    incarnation = f.when(f.col("topic_id") == "", f.col("partition_epoch").cast("string"))
+    of_incarnation = (*_PARTITION, "incarnation")
     outdated = (
-        view_rows.withColumns(
-            {"known": newest_known, "here": newest_on_connection, "first_us": first_seen}
+        _with_known_partition_epochs(view_rows, epochs)
+        .withColumn("incarnation", f.coalesce(incarnation, "topic_id"))
+        .withColumns(
+            {
+                "known": f.max(seen).over(rows_before_current(of_incarnation, _ORDER)),
+                "here": f.max("leader_epoch").over(
+                    rows_before_current((*of_incarnation, "connection"), _ORDER)
+                ),
+                "first_us": first_seen,
+            }
         )
-        .withColumn("newest_us", f.max("first_us").over(rows_before_current(topic, _ORDER)))
-        .withColumn("is_older", f.col("leader_epoch") < f.col("known.leader_epoch"))
-        .withColumn("is_gone", (f.col("topic_id") != "") & (f.col("first_us") < f.col("newest_us")))
-        .where("is_older or is_gone")
+        .withColumn("newest_us", f.max("first_us").over(rows_before_current(_PARTITION, _ORDER)))
+        .withColumns(
+            {
+                "is_of_deleted": f.expr("partition_epoch < known_epoch.partition_epoch"),
+                "is_older": f.expr("leader_epoch < known.leader_epoch"),
+                "is_gone": f.expr(
+                    "topic_id != '' and partition_epoch is null and first_us < newest_us"
+                ),
+            }
+        )
+        .where("is_of_deleted or is_older or is_gone")
     )
-    stale_rows = outdated.select(
+    by_partition_epoch = f.col("is_of_deleted")
+    return outdated.select(
         *VIEW_COLUMNS,
-        f.when(f.col("is_older"), BY_EPOCH).otherwise(BY_ID).alias("kind"),
-        f.col("leader_epoch").alias("received_epoch"),
-        f.when(f.col("is_older"), f.col("known.leader_epoch")).alias("known_epoch"),
-        f.when(f.col("is_older"), -f.col("known.minus_at"))
+        f.when(by_partition_epoch, BY_PARTITION_EPOCH)
+        .when(f.col("is_older"), BY_EPOCH)
+        .otherwise(BY_ID)
+        .alias("kind"),
+        f.when(by_partition_epoch, f.col("partition_epoch"))
+        .otherwise(f.col("leader_epoch"))
+        .alias("received_epoch"),
+        f.when(by_partition_epoch, f.col("known_epoch.partition_epoch"))
+        .when(f.col("is_older"), f.col("known.leader_epoch"))
+        .alias("known_epoch"),
+        f.when(by_partition_epoch, -f.col("known_epoch.minus_at"))
+        .when(f.col("is_older"), -f.col("known.minus_at"))
         .otherwise(f.col("newest_us"))
         .alias("known_us"),
-        f.when(f.col("here") > f.col("leader_epoch"), "connection")
-        .otherwise("client")
-        .alias("evidence"),
+        _evidence(
+            f.when(by_partition_epoch, f.expr("epoch_here > partition_epoch")).otherwise(
+                f.expr("here > leader_epoch")
+            )
+        ),
     )
-    return _with_consequences(stale_rows, consequences, effect_window_ms * 1000)
+
+
+def _with_known_partition_epochs(view_rows: DataFrame, epochs: DataFrame) -> DataFrame:
+    """Add the largest partition epoch in earlier responses, to the client and on the connection."""
+    seen = f.struct("partition_epoch", f.negative("at_us").alias("minus_at"))
+    received = epochs.withColumns({"position": f.lit(-1), "is_view": f.lit(False)})
+    return (
+        view_rows.withColumn("is_view", f.lit(True))
+        .unionByName(received, allowMissingColumns=True)
+        .withColumns(
+            {
+                "known_epoch": f.max(seen).over(rows_before_current(_PARTITION, _ORDER)),
+                "epoch_here": f.max("partition_epoch").over(
+                    rows_before_current((*_PARTITION, "connection"), _ORDER)
+                ),
+            }
+        )
+        .where("is_view")
+    )
+
+
+def stale_maxima(max_rows: DataFrame) -> DataFrame:
+    """Return the responses whose maximum partition epoch is stale, from rows of `max_epochs`."""
+    cluster = ("host", "client_id", "cluster_id")
+    seen = f.struct("max_partition_epoch", f.negative("at_us").alias("minus_at"))
+    return (
+        max_rows.withColumns(
+            {
+                "known": f.max(seen).over(rows_before_current(cluster, _ORDER)),
+                "here": f.max("max_partition_epoch").over(
+                    rows_before_current((*cluster, "connection"), _ORDER)
+                ),
+                "topic": f.lit(None).cast("string"),
+                "partition": f.lit(None).cast("int"),
+            }
+        )
+        .where("max_partition_epoch < known.max_partition_epoch")
+        .select(
+            *VIEW_COLUMNS,
+            f.lit(BY_MAX_EPOCH).alias("kind"),
+            f.col("max_partition_epoch").alias("received_epoch"),
+            f.col("known.max_partition_epoch").alias("known_epoch"),
+            (-f.col("known.minus_at")).alias("known_us"),
+            _evidence(f.expr("here > max_partition_epoch")),
+        )
+    )
+
+
+def all_kinds(partitions: DataFrame, maxima: DataFrame) -> DataFrame:
+    """Return stale partitions, and stale maxima in responses without stale partitions."""
+    response = ["connection", "position"]
+    others = maxima.join(partitions.select(*response).distinct(), response, "left_anti")
+    return partitions.unionByName(others)
+
+
+def _evidence(is_on_connection: Column) -> Column:
+    return f.when(is_on_connection, "connection").otherwise("client").alias("evidence")
 
 
 VIEW_COLUMNS: Final = (
-    "host", "client_id", "client", "broker", "api", "topic", "partition", "at_us"
+    "host", "client_id", "client", "broker", "connection", "position", "api", "topic", "partition",
+    "at_us",
 )  # fmt: skip
 
 
-def _with_consequences(stale_rows: DataFrame, consequences: DataFrame, within_us: int) -> DataFrame:
+def with_consequences(stale_rows: DataFrame, consequences: DataFrame, within_us: int) -> DataFrame:
+    """Return stale responses with the numbers of consequences, as `STALE`."""
     is_consequence = f.expr(
         "s.host = a.host and s.client_id <=> a.client_id and s.topic = a.topic"
         " and s.partition = a.partition and a.after_us >= s.at_us"
@@ -138,7 +248,7 @@ def _with_consequences(stale_rows: DataFrame, consequences: DataFrame, within_us
     )
     row = f.struct(*(f"s.{name}" for name in stale_rows.columns)).alias("s")
     counts = {
-        "errors_after": _LEADER_EPOCH_ERROR,
+        "errors_after": _EPOCH_ERROR,
         "out_of_range_after": _OUT_OF_RANGE,
         "resets_after": _RESET,
         "epoch_checks_after": _EPOCH_CHECK,
@@ -184,7 +294,7 @@ def consequence_rows(requests: Requests, topics: DataFrame) -> DataFrame:
 def _fetch_errors(requests: Requests) -> DataFrame:
     code = f.col("p.error_code")
     consequence = f.when(code == ErrorCode.OFFSET_OUT_OF_RANGE, _OUT_OF_RANGE).when(
-        code.isin(*(int(code) for code in _LEADER_EPOCH_ERRORS)), _LEADER_EPOCH_ERROR
+        code.isin(*(int(code) for code in _EPOCH_ERRORS)), _EPOCH_ERROR
     )
     return (
         requests.of("Fetch")
@@ -242,8 +352,11 @@ def _partition_requests(
 
 METADATA = Audit(
     "metadata",
-    "responses with stale metadata, fetches out of range, and requests to the wrong leader",
-    (STALE, resets.RESETS, resets.EPOCH_ERRORS),
+    (
+        "responses with stale metadata, fetches out of range, requests to the wrong leader or with "
+        "outdated partition epochs, and recreated topics"
+    ),
+    (STALE, resets.RESETS, resets.EPOCH_ERRORS, RECREATED, OUTDATED_REQUESTS),
     metadata,
 )
 """The audit `metadata`."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 
 from kafkalite.traffic.spark.audits import TABLES
+from kafkalite.traffic.spark.audits.partition_epochs import ACCEPTED
 from kafkalite.traffic.spark.report.formatting import MAX_ROWS
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ def _zombies_first(cases: DataFrame) -> DataFrame:
         .otherwise(2)
     )
     return cases.orderBy(rank, f.col("at").desc()).limit(MAX_ROWS)
+
+
+def _accepted_first(outdated: DataFrame) -> DataFrame:
+    is_accepted = f.coalesce(f.col("error") == ACCEPTED, f.lit(False))
+    return outdated.orderBy(is_accepted.desc(), "at").limit(MAX_ROWS)
 
 
 def _by_outcome(expiry: DataFrame) -> DataFrame:
@@ -150,6 +156,9 @@ _QUERIES: Final[Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]]] = {
         "offset_resets",
         _first_rows("cause", "-records_reread", "-records_skipped", "at"),
     ),
+    "recreated_topics": ("recreated_topics", _first_rows("-first_seen_at", "topic")),
+    "outdated_by_error": ("outdated_partition_epochs", _count_by("error", "requests")),
+    "outdated_partition_epochs": ("outdated_partition_epochs", _accepted_first),
     "leader_epoch_errors": ("leader_epoch_errors", _first_rows("-occurrences")),
     "takeovers": ("producer_fences", _takeovers),
     "producer_fences": ("producer_fences", _most_taken_over),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.traffic.spark.audits.health import LONG_POLL_APIS
+from kafkalite.traffic.spark.audits.partition_epochs import ACCEPTED
 from kafkalite.traffic.spark.report import charts
 from kafkalite.traffic.spark.report.charts import Bar, Part, Series, Span, Timeline
 from kafkalite.traffic.spark.report.fencing import fencing
@@ -160,6 +161,7 @@ def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
     number = sum(row["answers"] for row in by_broker)
     resets = sum(row["resets"] for row in by_broker)
     causes = {row["cause"]: row for row in rows_by_query.get("resets_by_cause", ())}
+    by_error = {row["error"]: row["requests"] for row in rows_by_query.get("outdated_by_error", ())}
     same_connection = sum(row["certain"] for row in by_broker)
     headline = (
         f"{count(number, 'stale response')}: older than the metadata that the client already had. "
@@ -183,9 +185,13 @@ def _metadata(rows_by_query: Mapping[str, Rows]) -> Section:
         name="metadata",
         title="Stale metadata",
         source="KIP-232",
-        tone=BAD if resets or "broker behind" in causes else WARN if number or causes else GOOD,
+        tone=BAD
+        if resets or "broker behind" in causes or ACCEPTED in by_error
+        else WARN
+        if number or causes or by_error
+        else GOOD,
         headline=headline,
-        detail=" ".join(map(_out_of_range, causes.values())),
+        detail=" ".join([*map(_out_of_range, causes.values()), *_outdated_epochs(by_error)]),
         plot=charts.bars(bars) if number else None,
         legend=(
             (BAD, "newer metadata was on the same connection"),
@@ -216,6 +222,18 @@ _METADATA_LISTINGS: Final = (
         ("client_id", "broker", "api", "topic", "partition", "error", "occurrences", "first_at",
          "last_at", "lowest_epoch"),
     ),
+    (
+        "Topics that were deleted and created again",
+        "recreated_topics",
+        ("topic", "last_seen_at", "first_seen_at", "previous_topic_id", "topic_id",
+         "previous_partition_epoch", "partition_epoch"),
+    ),
+    (
+        "Requests with outdated partition epochs; those that were accepted come first",
+        "outdated_partition_epochs",
+        ("at", "client_id", "broker", "api", "group_id", "topic", "partition",
+         "sent_partition_epoch", "known_partition_epoch", "current_partition_epoch", "error"),
+    ),
 )  # fmt: skip
 
 
@@ -225,6 +243,15 @@ def _listings(
     return tuple(
         listing(title, rows_by_query.get(query, ()), columns) for title, query, columns in listings
     )
+
+
+def _outdated_epochs(by_error: Mapping[str | None, int]) -> list[str]:
+    """Return a sentence about requests with outdated partition epochs, if there are any."""
+    if not by_error:
+        return []
+    total, accepted = sum(by_error.values()), by_error.get(ACCEPTED, 0)
+    partitions = count(total, "partition")
+    return [f"{partitions} in requests had outdated epochs; brokers accepted {accepted}."]
 
 
 def _out_of_range(row: Row) -> str:

@@ -1,4 +1,4 @@
-"""Metadata that each client received: leader epochs and topic ids, by partition and time."""
+"""Metadata that each client received: epochs and topic ids, by partition and time."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ VIEWS = table(
     ("partition", "int", "the partition"),
     ("leader_id", "int", "the leader"),
     ("leader_epoch", "int", "the leader epoch"),
+    ("partition_epoch", "int", "the partition epoch (KIP-232); null if there is none"),
 )
 
 NO_ID = "00000000000000000000000000000000"
 
 _SOURCES = (
-    ("Metadata", "t.name"),
-    ("DescribeTopicPartitions", "t.name"),
+    ("Metadata", "nullif(p.incarnation_epoch, -1)"),
+    ("DescribeTopicPartitions", "cast(null as int)"),
 )
+"""(API, SQL for the partition epoch of a partition)."""
 
 
 def host() -> Column:
@@ -52,23 +54,40 @@ def views(requests: Requests) -> DataFrame:
     return reduce(DataFrame.unionByName, (_views_of(requests, *source) for source in _SOURCES))
 
 
-def _views_of(requests: Requests, api: str, name: str) -> DataFrame:
+def max_epochs(requests: Requests) -> DataFrame:
+    """Return the largest partition epochs that Metadata responses reported.
+
+    The columns are the first ones of `VIEWS` up to the API, cluster_id and max_partition_epoch.
+    """
+    return (
+        requests.of("Metadata")
+        .where("response.max_incarnation_epoch >= 0")
+        .select(
+            *_envelope("Metadata"),
+            "response.cluster_id",
+            f.col("response.max_incarnation_epoch").alias("max_partition_epoch"),
+        )
+    )
+
+
+def _envelope(api: str) -> tuple[Column | str, ...]:
+    return (
+        host(),
+        *("client_id", "client", "broker", "connection"),
+        f.unix_micros("response_ts").alias("at_us"),
+        f.col("offset").alias("position"),
+        f.lit(api).alias("api"),
+    )
+
+
+def _views_of(requests: Requests, api: str, partition_epoch: str) -> DataFrame:
     partitions = (
         requests.of(api)
         .where("response_ts is not null")
-        .select(
-            host(),
-            "client_id",
-            "client",
-            "broker",
-            "connection",
-            f.unix_micros("response_ts").alias("at_us"),
-            f.col("offset").alias("position"),
-            f.explode("response.topics").alias("t"),
-        )
+        .select(*_envelope(api), f.explode("response.topics").alias("t"))
         .select(
             "*",
-            f.col(name).alias("topic"),
+            f.col("t.name").alias("topic"),
             f.nullif(f.coalesce(f.hex("t.topic_id"), f.lit("")), f.lit(NO_ID)).alias("id"),
             f.explode("t.partitions").alias("p"),
         )
@@ -77,11 +96,11 @@ def _views_of(requests: Requests, api: str, name: str) -> DataFrame:
     return VIEWS.shape(
         partitions.withColumns(
             {
-                "api": f.lit(api),
                 "topic_id": f.coalesce("id", f.lit("")),
                 "partition": f.col("p.partition_index"),
                 "leader_id": f.col("p.leader_id"),
                 "leader_epoch": f.col("p.leader_epoch"),
+                "partition_epoch": f.expr(partition_epoch),
             }
         )
     )

@@ -143,7 +143,9 @@ def test_the_coordinator_of_a_share_partition_leads_its_state_partition(tmp_path
     wire.end()
 
 
-@pytest.mark.parametrize("key", ["", "g", "g:0", "g:id:0", "g:{id}", "g:{id}:x", ":{id}:0"])
+@pytest.mark.parametrize(
+    "key", ["", "g", "g:0", "g:id:0", "g:{id}", "g:{id}:x", ":{id}:0", "\0 :{id}:0"]
+)
 def test_a_share_partition_is_named_by_group_topic_id_and_index(key: str) -> None:
     key = key.replace("{id}", uuid_to_text(bytes(range(16))))
     asked = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])

@@ -45,6 +45,7 @@ def test_an_invalid_heartbeat_gets_only_an_error(wire: ShareGroupWire) -> None:
         ({"member": "m" * 37}, False),
         ({"member": " "}, True),
         ({"group": ""}, True),
+        ({"group": "\0\t"}, True),
         ({"rack": " "}, True),
         ({"epoch": 0, "topics": None}, True),
         ({"epoch": 0, "topics": []}, True),

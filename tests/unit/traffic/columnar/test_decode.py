@@ -10,6 +10,7 @@ import pytest
 
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol.primitives import FIRST_PRIVATE_TAG
 from kafkalite.protocol.schema import message_tree
 from kafkalite.traffic.columnar import decode as decode_module
 from kafkalite.traffic.columnar.decode import Decoded, decode, decode_table
@@ -145,6 +146,26 @@ def test_unknown_tagged_fields_are_skipped_and_counted(copies: int) -> None:
 
     assert group_ids(found) == ["a"] * copies
     assert found.unknown_tags == 2 * copies
+
+
+@pytest.mark.parametrize("value", [b"", b"abc", b"\0\0\0\x05", b"abcde"])
+def test_private_tags_have_the_value_that_the_scalar_codec_finds(value: bytes) -> None:
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(
+        committed_metadata="", unknown_tags={FIRST_PRIVATE_TAG: value}
+    )
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[partition])
+    parts: list[bytes | memoryview[int]] = []
+    codec.request_builder(OFFSET_COMMIT, 9)(OffsetCommitRequest(topics=[topic]), parts)
+    frame = b"".join(parts)
+    message, _ = codec.request_parser(OFFSET_COMMIT, 9)(frame, 0, len(frame))
+    (by_scalar,) = message.topics[0].partitions
+
+    found = decode(OFFSET_COMMIT, 9, Direction.REQUEST, pa.array([frame], pa.binary()))
+
+    ((by_columns,),) = (row["partitions"] for row in found.values.to_pylist()[0]["topics"])
+    assert by_columns["incarnation_epoch"] == by_scalar.incarnation_epoch
+    assert by_scalar.incarnation_epoch == (5 if value == b"\0\0\0\x05" else -1)
+    assert found.unknown_tags == len(by_scalar.unknown_tags or {})
 
 
 def test_bodies_begin_at_the_given_starts() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kafkalite.protocol.primitives import FIRST_PRIVATE_TAG
 from kafkalite.traffic.columnar.decode_plan import message_plan
 from kafkalite.traffic.columnar.decode_program import (
+    ANY_SIZE,
     ARRAY,
     BYTES,
     DONE,
@@ -52,11 +54,12 @@ def test_tagged_fields_return_to_the_tag_instruction() -> None:
     kinds = program.code[:, 0].tolist()
 
     assert len(program.tags) > 0
-    for tag, begin, level, instance in program.tags.tolist():
+    for tag, begin, level, instance, size in program.tags.tolist():
         assert tag >= 0
         assert 0 < begin < len(kinds)
         assert level > 0
         assert instance != NO_BUFFER
+        assert size == (4 if tag == FIRST_PRIVATE_TAG else ANY_SIZE)
     returns = [row for row in program.code.tolist() if row[0] == END_TAG]
     assert {kinds[row[3]] for row in returns} == {TAG}
     assert kinds.count(TAGS) == kinds.count(TAG)

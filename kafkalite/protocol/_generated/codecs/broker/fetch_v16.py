@@ -44,11 +44,9 @@ def tags_1(buf, pos, end, count, o):
         stop = pos + n
         if stop > end:
             refuse_length()
-        if tag == 10000:
+        if tag == 10000 and n == 4:
             o.incarnation_epoch, = U_i(buf, pos)
             pos += 4
-            if pos != stop:
-                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}

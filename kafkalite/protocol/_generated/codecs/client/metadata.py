@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.messages.metadata import MetadataResponse
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, encode_varint, read_numbers, read_unknown_tags, refuse_length, refuse_null, refuse_truncation, rest_of_string_length, rest_of_varint
 
 C0 = MetadataResponse
 C1 = MetadataResponse.MetadataResponseBroker
@@ -893,11 +893,9 @@ def tags_1(buf, pos, end, count, o):
         stop = pos + n
         if stop > end:
             refuse_length()
-        if tag == 10000:
+        if tag == 10000 and n == 4:
             o.incarnation_epoch, = U_i(buf, pos)
             pos += 4
-            if pos != stop:
-                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -921,11 +919,9 @@ def tags_2(buf, pos, end, count, o):
         stop = pos + n
         if stop > end:
             refuse_length()
-        if tag == 10000:
+        if tag == 10000 and n == 4:
             o.max_incarnation_epoch, = U_i(buf, pos)
             pos += 4
-            if pos != stop:
-                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}

@@ -111,11 +111,9 @@ def tags_1(buf, pos, end, count, o):
             pos += 16
             if pos != stop:
                 refuse_tag_size(tag)
-        elif tag == 10000:
+        elif tag == 10000 and n == 4:
             o.incarnation_epoch, = U_i(buf, pos)
             pos += 4
-            if pos != stop:
-                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}

@@ -103,11 +103,9 @@ def tags_1(buf, pos, end, count, o):
             pos += 1
             if pos != stop:
                 refuse_tag_size(tag)
-        elif tag == 10000:
+        elif tag == 10000 and n == 8:
             o.epoch_start_offset, = U_q(buf, pos)
             pos += 8
-            if pos != stop:
-                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -238,11 +236,9 @@ def tags_2(buf, pos, end, count, o):
                 o.directories = None
             if pos != stop:
                 refuse_tag_size(tag)
-        elif tag == 10000:
+        elif tag == 10000 and n == 8:
             o.epoch_start_offset, = U_q(buf, pos)
             pos += 8
-            if pos != stop:
-                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -403,11 +399,9 @@ def tags_3(buf, pos, end, count, o):
                 o.last_known_elr = None
             if pos != stop:
                 refuse_tag_size(tag)
-        elif tag == 10000:
+        elif tag == 10000 and n == 8:
             o.epoch_start_offset, = U_q(buf, pos)
             pos += 8
-            if pos != stop:
-                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}

@@ -37,11 +37,9 @@ def tags_1(buf, pos, end, count, o):
             pos += 1
             if pos != stop:
                 refuse_tag_size(tag)
-        elif tag == 10000:
+        elif tag == 10000 and n == 4:
             o.incarnation_epoch, = U_i(buf, pos)
             pos += 4
-            if pos != stop:
-                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -241,11 +239,9 @@ def tags_2(buf, pos, end, count, o):
                 o.last_known_elr = None
             if pos != stop:
                 refuse_tag_size(tag)
-        elif tag == 10000:
+        elif tag == 10000 and n == 4:
             o.incarnation_epoch, = U_i(buf, pos)
             pos += 4
-            if pos != stop:
-                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}

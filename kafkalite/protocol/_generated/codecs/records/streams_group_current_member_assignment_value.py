@@ -68,16 +68,12 @@ def tags_2(buf, pos, end, count, o):
         stop = pos + n
         if stop > end:
             refuse_length()
-        if tag == 10000:
+        if tag == 10000 and n == 4:
             o.active_task_revocation_epoch, = U_i(buf, pos)
             pos += 4
-            if pos != stop:
-                refuse_tag_size(tag)
-        elif tag == 10001:
+        elif tag == 10001 and n == 1:
             o.is_active_task_revocation_under_way = buf[pos] != 0
             pos += 1
-            if pos != stop:
-                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}

@@ -178,3 +178,16 @@ def test_expiry_before_kip_211_is_reported() -> None:
     )
     (section,) = sections({"expiry_by_outcome": [], "retained": [dict.fromkeys(retained[0], 0)]})
     assert section.detail == ""
+
+
+def test_accepted_requests_with_outdated_partition_epochs_are_bad() -> None:
+    refused = {"error": "INVALID_PARTITION_EPOCH", "requests": 2}
+    (section,) = sections({"stale_by_broker": [], "outdated_by_error": [refused]})
+    assert section.tone == WARN
+    assert section.detail == "2 partitions in requests had outdated epochs; brokers accepted 0."
+    accepted = {"error": "NONE", "requests": 1}
+    (section,) = sections({"stale_by_broker": [], "outdated_by_error": [refused, accepted]})
+    assert section.tone == BAD
+    assert section.detail == "3 partitions in requests had outdated epochs; brokers accepted 1."
+    (section,) = sections({"stale_by_broker": []})
+    assert (section.tone, section.detail) == (GOOD, "")
