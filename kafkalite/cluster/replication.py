@@ -224,7 +224,7 @@ class Replication:
             for node_id in partition.replicas
             if node_id not in partition.isr
             and (broker := active.get(node_id)) is not None
-            and not broker.is_fenced
+            and broker.is_active
             and self._is_caught_up(partition, node_id)
         ]
         leaving = [

@@ -20,6 +20,9 @@ from kafkalite.metadata.image import NO_LEADER, MetadataDelta, MetadataImage, Re
 from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.partition_change import UNCHANGED_LEADER
 from kafkalite.metadata.shard import MetadataShard
+from kafkalite.protocol._generated.records.broker_registration_change import (
+    BrokerRegistrationChangeRecord,
+)
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
@@ -100,9 +103,10 @@ class MetadataController:
     def start(self, racks: Mapping[int, str | None]) -> None:
         """Read the log, then make the cluster consist of the nodes in `racks`: node id → rack.
 
-        Afterwards every partition has a registered node as leader, even if the previous start had
-        other nodes. Listeners are called once for all these changes. Raises OSError when the log
-        cannot be read or written.
+        Nodes that were added while the cluster ran are members, too; nodes that were removed are
+        not. Afterwards every partition has a registered node as leader, even if the previous start
+        had other nodes. Listeners are called once for all these changes. Raises OSError when the
+        log cannot be read or written, and NoNodesError if all nodes were removed.
         """
         end_offset = replay_log(self._log, self._serde, self._shard)
         self._image = MetadataImage(version=end_offset)
@@ -157,17 +161,36 @@ class MetadataController:
         """Take a node out of all ISRs and leaderships, because it has stopped."""
         self._write(self._shard.fence(node_id))
 
-    def return_after_crash(self, node_id: int) -> None:
-        """Let a node be no eligible leader replica, because it has stopped without a shutdown."""
-        self._write(self._shard.return_after_crash(node_id))
+    def begin_shutdown(self, node_id: int) -> None:
+        """Let other nodes lead the partitions of a node that is going to stop; then fence it."""
+        self._write(self._shard.begin_shutdown(node_id))
 
     def unfence(self, node_id: int) -> None:
         """Let a node lead again, and elect it where no other node could lead."""
         self._write(self._shard.unfence(node_id))
 
-    def register_broker(self, node_id: int, rack: str | None) -> None:
-        """Register a node that was unregistered; it is fenced until `unfence`."""
-        self._write(self._shard.register_broker(node_id, rack))
+    def register_broker(
+        self,
+        node_id: int,
+        rack: str | None,
+        *,
+        added_settings: Mapping[str, str] | None = None,
+        has_crashed: bool = False,
+    ) -> None:
+        """Register a node that starts, with a new broker epoch; it is fenced until `unfence`.
+
+        `added_settings` are given for a node that was added while the cluster ran. A node that
+        `has_crashed`, so stopped without a shutdown, is no eligible leader replica.
+        """
+        self._write(
+            self._shard.register_broker(
+                node_id, rack, added_settings=added_settings, has_crashed=has_crashed
+            )
+        )
+
+    def remove_broker(self, node_id: int) -> None:
+        """Unregister a node; it is no member in later starts either."""
+        self._write(self._shard.remove_broker(node_id))
 
     def unregister_broker(self, node_id: int) -> None:
         """Take a node out of the cluster; raises KafkaError BROKER_ID_NOT_REGISTERED.
@@ -312,7 +335,16 @@ _VERSIONS: Mapping[type, int] = {
     PartitionChangeRecord: 2,
     RegisterBrokerRecord: 3,
 }
-"""Record types that are not in this table have only version 0."""
+"""Record types that are not in this table have version 0."""
+
+_SHUTDOWN_VERSION = 1
+"""Version of a BrokerRegistrationChangeRecord that begins a controlled shutdown."""
+
+
+def _version_of(value: object) -> int:
+    if isinstance(value, BrokerRegistrationChangeRecord) and value.in_controlled_shutdown:
+        return _SHUTDOWN_VERSION
+    return _VERSIONS.get(type(value), 0)
 
 
 class MetadataSerde:
@@ -325,7 +357,7 @@ class MetadataSerde:
     ) -> tuple[bytes | None, bytes | None]:
         """Return a null key and the value's bytes."""
         value = record.value
-        return None, encode_metadata_record(value, _VERSIONS.get(type(value), 0))
+        return None, encode_metadata_record(value, _version_of(value))
 
     def decode(
         self, key: bytes | None, value: bytes | None
