@@ -259,10 +259,10 @@ class Partition:
         `PartitionTable.announce` wakes fetches of committed records, once for all partitions of the
         transaction. A marker without an open transaction is appended as well, because it may have a
         new epoch. Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a
-        stale marker. Raises KafkaError NOT_ENOUGH_REPLICAS if too few replicas are in sync;
-        coordinators do not require that for their own logs. Raises OSError when the disk fails.
+        stale marker, and NOT_ENOUGH_REPLICAS if too few replicas are in sync. Raises OSError when
+        the disk fails.
         """
-        if not (self.is_internal or self.has_enough_replicas):
+        if not self.has_enough_replicas:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         log = self.log
         log.producers.check_marker(marker)
