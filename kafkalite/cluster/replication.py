@@ -171,6 +171,7 @@ class Replication:
             view.replica_end = None
         elif view.replica_end is None:
             view.replica_end = partition.end_offset
+            view.replica_start = partition.log_start_offset
             view.caught_up_ms = self._clock.now_ms()
         else:
             # The log may have been truncated.

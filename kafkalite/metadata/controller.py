@@ -2,7 +2,7 @@
 
 `_write` makes every change: it takes a decision, appends and replays its records, makes an image
 and calls the listeners. All this is synchronous: when a call returns, the change is in the log and
-all listeners have received it. A change of a leader is synced before: records of its epoch, and the
+all listeners have received it, unless a listener made the call. A change of a leader is synced before: records of its epoch, and the
 truncation of a log by the new leader, must not survive a loss of power without it. Every call
 raises KafkaError KAFKA_STORAGE_ERROR when a disk fails. If the log could not be written, nothing
 was changed. If it could not be synced, or a listener raised the error, the change is already in the
@@ -69,6 +69,8 @@ class MetadataController:
         self._listeners: list[Listener] = []
         self._deferred: deque[Callable[[], None]] = deque()
         self._is_publishing = False
+        self._unpublished: deque[tuple[MetadataImage, MetadataDelta]] = deque()
+        """Images that the listeners have not received yet."""
         self._must_flush = False
         """Whether a leader was changed since the log was flushed."""
         self._image = MetadataImage()
@@ -82,15 +84,15 @@ class MetadataController:
         """Call `listener(image, delta)` after each change, in order of subscription.
 
         If a listener raises OSError, the remaining listeners are called, and then the caller of the
-        change gets the error.
+        change gets the error. A change that a listener makes is received after the present one, in
+        the same order by all listeners, and only the present call waits for that.
         """
         self._listeners.append(listener)
 
     def defer(self, change: Callable[[], None]) -> None:
         """Make a change of the metadata now, or after the one that is being published.
 
-        A listener must not change the metadata directly: other listeners would receive the changes
-        in another order.
+        For listeners: then the change is decided when all of them know the present one.
         """
         self._deferred.append(change)
         if not self._is_publishing:
@@ -284,20 +286,30 @@ class MetadataController:
         if delta.configs:
             self._publish_config(image)
         failure = self._flush()
-        was_publishing, self._is_publishing = self._is_publishing, True
-        try:
-            for listener in self._listeners:
-                try:
-                    listener(image, delta)
-                except OSError as error:
-                    # The change is in the log, so all listeners are called before this is raised.
-                    failure = error
-        finally:
-            self._is_publishing = was_publishing
-        if not was_publishing:
+        self._unpublished.append((image, delta))
+        if not self._is_publishing:
+            failure = self._call_listeners() or failure
             self._make_deferred_changes()
         if failure is not None:
             raise failure
+
+    def _call_listeners(self) -> OSError | None:
+        """Publish all images that are not published yet; return the last failure of a listener."""
+        failure = None
+        self._is_publishing = True
+        try:
+            while self._unpublished:
+                image, delta = self._unpublished.popleft()
+                for listener in self._listeners:
+                    try:
+                        listener(image, delta)
+                    except OSError as error:
+                        # The change is in the log, so all listeners are called before this is
+                        # raised.
+                        failure = error
+        finally:
+            self._is_publishing = False
+        return failure
 
     def _flush(self) -> OSError | None:
         """Sync changes of leaders; return a failure, after which the log accepts no changes.

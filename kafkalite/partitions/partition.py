@@ -33,9 +33,9 @@ from kafkalite.storage.timestamps import (
 from kafkalite.storage.validation import validate_and_convert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from kafkalite.metadata.image import PartitionImage
+    from kafkalite.metadata.image import BrokerImage, PartitionImage
     from kafkalite.partitions.long_poll import Watcher
     from kafkalite.storage.aborted_transactions import AbortedTransaction
     from kafkalite.storage.log import Log
@@ -290,6 +290,21 @@ class Partition:
         if offset > self.log.start_offset:
             self.log.delete_before(offset)
         return self.log.start_offset
+
+    def low_watermark(self, brokers: Mapping[int, BrokerImage]) -> int:
+        """Return the smallest start offset of all replicas on nodes that are not fenced.
+
+        `brokers` are the nodes that the leader knows.
+        """
+        start_offsets = [
+            view.replica_start
+            for node_id, view in self.views.items()
+            if view.replica_end is not None
+            and node_id in self.replicas
+            and (broker := brokers.get(node_id)) is not None
+            and not broker.is_fenced
+        ]
+        return min([self.log.start_offset, *start_offsets])
 
     # --- reading -------------------------------------------------------------------------------
 

@@ -323,11 +323,12 @@ def test_append_without_enough_replicas_is_refused(
     assert log.append([(b"a", b"1")], plane.clock.now_ms()) == 1  # there is one replica
     partition.replicas = (1, 2)
     producer = Producer(5, 0, 0)
-    for append in (
+    appends: tuple[Callable[[], int], ...] = (
         lambda: log.append([(b"a", b"2")], plane.clock.now_ms()),
         lambda: log.append_transactional([(b"a", b"2")], producer, plane.clock.now_ms()),
         lambda: log.append_marker(TransactionMarker(5, 0, 0, is_commit=True), plane.clock.now_ms()),
-    ):
+    )
+    for append in appends:
         with pytest.raises(KafkaError) as refused:
             append()
         assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
