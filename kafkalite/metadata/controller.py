@@ -2,11 +2,11 @@
 
 `_write` makes every change: it takes a decision, appends and replays its records, makes an image
 and calls the listeners. All this is synchronous: when a call returns, the change is in the log and
-all listeners have received it, unless a listener made the call. A change of a leader is synced before: records of its epoch, and the
-truncation of a log by the new leader, must not survive a loss of power without it. Every call
-raises KafkaError KAFKA_STORAGE_ERROR when a disk fails. If the log could not be written, nothing
-was changed. If it could not be synced, or a listener raised the error, the change is already in the
-log.
+all listeners have received it, unless a listener made the call. A change of a leader is synced
+before: records of its epoch, and the truncation of a log by the new leader, must not survive a loss
+of power without it. Every call raises KafkaError KAFKA_STORAGE_ERROR when a disk fails. If the log
+could not be written, nothing was changed. If it could not be synced, or a listener raised the
+error, the change is already in the log.
 """
 
 from __future__ import annotations

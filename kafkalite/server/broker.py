@@ -1,8 +1,8 @@
 """Broker: one emulated cluster of one or more nodes with listening sockets.
 
-The order of a start: check the settings, bind the ports, read the data, accept clients. The order
-of a stop: accept no clients, serve no requests, resolve pending answers, send them, close
-connections, close the data.
+The order of a start: check the settings, bind the ports, read the data, bind the ports of nodes
+that were added earlier, accept clients. The order of a stop: accept no clients, serve no requests,
+resolve pending answers, send them, close connections, close the data.
 """
 
 from __future__ import annotations
