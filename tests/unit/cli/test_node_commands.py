@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.cli.main import main
+from kafkalite.protocol._generated.messages.unregister_broker import UnregisterBrokerRequest
 from kafkalite.testing import Broker
+from tests.conformance.raw import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,3 +154,15 @@ def test_a_node_is_shut_down(broker: Broker, capsys: pytest.CaptureFixture[str])
     main(["node", "stop", "1", "--controlled"])
     assert output(capsys) == [f"node 1: stopped, leads 0 partitions, {ADDRESS}"]
     assert broker.nodes[1].state == "stopped"
+
+
+def test_an_unregistered_node_is_listed_as_such(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = RawClient(int(broker.nodes[1].bootstrap_servers.rpartition(":")[2]))
+    assert client.call(UnregisterBrokerRequest(broker_id=2), 0).error_code == 0
+    client.close()
+    main(["node", "list"])
+    assert output(capsys)[1] == f"node 2: running, unregistered, leads 0 partitions, {ADDRESS}"
+    main(["node", "start", "2"])
+    assert output(capsys) == [f"node 2: running, leads 0 partitions, {ADDRESS}"]
