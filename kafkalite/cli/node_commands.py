@@ -10,15 +10,17 @@ from kafkalite.cli.streams import printable
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace, _SubParsersAction
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kafkalite.control.client import ControlClient
     from kafkalite.control.http import LeaderJson, NodeJson
 
 _LIST, _MOVE = "list", "move"
+_REMOVED = "removed"
+_ADD, _REMOVE, _STOP = "add", "remove", "stop"
 
-_NODE_ACTIONS = {
-    "stop": (
+_NODE_ACTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    _STOP: (
         "Stop a node as if it was killed. Other nodes lead its partitions.",
         {"state": "stopped"},
     ),
@@ -46,14 +48,46 @@ _NODE_ACTIONS = {
 }
 """Action → its description, and the body of POST /v1/nodes/ID."""
 
+_ID_HELP = "id of the node, such as 1"
+
 
 def add_node(parser: ArgumentParser) -> None:
     """Add the actions of `node` and their options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_action(actions, parser, _LIST, "Print all nodes with their states.")
+    action = _add_action(
+        actions, parser, _ADD, "Add a running node. Later starts begin with it, too."
+    )
+    action.add_argument(
+        "id",
+        metavar="ID",
+        type=int,
+        nargs="?",
+        help="id of the node; by default the one after the largest id",
+    )
+    action.add_argument(
+        "--config",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="configuration of the node, such as broker.rack=b; repeatable",
+    )
+    action = _add_action(
+        actions,
+        parser,
+        _REMOVE,
+        "Remove a node without replicas. A running node is shut down before.",
+    )
+    action.add_argument("id", metavar="ID", type=int, help=_ID_HELP)
     for name, (about, _) in _NODE_ACTIONS.items():
         action = _add_action(actions, parser, name, about)
-        action.add_argument("id", metavar="ID", type=int, help="id of the node, such as 1")
+        action.add_argument("id", metavar="ID", type=int, help=_ID_HELP)
+        if name == _STOP:
+            action.add_argument(
+                "--controlled",
+                action="store_true",
+                help="let other nodes lead its partitions first, as Kafka's broker does on SIGTERM",
+            )
 
 
 def add_leader(parser: ArgumentParser) -> None:
@@ -94,12 +128,28 @@ def node(arguments: Namespace) -> None:
             shape = listed = client.nodes()
             nodes = listed["nodes"]
         else:
-            _, command = _NODE_ACTIONS[arguments.action]
-            shape = changed = client.change_node(arguments.id, command)
+            shape = changed = _change(client, arguments)
             nodes = [changed]
         print_output(as_json(shape) if arguments.json else "".join(map(_node_line, nodes)))
 
     run(arguments, perform)
+
+
+def _change(client: ControlClient, arguments: Namespace) -> NodeJson:
+    """Add, remove or change a node; raises ValueError for an invalid configuration."""
+    if arguments.action == _ADD:
+        from kafkalite.server.settings import parse_config  # noqa: PLC0415 - `--help` needs no broker
+
+        body: dict[str, object] = {"config": parse_config(arguments.config)}
+        if arguments.id is not None:
+            body["id"] = arguments.id
+        return client.add_node(body)
+    if arguments.action == _REMOVE:
+        return client.remove_node(arguments.id)
+    _, command = _NODE_ACTIONS[arguments.action]
+    if arguments.action == _STOP and arguments.controlled:
+        return client.change_node(arguments.id, {**command, "controlled": True})
+    return client.change_node(arguments.id, command)
 
 
 def leader(arguments: Namespace) -> None:
@@ -130,6 +180,10 @@ def _topic_and_index(text: str) -> tuple[str, int]:
 
 def _node_line(shape: NodeJson) -> str:
     parts = [shape["state"]]
+    if not shape["registered"] and shape["state"] != _REMOVED:
+        parts.append("unregistered")
+    if shape["state"] == _REMOVED:
+        return f"node {shape['id']}: {_REMOVED}\n"
     if shape["metadata"] != "live":
         parts.append(f"metadata {shape['metadata']}")
     if shape["replication"] != "running":

@@ -19,6 +19,7 @@ from kafkalite.coordinator.contract import Event, SubjectKind, UnreadableLogErro
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.groups.coordinator import GroupCoordinator
 from kafkalite.groups.share.intents import InitializeShareState
+from kafkalite.metadata.brokers import NoNodesError
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.image import MetadataDelta, PartitionImage
@@ -76,8 +77,9 @@ class Cluster:
     ) -> None:
         """Load everything from `directory`; `on_truncation` receives truncations by new leaders.
 
-        Raises OSError, and UnreadableLogError if the metadata log is damaged; the directory then
-        remains as it was.
+        The cluster has the nodes in `node_ids`, except those that were removed, and all nodes that
+        were added before the last stop. Raises OSError, UnreadableLogError if the metadata log is
+        damaged, and NoNodesError if all nodes were removed; the directory then remains as it was.
         """
         self.id = cluster_id
         self.clock = clock
@@ -102,8 +104,12 @@ class Cluster:
         self.groups = self._new_groups(image)
         self.shares = self._new_shares()
         self.share_partitions = self._new_share_partitions()
-        self.transactions = self._new_transactions(node_ids[0])
-        self.nodes = {node_id: Node(node_id, self, image, rack) for node_id, rack in racks.items()}
+        self.transactions = self._new_transactions()
+        self.nodes: dict[int, Node] = {}
+        for node_id, broker in sorted(image.brokers.items()):
+            self.nodes[node_id] = Node(node_id, self, image, broker.rack, broker.added_settings)
+            if broker.added_settings is not None:
+                config.configure_node(node_id, broker.added_settings)
         self.replication = self._new_replication()
         self.node_control = NodeControl(self)
         self.elections = PeriodicElections(clock, config, self.metadata)
@@ -114,7 +120,7 @@ class Cluster:
     ) -> MetadataImage:
         try:
             self.metadata.start(racks)
-        except UnreadableLogError:
+        except (UnreadableLogError, NoNodesError):
             directory.restore_clean_shutdown_marker()
             raise
         return self.metadata.image
@@ -129,8 +135,7 @@ class Cluster:
         self.shares.on_image(image, no_changes)
         self.groups.on_image(image, no_changes)
         self.transactions.on_image(image, no_changes)
-        for node in self.nodes.values():
-            self.metadata.subscribe(node.on_image)
+        self.metadata.subscribe(self._update_nodes)
         self.metadata.subscribe(self.partitions.apply)
         self.metadata.subscribe(self.replication.on_image)
         self.metadata.subscribe(self.shares.on_image)
@@ -140,6 +145,10 @@ class Cluster:
         self.metadata.subscribe(self.elections.on_image)
         self.outbox.assign(InitializeShareState, self._initialize_share_state)
         self.outbox.assign(WriteMarkers, self._write_markers)
+
+    def _update_nodes(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        for node in self.nodes.values():
+            node.on_image(image, delta)
 
     def open(self, deliver: Deliver) -> None:
         """Let nodes send each other requests by `deliver`, and carry out the loaded intents.
@@ -228,13 +237,18 @@ class Cluster:
     def _new_share_partitions(self) -> SharePartitionTable:
         return SharePartitionTable(clock=self.clock, config=self.config, history=self.history)
 
-    def _new_transactions(self, node_id: int) -> TransactionCoordinator:
+    def _new_transactions(self) -> TransactionCoordinator:
         producer_ids, allocate = self.partitions.producer_ids, self.metadata.allocate_producer_ids
+
+        def generate_producer_id() -> int:
+            node_id = min(self.nodes)
+            return producer_ids.next_id(node_id, lambda: allocate(node_id))
+
         return TransactionCoordinator(
             clock=self.clock,
             config=self.config,
             metadata=self.metadata,
-            generate_producer_id=lambda: producer_ids.next_id(node_id, lambda: allocate(node_id)),
+            generate_producer_id=generate_producer_id,
             open_log=lambda index: open_coordinator_log(
                 self.partitions, TRANSACTION_STATE_TOPIC, index
             ),

@@ -10,6 +10,8 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.cluster.share_persister import SharePersister
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
@@ -78,6 +80,7 @@ class Node:
     __slots__ = (
         "_share_persister",
         "_timers",
+        "added_settings",
         "clock",
         "cluster",
         "config",
@@ -98,14 +101,24 @@ class Node:
         "transactions",
         "unread_answers",
         "warn_about_client",
+        "was_shut_down",
     )  # fmt: skip
 
     def __init__(
-        self, node_id: int, cluster: Cluster, image: MetadataImage, rack: str | None = None
+        self,
+        node_id: int,
+        cluster: Cluster,
+        image: MetadataImage,
+        rack: str | None = None,
+        added_settings: Mapping[str, str] | None = None,
     ) -> None:
         self.id = node_id
         self.cluster = cluster
         self.rack = rack
+        self.added_settings = added_settings
+        """Settings of a node that was added while the cluster ran; None for other nodes."""
+        self.was_shut_down = False
+        """Whether the stopped node has left the cluster by a controlled shutdown."""
         self.state = NodeState.STARTING
         self.endpoints: dict[str, Endpoint] = {}
         """Listener name → endpoint."""

@@ -1,16 +1,19 @@
-"""NodeControl: stops, starts and isolates nodes, freezes their metadata, and pauses replication."""
+"""NodeControl: adds, removes, stops, starts and isolates nodes, and lets their state lag."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.cluster.node import NodeState
+from kafkalite.cluster.node import Node, NodeState
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from kafkalite.cluster.cluster import Cluster
-    from kafkalite.cluster.node import Node
     from kafkalite.ports.clock import Timer
+
+_MAX_NODE_ID = 2**31 - 1
 
 
 class NodeError(ValueError):
@@ -35,9 +38,111 @@ class NodeControl:
         """Return a node; raises UnknownNodeError."""
         node = self._cluster.nodes.get(node_id)
         if node is None:
-            ids = ", ".join(map(str, self._cluster.nodes))
+            ids = ", ".join(map(str, sorted(self._cluster.nodes)))
             raise UnknownNodeError(f"there is no node {node_id}: the nodes are {ids}")
         return node
+
+    def check_new(self, node_id: int | None) -> int:
+        """Return the id of a node to be added: `node_id`, or the one after the largest id.
+
+        Raises NodeError for an id that the cluster has, and for an invalid one.
+        """
+        nodes = self._cluster.nodes
+        if node_id is None:
+            node_id = max(nodes) + 1
+        if not 0 <= node_id <= _MAX_NODE_ID:
+            raise NodeError(f"a node id is a number from 0 to {_MAX_NODE_ID}, not {node_id}")
+        if node_id in nodes:
+            raise NodeError(f"there is a node {node_id} already")
+        return node_id
+
+    def add(
+        self, node_id: int, settings: Mapping[str, str], prepare: Callable[[Node], None]
+    ) -> Node:
+        """Add a running node without partitions; later starts begin with it, too.
+
+        `settings` are values of NODE_KEYS. `prepare` is called before other nodes know the node. As
+        in Kafka, the node is registered with a new broker epoch, fenced, and then unfenced. Raises
+        NodeError as `check_new` does, ConfigError for invalid settings, and KafkaError if the disk
+        refuses the change of the metadata; if the change is in the log all the same, the node was
+        added.
+        """
+        cluster = self._cluster
+        self.check_new(node_id)
+        cluster.config.configure_node(node_id, settings)
+        rack = cluster.config.node_str_or_none(node_id, "broker.rack")
+        node = Node(node_id, cluster, cluster.metadata.image, rack, dict(settings))
+        cluster.nodes[node_id] = node
+        try:
+            prepare(node)
+            cluster.metadata.register_broker(node_id, rack, added_settings=settings)
+        finally:
+            if node_id not in cluster.metadata.image.brokers:
+                del cluster.nodes[node_id]
+                cluster.config.forget_node(node_id)
+        node.state = NodeState.RUNNING
+        cluster.metadata.unfence(node_id)
+        return node
+
+    def check_removal(self, node_id: int) -> Node:
+        """Return a node that can be removed.
+
+        Raises UnknownNodeError, and NodeError for a node with replicas and for the last running
+        one. Kafka's UnregisterBroker unregisters a node with replicas, too; they are then offline.
+        """
+        node = self.node(node_id)
+        self._check_remaining(node, "removed")
+        replicas = [
+            f"{topic.name}-{partition.index}"
+            for topic in self._cluster.metadata.image.topics.values()
+            for partition in topic.partitions
+            if node_id in partition.replicas
+        ]
+        if replicas:
+            partitions = "1 partition" if len(replicas) == 1 else f"{len(replicas)} partitions"
+            raise NodeError(
+                f"node {node_id} cannot be removed: it has replicas of {partitions}, such as "
+                f"{replicas[0]}: reassign them to other nodes first"
+            )
+        return node
+
+    def remove(self, node_id: int) -> None:
+        """Remove a stopped node without replicas; later starts do not register it again.
+
+        Raises the errors of `check_removal`, NodeError for a node that is not stopped, and
+        KafkaError if the disk refuses the change of the metadata.
+        """
+        cluster = self._cluster
+        node = self.check_removal(node_id)
+        if node.state is not NodeState.STOPPED:
+            raise NodeError(f"node {node_id} is {node.state.value}: stop it before removing it")
+        cluster.metadata.remove_broker(node_id)
+        del cluster.nodes[node_id]
+        cluster.config.forget_node(node_id)
+        cluster.replication.update_node(node_id)
+
+    def shut_down(self, node_id: int) -> None:
+        """Stop a node by a controlled shutdown, as Kafka's broker stops on SIGTERM.
+
+        First other replicas in sync lead the partitions of the node, while the node still serves
+        its clients. Then the controller fences the node. Raises NodeError for an isolated node,
+        which does not reach the controller, and for the last running one, and KafkaError if the
+        disk refuses a change of the metadata; another call then continues.
+        """
+        node = self.node(node_id)
+        metadata = self._cluster.metadata
+        if node.state is NodeState.ISOLATED:
+            raise NodeError(
+                f"node {node_id} is isolated: a controlled shutdown needs the other nodes"
+            )
+        if node.state is not NodeState.STOPPED:
+            self._check_remaining(node, "stopped")
+            metadata.begin_shutdown(node_id)
+            metadata.fence(node_id)
+            self._leave(node, NodeState.STOPPED)
+            node.was_shut_down = True
+            self._cluster.partitions.drop_fetch_sessions(node_id)
+        metadata.fence(node_id)
 
     def stop(self, node_id: int) -> None:
         """Stop a node as if its process was killed, and the controller noticed at once.
@@ -72,19 +177,29 @@ class NodeControl:
     def start(self, node_id: int) -> None:
         """Let a stopped or isolated node take part again; its replicas follow at once.
 
-        A node that was unregistered is registered again, also if it is running. Raises KafkaError
-        if the disk refuses the change of the metadata; another call then tries it again.
+        A stopped node is registered as another incarnation with a new broker epoch, as a new
+        process of Kafka's broker is. So is a node that was unregistered, also if it is running.
+        Raises KafkaError if the disk refuses the change of the metadata; another call then tries it
+        again.
         """
         node = self.node(node_id)
-        if node.state is NodeState.STOPPED:
-            self._cluster.metadata.return_after_crash(node_id)
+        metadata = self._cluster.metadata
+        was_stopped = node.state is NodeState.STOPPED
+        broker = metadata.image.brokers.get(node_id)
+        if was_stopped or broker is None or broker.is_shutting_down:
+            metadata.register_broker(
+                node_id,
+                node.rack,
+                added_settings=node.added_settings,
+                has_crashed=was_stopped and not node.was_shut_down,
+            )
         if node.state in (NodeState.STOPPED, NodeState.ISOLATED):
             self._cancel_session(node_id)
+            node.was_shut_down = False
             node.state = NodeState.RUNNING
             self._update_metadata(node)
             self._update_coordinators()
-        self._cluster.metadata.register_broker(node_id, node.rack)
-        self._cluster.metadata.unfence(node_id)
+        metadata.unfence(node_id)
         self._cluster.replication.update_node(node_id)
 
     def freeze_metadata(self, node_id: int) -> None:

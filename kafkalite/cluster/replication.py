@@ -171,6 +171,7 @@ class Replication:
             view.replica_end = None
         elif view.replica_end is None:
             view.replica_end = partition.end_offset
+            view.replica_start = partition.log_start_offset
             view.caught_up_ms = self._clock.now_ms()
         else:
             # The log may have been truncated.
@@ -224,7 +225,7 @@ class Replication:
             for node_id in partition.replicas
             if node_id not in partition.isr
             and (broker := active.get(node_id)) is not None
-            and not broker.is_fenced
+            and broker.is_active
             and self._is_caught_up(partition, node_id)
         ]
         leaving = [

@@ -202,11 +202,16 @@ class BrokerConfig:
             values = parse_broker_text(text, strict=True)
             _check_node_keys(text)
             check_no_plugins(text)
-            self._node_values[node_id] = values
-            check_broker_values(lambda key: self.node_get(node_id, key))
+            check_broker_values(lambda key: values[key] if key in values else self.get(key))
         except ConfigError as error:
             raise ConfigError(error.key, f"node {node_id}: {error.message}") from error
+        self._node_values[node_id] = values
         self.set_node_text(node_id, text)
+
+    def forget_node(self, node_id: builtins.int) -> None:
+        """Remove all settings of one node, which is not in the cluster any more."""
+        self._node_values.pop(node_id, None)
+        self._node_texts.pop(node_id, None)
 
     def node_text(self, node_id: builtins.int) -> Mapping[builtins.str, builtins.str]:
         """Return the text of one node's settings, as in a properties file."""

@@ -84,7 +84,15 @@ class ControlClient:
         """Return all nodes with their states."""
         return cast("NodesJson", self._request("/v1/nodes"))
 
-    def change_node(self, node_id: int, command: Mapping[str, str]) -> NodeJson:
+    def add_node(self, command: Mapping[str, object]) -> NodeJson:
+        """Add the node that a body of POST /v1/nodes describes, and return it with its id."""
+        return cast("NodeJson", self._request("/v1/nodes", json.dumps(command).encode()))
+
+    def remove_node(self, node_id: int) -> NodeJson:
+        """Remove a node, and return it."""
+        return cast("NodeJson", self._request(f"/v1/nodes/{node_id}", method="DELETE"))
+
+    def change_node(self, node_id: int, command: Mapping[str, str | bool]) -> NodeJson:
         """Send a body of POST /v1/nodes/ID and return the node after it."""
         path = f"/v1/nodes/{node_id}"
         return cast("NodeJson", self._request(path, json.dumps(command).encode()))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import NodeError
+from kafkalite.config.definitions import ConfigError
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.event_history import MAX_ENTRIES
 from kafkalite.ports.clock import AdjustableClock
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 MAX_EXPLAIN_ENTRIES = 10_000
 DEFAULT_EXPLAIN_ENTRIES = 2 * MAX_ENTRIES
+
+REMOVED = "removed"
+"""State of a node in the result of RemoveNode."""
 
 REAL, MANUAL, ACCELERATED = "real", "manual", "accelerated"
 
@@ -128,11 +133,34 @@ class ShowNode:
 
 
 @dataclass(frozen=True, slots=True)
+class AddNode:
+    """Add a node with these settings; without an id, it gets the one after the largest id."""
+
+    node_id: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveNode:
+    """Remove a node without replicas; a running one is shut down before."""
+
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class SetNodeState:
-    """Stop, start or isolate a node: the state is `running`, `isolated` or `stopped`."""
+    """Stop, start or isolate a node: the state is `running`, `isolated` or `stopped`.
+
+    With `controlled`, other nodes lead the partitions of the node before it stops.
+    """
 
     node_id: int
     state: str
+    controlled: bool = False
+
+    def __post_init__(self) -> None:
+        if self.controlled and self.state != NodeState.STOPPED.value:
+            raise CommandError(f"only a stop can be controlled, not the state {self.state[:40]!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +195,7 @@ class MoveLeader:
 
 NodeChange = SetNodeState | SetNodeMetadata | SetNodeReplication
 
-NodeCommand = ListNodes | ShowNode | NodeChange
+NodeCommand = ListNodes | ShowNode | AddNode | RemoveNode | NodeChange
 
 FaultCommand = ListFaults | AddFault | RemoveFault | ClearFaults
 
@@ -192,7 +220,9 @@ class NodeStatus(NamedTuple):
 
     node_id: int
     state: str
-    """`running`, `isolated` or `stopped`."""
+    """`running`, `isolated` or `stopped`; `removed` in the result of RemoveNode."""
+    is_registered: bool
+    """Whether the controller knows the node; UnregisterBroker ends that until the next start."""
     metadata: str
     """`live`, `frozen`, or `stale` if the node misses changes because it is isolated or stopped."""
     replication: str
@@ -329,19 +359,39 @@ async def perform_node_command(broker: Broker, command: NodeCommand) -> Sequence
     cluster = running_cluster(broker)
     control = cluster.node_control
     if isinstance(command, ListNodes):
-        return [_node_status(cluster, node) for node in cluster.nodes.values()]
+        return [_node_status(cluster, node) for _, node in sorted(cluster.nodes.items())]
+    if isinstance(command, AddNode):
+        return (_node_status(cluster, await _add_node(broker, control, command)),)
     node = control.node(command.node_id)
-    if not isinstance(command, ShowNode):
-        try:
+    if isinstance(command, ShowNode):
+        return (_node_status(cluster, node),)
+    try:
+        if isinstance(command, RemoveNode):
+            await broker.remove_node(node.id)
+        else:
             await _change_node(broker, control, command)
-        except NodeError as error:
-            raise CommandError(str(error)) from error
-        except AddressError as error:
-            raise CommandError(f"node {node.id} cannot be started: {error}") from error
-        except KafkaError as error:
-            raise CommandError(_sentence(error)) from error
-        await _write_answers()
-    return (_node_status(cluster, node),)
+    except NodeError as error:
+        raise CommandError(str(error)) from error
+    except AddressError as error:
+        raise CommandError(f"node {node.id} cannot be started: {error}") from error
+    except KafkaError as error:
+        raise CommandError(_sentence(error)) from error
+    await _write_answers()
+    status = _node_status(cluster, node)
+    return (status._replace(state=REMOVED) if isinstance(command, RemoveNode) else status,)
+
+
+async def _add_node(broker: Broker, control: NodeControl, command: AddNode) -> Node:
+    try:
+        node_id = await broker.add_node(command.node_id, command.settings)
+    except (NodeError, ConfigError) as error:
+        raise CommandError(str(error)) from error
+    except AddressError as error:
+        raise CommandError(f"the node cannot be added: {error}") from error
+    except KafkaError as error:
+        raise CommandError(_sentence(error)) from error
+    await _write_answers()
+    return control.node(node_id)
 
 
 async def _change_node(broker: Broker, control: NodeControl, command: NodeChange) -> None:
@@ -362,7 +412,7 @@ async def _change_node(broker: Broker, control: NodeControl, command: NodeChange
             {
                 NodeState.RUNNING.value: broker.start_node,
                 NodeState.ISOLATED.value: control.isolate,
-                NodeState.STOPPED.value: broker.stop_node,
+                NodeState.STOPPED.value: partial(broker.stop_node, controlled=command.controlled),
             },
             "state",
             command.state,
@@ -402,6 +452,7 @@ def _node_status(cluster: Cluster, node: Node) -> NodeStatus:
     return NodeStatus(
         node_id=node.id,
         state=node.state.value,
+        is_registered=node.id in cluster.metadata.image.brokers,
         metadata=metadata,
         replication="paused" if node.is_replication_paused else "running",
         led_partitions=led,

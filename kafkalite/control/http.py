@@ -23,12 +23,16 @@
     DELETE /v1/faults/f1              remove a fault; the response has its final counts
     DELETE /v1/faults                 remove all faults; the response is that of GET
     GET  /v1/nodes                    {"nodes": [{"id", "state", "metadata", "replication",
-         "led_partitions", "rack", "listeners"}]}
+         "led_partitions", "rack", "registered", "listeners"}]}
+    POST /v1/nodes                    add a node; status 201 and the node; both fields are optional
+         {"id": 4, "config": {"broker.rack": "b"}}
     GET  /v1/nodes/2                  one node
     POST /v1/nodes/2                  one of the following bodies; the response is that of GET:
          {"state": "stopped"}         or "running", "isolated"
+         {"state": "stopped", "controlled": true}    let other nodes lead its partitions first
          {"metadata": "frozen"}       or "live"
          {"replication": "paused"}    or "running"
+    DELETE /v1/nodes/2                remove a node without replicas; the response has its state
     POST /v1/leaders                  move the leader of a partition; "unclean" is optional
          {"topic": "orders", "partition": 0, "leader": 2, "unclean": true}
          the response is {"topic", "partition", "leader", "leader_epoch", "replicas", "isr",
@@ -59,6 +63,7 @@ from kafkalite.control.commands import (
     DEFAULT_EXPLAIN_ENTRIES,
     MAX_EXPLAIN_ENTRIES,
     AddFault,
+    AddNode,
     AdvanceClock,
     ClearFaults,
     CommandError,
@@ -67,6 +72,7 @@ from kafkalite.control.commands import (
     ListNodes,
     MoveLeader,
     RemoveFault,
+    RemoveNode,
     RunClock,
     SetClock,
     SetNodeMetadata,
@@ -123,8 +129,8 @@ _PATHS = {
     "/v1/clock": 'GET: the time; POST {"advance": "7d"}, {"mode": "manual"}, {"rate": 60}, …',
     "/v1/faults": 'GET: all; POST {"match", "trigger", "action"}: add one; DELETE: remove all',
     "/v1/faults/ID": "DELETE: remove one",
-    "/v1/nodes": "GET: all nodes with their states",
-    "/v1/nodes/ID": 'GET: one node; POST {"state": "stopped"}, {"metadata": "frozen"}, …',
+    "/v1/nodes": 'GET: all nodes with their states; POST {"id", "config"}: add one',
+    "/v1/nodes/ID": 'GET: one; POST {"state": "stopped"}, {"metadata": "frozen"}, …; DELETE',
     "/v1/leaders": 'POST {"topic", "partition", "leader", "unclean"}: move a leader',
     "/v1/explain": "GET ?group=g, ?transactional_id=t or ?topic=t, &limit=n: its history",
 }
@@ -219,7 +225,7 @@ class NodeJson(TypedDict):
     id: int
     """Id of the node."""
     state: str
-    """`running`, `isolated` (only clients reach it) or `stopped`."""
+    """`running`, `isolated` (only clients reach it) or `stopped`; `removed` after its removal."""
     metadata: str
     """`live`, `frozen`, or `stale` if it is isolated or stopped and has missed changes."""
     replication: str
@@ -228,6 +234,8 @@ class NodeJson(TypedDict):
     """Number of partitions that it leads, including those of internal topics."""
     rack: str | None
     """Rack of the node, if it has one."""
+    registered: bool
+    """Whether it is in the metadata; false after UnregisterBroker, until it is started again."""
     listeners: Mapping[str, str]
     """Advertised address by listener name."""
 
@@ -269,6 +277,7 @@ def node_to_json(status: NodeStatus) -> NodeJson:
         "replication": status.replication,
         "led_partitions": status.led_partitions,
         "rack": status.rack,
+        "registered": status.is_registered,
         "listeners": status.listeners,
     }
 
@@ -400,12 +409,36 @@ def node_command(node_id: int, body: object) -> NodeChange:
     """Parse a body into its command; raises CommandError, with one sentence, if it is invalid."""
     if not isinstance(body, dict):
         raise CommandError('the body must be a JSON object, such as {"state": "stopped"}')
+    if body.keys() == {"state", "controlled"}:
+        controlled = body["controlled"]
+        if not isinstance(controlled, bool):
+            raise CommandError(f"controlled must be true or false, not {_quote(controlled)}")
+        return SetNodeState(node_id, _check_node_text("state", body["state"]), controlled)
     if len(body) != 1 or not body.keys() <= NODE_COMMANDS.keys():
         raise CommandError(f"the body must have one of these fields: {', '.join(NODE_COMMANDS)}")
     ((name, value),) = body.items()
+    return NODE_COMMANDS[name](node_id, _check_node_text(name, value))
+
+
+def _check_node_text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise CommandError(f"{name} must be text, not {_quote(value)}")
-    return NODE_COMMANDS[name](node_id, value)
+    return value
+
+
+def added_node(body: object) -> AddNode:
+    """Parse a body into its command; raises CommandError, with one sentence, if it is invalid."""
+    if not isinstance(body, dict):
+        raise CommandError("the body must be a JSON object, such as {}")
+    if not body.keys() <= {"id", "config"}:
+        raise CommandError("the fields of the body are id and config, both optional")
+    node_id, config = body.get("id"), body.get("config", {})
+    if not isinstance(config, dict):
+        raise CommandError(f"config must be an object, not {_quote(config)}")
+    return AddNode(
+        None if node_id is None else _check_number("id", node_id),
+        {key: _check_node_text(key[:40], value) for key, value in config.items()},
+    )
 
 
 def leader_command(body: object) -> MoveLeader:
@@ -458,11 +491,11 @@ class ControlApp:
             Route(
                 "/v1/faults/{fault_id:path}", self._route_handler(self._fault), methods=["DELETE"]
             ),
-            Route("/v1/nodes", self._route_handler(self._nodes), methods=["GET"]),
+            Route("/v1/nodes", self._route_handler(self._nodes), methods=["GET", "POST"]),
             Route(
                 "/v1/nodes/{node_id:path}",
                 self._route_handler(self._node),
-                methods=["GET", "POST"],
+                methods=["GET", "POST", "DELETE"],
             ),
             Route("/v1/leaders", self._route_handler(self._leaders), methods=["POST"]),
         ]
@@ -547,7 +580,10 @@ class ControlApp:
         return fault_to_json(removed)
 
     async def _nodes(self, request: Request) -> object:
-        del request
+        if request.method == "POST":
+            command = added_node(await _json_body(request))
+            (added,) = await perform_node_command(self._broker, command)
+            return JSONResponse(node_to_json(added), 201)
         nodes = await perform_node_command(self._broker, ListNodes())
         return {"nodes": [node_to_json(node) for node in nodes]}
 
@@ -560,6 +596,8 @@ class ControlApp:
         try:
             if request.method == "POST":
                 command = node_command(node_id, await _json_body(request))
+            elif request.method == "DELETE":
+                command = RemoveNode(node_id)
             (node,) = await perform_node_command(self._broker, command)
         except UnknownNodeError as unknown:
             return JSONResponse({"error": str(unknown)}, 404)

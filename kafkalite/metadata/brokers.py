@@ -1,7 +1,9 @@
 """The nodes of the cluster: registered at each start, unregistered when a start omits them.
 
-A node that stops while the cluster runs is fenced. A start unfences all nodes. A node that an
-administrator has unregistered is registered again when it is started.
+A node that stops while the cluster runs is fenced. As in Kafka, a node that starts again is
+registered again, as another incarnation with a new broker epoch. A start of the cluster registers
+all nodes that were fenced or unregistered. A node that was added while the cluster ran is a member
+in later starts, and a node that was removed is not.
 """
 
 from __future__ import annotations
@@ -24,17 +26,25 @@ if TYPE_CHECKING:
 UNKNOWN_EPOCH = -1
 _FENCE, _UNFENCE = 1, -1
 """Values of a BrokerRegistrationChangeRecord's change of the fencing state."""
+_SHUTTING_DOWN = 1
+"""Value of a BrokerRegistrationChangeRecord that begins a controlled shutdown."""
+
+
+class NoNodesError(ValueError):
+    """A start without nodes, because all of them were removed; the text is one sentence."""
 
 
 class Brokers:
     """Registered nodes by id."""
 
-    __slots__ = ("_changes", "_entropy", "_latest_epoch", "registered")
+    __slots__ = ("_changes", "_entropy", "_latest_epoch", "registered", "removed")
 
     def __init__(self, entropy: Entropy, changes: Changes) -> None:
         self._entropy = entropy
         self._changes = changes
         self.registered: dict[int, BrokerImage] = {}
+        self.removed: set[int] = set()
+        """Nodes that were removed, and that a start does not register again."""
         self._latest_epoch = 0
         """The largest broker epoch of all registrations, including those that ended."""
 
@@ -44,15 +54,27 @@ class Brokers:
         return UNKNOWN_EPOCH if broker is None else broker.broker_epoch
 
     def is_active(self, node_id: int) -> bool:
-        """Return whether a node is registered and not fenced."""
+        """Return whether a node is registered, not fenced and not shutting down."""
+        broker = self.registered.get(node_id)
+        return broker is not None and broker.is_active
+
+    def is_unfenced(self, node_id: int) -> bool:
+        """Return whether a node is registered and not fenced; it may be shutting down."""
         broker = self.registered.get(node_id)
         return broker is not None and not broker.is_fenced
 
     @property
     def active(self) -> dict[int, BrokerImage]:
-        """The nodes that are not fenced, by id."""
+        """The nodes that may lead partitions, by id."""
+        return {node_id: broker for node_id, broker in self.registered.items() if broker.is_active}
+
+    @property
+    def usable(self) -> dict[int, BrokerImage]:
+        """The nodes on which new replicas may be placed, by id: all but those shutting down."""
         return {
-            node_id: broker for node_id, broker in self.registered.items() if not broker.is_fenced
+            node_id: broker
+            for node_id, broker in self.registered.items()
+            if not broker.is_shutting_down
         }
 
     def fencing_record(self, node_id: int, *, is_fenced: bool) -> BrokerRegistrationChangeRecord:
@@ -63,12 +85,27 @@ class Brokers:
             fenced=_FENCE if is_fenced else _UNFENCE,
         )
 
+    def shutdown_record(self, node_id: int) -> BrokerRegistrationChangeRecord:
+        """Return the record that begins the controlled shutdown of a registered node."""
+        return BrokerRegistrationChangeRecord(
+            broker_id=node_id,
+            broker_epoch=self.epoch_of(node_id),
+            in_controlled_shutdown=_SHUTTING_DOWN,
+        )
+
     def registration_record(
-        self, node_id: int, rack: str | None, *, is_fenced: bool, offset: int = 1
+        self,
+        node_id: int,
+        rack: str | None,
+        *,
+        is_fenced: bool,
+        offset: int = 1,
+        added_settings: Mapping[str, str] | None = None,
     ) -> RegisterBrokerRecord:
         """Return the record that registers a node; `offset` is its number among new ones, from 1.
 
-        As in Kafka, a broker epoch is larger than all earlier ones.
+        As in Kafka, a broker epoch is larger than all earlier ones. `added_settings` are given for
+        a node that later starts must begin with.
         """
         return RegisterBrokerRecord(
             broker_id=node_id,
@@ -76,32 +113,68 @@ class Brokers:
             broker_epoch=self._latest_epoch + offset,
             rack=rack,
             fenced=is_fenced,
+            added_settings=None
+            if added_settings is None
+            else [
+                RegisterBrokerRecord.AddedSetting(key=key, value=value)
+                for key, value in added_settings.items()
+            ],
         )
 
     def registration_records(
         self, racks: Mapping[int, str | None]
-    ) -> list[RegisterBrokerRecord | UnregisterBrokerRecord | BrokerRegistrationChangeRecord]:
-        """Return records that make the cluster consist of the nodes in `racks`, id → rack."""
+    ) -> list[RegisterBrokerRecord | UnregisterBrokerRecord]:
+        """Return records that make the cluster consist of its members, as active nodes.
+
+        The members are the nodes in `racks`, id → rack, except removed ones, and all added nodes.
+        Raises NoNodesError if there are none.
+        """
+        added = {
+            node_id: broker
+            for node_id, broker in self.registered.items()
+            if broker.added_settings is not None
+        }
+        members = {node_id: rack for node_id, rack in racks.items() if node_id not in self.removed}
+        members |= {node_id: broker.rack for node_id, broker in added.items()}
+        if not members:
+            raise NoNodesError(
+                f"node {', '.join(map(str, racks))} was removed from the cluster, and no other "
+                "node was added: start more nodes"
+            )
         unregistrations = [
             UnregisterBrokerRecord(broker_id=node_id, broker_epoch=broker.broker_epoch)
             for node_id, broker in self.registered.items()
-            if node_id not in racks
+            if node_id not in members
         ]
         to_register = [
             node_id
-            for node_id in sorted(racks)
-            if node_id not in self.registered or self.registered[node_id].rack != racks[node_id]
+            for node_id in sorted(members)
+            if not self.is_active(node_id) or self.registered[node_id].rack != members[node_id]
         ]
         registrations = [
-            self.registration_record(node_id, racks[node_id], is_fenced=False, offset=offset)
+            self.registration_record(
+                node_id,
+                members[node_id],
+                is_fenced=False,
+                offset=offset,
+                added_settings=added[node_id].added_settings if node_id in added else None,
+            )
             for offset, node_id in enumerate(to_register, 1)
         ]
-        unfencings = [
-            self.fencing_record(node_id, is_fenced=False)
-            for node_id in sorted(racks)
-            if node_id not in to_register and self.registered[node_id].is_fenced
+        return [*unregistrations, *registrations]
+
+    def removal_records(self, node_id: int) -> list[RegisterBrokerRecord | UnregisterBrokerRecord]:
+        """Return records by which no later start registers a node that is unregistered already.
+
+        The node is registered first, because Kafka's replay requires that.
+        """
+        registration = self.registration_record(node_id, None, is_fenced=True)
+        return [
+            registration,
+            UnregisterBrokerRecord(
+                broker_id=node_id, broker_epoch=registration.broker_epoch, is_removed=True
+            ),
         ]
-        return [*unregistrations, *registrations, *unfencings]
 
     def replay_register_broker(self, record: RegisterBrokerRecord) -> None:
         """Apply one RegisterBrokerRecord."""
@@ -110,19 +183,31 @@ class Brokers:
             broker_epoch=record.broker_epoch,
             rack=record.rack,
             is_fenced=record.fenced,
+            is_shutting_down=record.in_controlled_shutdown,
+            incarnation_id=record.incarnation_id,
+            added_settings=None
+            if record.added_settings is None
+            else {setting.key: setting.value for setting in record.added_settings},
         )
+        self.removed.discard(record.broker_id)
         self._latest_epoch = max(self._latest_epoch, record.broker_epoch)
         self._changes.brokers_changed = True
 
     def replay_broker_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
         """Apply one BrokerRegistrationChangeRecord."""
         broker = self.registered.get(record.broker_id)
-        if broker is None or not record.fenced:
+        if broker is None:
             return
-        self.registered[record.broker_id] = broker._replace(is_fenced=record.fenced == _FENCE)
+        if record.fenced:
+            broker = broker._replace(is_fenced=record.fenced == _FENCE)
+        if record.in_controlled_shutdown:
+            broker = broker._replace(is_shutting_down=True)
+        self.registered[record.broker_id] = broker
         self._changes.brokers_changed = True
 
     def replay_unregister_broker(self, record: UnregisterBrokerRecord) -> None:
         """Apply one UnregisterBrokerRecord."""
         self.registered.pop(record.broker_id, None)
+        if record.is_removed:
+            self.removed.add(record.broker_id)
         self._changes.brokers_changed = True

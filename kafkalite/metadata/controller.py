@@ -2,11 +2,11 @@
 
 `_write` makes every change: it takes a decision, appends and replays its records, makes an image
 and calls the listeners. All this is synchronous: when a call returns, the change is in the log and
-all listeners have received it. A change of a leader is synced before: records of its epoch, and the
-truncation of a log by the new leader, must not survive a loss of power without it. Every call
-raises KafkaError KAFKA_STORAGE_ERROR when a disk fails. If the log could not be written, nothing
-was changed. If it could not be synced, or a listener raised the error, the change is already in the
-log.
+all listeners have received it, unless a listener made the call. A change of a leader is synced
+before: records of its epoch, and the truncation of a log by the new leader, must not survive a loss
+of power without it. Every call raises KafkaError KAFKA_STORAGE_ERROR when a disk fails. If the log
+could not be written, nothing was changed. If it could not be synced, or a listener raised the
+error, the change is already in the log.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from kafkalite.metadata.image import NO_LEADER, MetadataDelta, MetadataImage, Re
 from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.partition_change import UNCHANGED_LEADER
 from kafkalite.metadata.shard import MetadataShard
+from kafkalite.protocol._generated.records.broker_registration_change import (
+    BrokerRegistrationChangeRecord,
+)
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
@@ -66,6 +69,8 @@ class MetadataController:
         self._listeners: list[Listener] = []
         self._deferred: deque[Callable[[], None]] = deque()
         self._is_publishing = False
+        self._unpublished: deque[tuple[MetadataImage, MetadataDelta]] = deque()
+        """Images that the listeners have not received yet."""
         self._must_flush = False
         """Whether a leader was changed since the log was flushed."""
         self._image = MetadataImage()
@@ -79,15 +84,15 @@ class MetadataController:
         """Call `listener(image, delta)` after each change, in order of subscription.
 
         If a listener raises OSError, the remaining listeners are called, and then the caller of the
-        change gets the error.
+        change gets the error. A change that a listener makes is received after the present one, in
+        the same order by all listeners, and only the present call waits for that.
         """
         self._listeners.append(listener)
 
     def defer(self, change: Callable[[], None]) -> None:
         """Make a change of the metadata now, or after the one that is being published.
 
-        A listener must not change the metadata directly: other listeners would receive the changes
-        in another order.
+        For listeners: then the change is decided when all of them know the present one.
         """
         self._deferred.append(change)
         if not self._is_publishing:
@@ -100,9 +105,10 @@ class MetadataController:
     def start(self, racks: Mapping[int, str | None]) -> None:
         """Read the log, then make the cluster consist of the nodes in `racks`: node id → rack.
 
-        Afterwards every partition has a registered node as leader, even if the previous start had
-        other nodes. Listeners are called once for all these changes. Raises OSError when the log
-        cannot be read or written.
+        Nodes that were added while the cluster ran are members, too; nodes that were removed are
+        not. Afterwards every partition has a registered node as leader, even if the previous start
+        had other nodes. Listeners are called once for all these changes. Raises OSError when the
+        log cannot be read or written, and NoNodesError if all nodes were removed.
         """
         end_offset = replay_log(self._log, self._serde, self._shard)
         self._image = MetadataImage(version=end_offset)
@@ -157,17 +163,36 @@ class MetadataController:
         """Take a node out of all ISRs and leaderships, because it has stopped."""
         self._write(self._shard.fence(node_id))
 
-    def return_after_crash(self, node_id: int) -> None:
-        """Let a node be no eligible leader replica, because it has stopped without a shutdown."""
-        self._write(self._shard.return_after_crash(node_id))
+    def begin_shutdown(self, node_id: int) -> None:
+        """Let other nodes lead the partitions of a node that is going to stop; then fence it."""
+        self._write(self._shard.begin_shutdown(node_id))
 
     def unfence(self, node_id: int) -> None:
         """Let a node lead again, and elect it where no other node could lead."""
         self._write(self._shard.unfence(node_id))
 
-    def register_broker(self, node_id: int, rack: str | None) -> None:
-        """Register a node that was unregistered; it is fenced until `unfence`."""
-        self._write(self._shard.register_broker(node_id, rack))
+    def register_broker(
+        self,
+        node_id: int,
+        rack: str | None,
+        *,
+        added_settings: Mapping[str, str] | None = None,
+        has_crashed: bool = False,
+    ) -> None:
+        """Register a node that starts, with a new broker epoch; it is fenced until `unfence`.
+
+        `added_settings` are given for a node that was added while the cluster ran. A node that
+        `has_crashed`, so stopped without a shutdown, is no eligible leader replica.
+        """
+        self._write(
+            self._shard.register_broker(
+                node_id, rack, added_settings=added_settings, has_crashed=has_crashed
+            )
+        )
+
+    def remove_broker(self, node_id: int) -> None:
+        """Unregister a node; it is no member in later starts either."""
+        self._write(self._shard.remove_broker(node_id))
 
     def unregister_broker(self, node_id: int) -> None:
         """Take a node out of the cluster; raises KafkaError BROKER_ID_NOT_REGISTERED.
@@ -261,20 +286,30 @@ class MetadataController:
         if delta.configs:
             self._publish_config(image)
         failure = self._flush()
-        was_publishing, self._is_publishing = self._is_publishing, True
-        try:
-            for listener in self._listeners:
-                try:
-                    listener(image, delta)
-                except OSError as error:
-                    # The change is in the log, so all listeners are called before this is raised.
-                    failure = error
-        finally:
-            self._is_publishing = was_publishing
-        if not was_publishing:
+        self._unpublished.append((image, delta))
+        if not self._is_publishing:
+            failure = self._call_listeners() or failure
             self._make_deferred_changes()
         if failure is not None:
             raise failure
+
+    def _call_listeners(self) -> OSError | None:
+        """Publish all images that are not published yet; return the last failure of a listener."""
+        failure = None
+        self._is_publishing = True
+        try:
+            while self._unpublished:
+                image, delta = self._unpublished.popleft()
+                for listener in self._listeners:
+                    try:
+                        listener(image, delta)
+                    except OSError as error:
+                        # The change is in the log, so all listeners are called before this is
+                        # raised.
+                        failure = error
+        finally:
+            self._is_publishing = False
+        return failure
 
     def _flush(self) -> OSError | None:
         """Sync changes of leaders; return a failure, after which the log accepts no changes.
@@ -312,7 +347,16 @@ _VERSIONS: Mapping[type, int] = {
     PartitionChangeRecord: 2,
     RegisterBrokerRecord: 3,
 }
-"""Record types that are not in this table have only version 0."""
+"""Record types that are not in this table have version 0."""
+
+_SHUTDOWN_VERSION = 1
+"""Version of a BrokerRegistrationChangeRecord that begins a controlled shutdown."""
+
+
+def _version_of(value: object) -> int:
+    if isinstance(value, BrokerRegistrationChangeRecord) and value.in_controlled_shutdown:
+        return _SHUTDOWN_VERSION
+    return _VERSIONS.get(type(value), 0)
 
 
 class MetadataSerde:
@@ -325,7 +369,7 @@ class MetadataSerde:
     ) -> tuple[bytes | None, bytes | None]:
         """Return a null key and the value's bytes."""
         value = record.value
-        return None, encode_metadata_record(value, _VERSIONS.get(type(value), 0))
+        return None, encode_metadata_record(value, _version_of(value))
 
     def decode(
         self, key: bytes | None, value: bytes | None

@@ -150,7 +150,7 @@ class TopicPlanner:
         if partitions > MAX_PARTITIONS_PER_REQUEST:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, ErrorText.TOO_MANY_PARTITIONS.template)
         return plan_replicas(
-            self._brokers.registered,
+            self._brokers.usable,
             partitions=partitions,
             replication_factor=replication_factor,
             start=self._entropy.integer(max(1, len(self._brokers.active))),

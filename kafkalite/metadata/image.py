@@ -89,6 +89,17 @@ class BrokerImage(NamedTuple):
     rack: str | None = None
     is_fenced: bool = False
     """Whether the node leads no partition, because the controller considers it dead."""
+    is_shutting_down: bool = False
+    """Whether the node is in a controlled shutdown: it leads no partition and is in no ISR."""
+    incarnation_id: bytes = bytes(16)
+    """The id of the node's process: it changes when the node is started again."""
+    added_settings: Mapping[str, str] | None = None
+    """Settings of a node that was added while the cluster ran; None for other nodes."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the node may lead partitions and be in sync."""
+        return not (self.is_fenced or self.is_shutting_down)
 
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})

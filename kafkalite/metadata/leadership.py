@@ -118,18 +118,33 @@ class Leadership:
 
     def fence(self, node_id: int) -> list[LeadershipRecord]:
         """Return records that take a node out of all ISRs and leaderships; none if it is fenced."""
-        if not self._brokers.is_active(node_id):
+        if not self._brokers.is_unfenced(node_id):
             return []
         records: list[LeadershipRecord] = []
         self._add_removals(records, node_id, lambda partition: partition.isr)
         records.append(self._brokers.fencing_record(node_id, is_fenced=True))
         return records
 
-    def unregister(self, node_id: int) -> list[LeadershipRecord]:
+    def begin_shutdown(self, node_id: int) -> list[LeadershipRecord]:
+        """Return records that let other nodes lead the partitions of a node that shuts down.
+
+        As in Kafka, the node leaves all ISRs, and a partition without another replica in sync has
+        no leader afterwards. There are no records for a node that leads nothing: it is fenced at
+        once.
+        """
+        is_leader = any(partition.leader == node_id for _, partition in self._partitions())
+        if not is_leader or not self._brokers.is_active(node_id):
+            return []
+        records: list[LeadershipRecord] = [self._brokers.shutdown_record(node_id)]
+        self._add_removals(records, node_id, lambda partition: partition.isr)
+        return records
+
+    def unregister(self, node_id: int, *, is_removed: bool = False) -> list[LeadershipRecord]:
         """Return records that take a node out of all ISRs and leaderships, and out of the cluster.
 
         Its replicas remain in the assignments. As in Kafka, it remains in the sets of eligible
-        leader replicas. Raises KafkaError BROKER_ID_NOT_REGISTERED.
+        leader replicas. With `is_removed`, later starts do not register it. Raises KafkaError
+        BROKER_ID_NOT_REGISTERED.
         """
         broker = self._brokers.registered.get(node_id)
         if broker is None:
@@ -140,7 +155,11 @@ class Leadership:
         records: list[LeadershipRecord] = []
         self._add_removals(records, node_id, lambda partition: partition.isr)
         self._add_removals(records, node_id, lambda partition: partition.elr)
-        records.append(UnregisterBrokerRecord(broker_id=node_id, broker_epoch=broker.broker_epoch))
+        records.append(
+            UnregisterBrokerRecord(
+                broker_id=node_id, broker_epoch=broker.broker_epoch, is_removed=is_removed
+            )
+        )
         return records
 
     def _add_removals(
@@ -179,7 +198,7 @@ class Leadership:
 
     def unfence(self, node_id: int) -> list[LeadershipRecord]:
         """Return records that let a node lead again, beginning with partitions without a leader."""
-        if self._brokers.is_active(node_id):
+        if self._brokers.is_unfenced(node_id):
             return []
         records: list[LeadershipRecord] = [self._brokers.fencing_record(node_id, is_fenced=False)]
         for topic, partition in self._partitions():

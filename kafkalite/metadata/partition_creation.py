@@ -70,7 +70,7 @@ def _assignments(
     if new_partitions.assignments is None:
         try:
             return plan_replicas(
-                brokers.registered,
+                brokers.usable,
                 partitions=added,
                 replication_factor=replication_factor,
                 start=entropy.integer(max(1, len(brokers.active))),

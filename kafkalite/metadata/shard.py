@@ -125,11 +125,10 @@ class MetadataShard:
             response=None, records=to_coordinator_records(self.leadership.fence(node_id))
         )
 
-    def return_after_crash(self, node_id: int) -> CoordinatorResult[None]:
-        """Take a node out of all eligible leader replicas."""
+    def begin_shutdown(self, node_id: int) -> CoordinatorResult[None]:
+        """Let other nodes lead the partitions of a node that shuts down."""
         return CoordinatorResult(
-            response=None,
-            records=to_coordinator_records(self.leadership.return_after_crash(node_id)),
+            response=None, records=to_coordinator_records(self.leadership.begin_shutdown(node_id))
         )
 
     def unfence(self, node_id: int) -> CoordinatorResult[None]:
@@ -138,11 +137,34 @@ class MetadataShard:
             response=None, records=to_coordinator_records(self.leadership.unfence(node_id))
         )
 
-    def register_broker(self, node_id: int, rack: str | None) -> CoordinatorResult[None]:
-        """Register a node as a fenced one; no effect if it is registered."""
-        records = []
-        if node_id not in self.brokers.registered:
-            records.append(self.brokers.registration_record(node_id, rack, is_fenced=True))
+    def register_broker(
+        self,
+        node_id: int,
+        rack: str | None,
+        *,
+        added_settings: Mapping[str, str] | None = None,
+        has_crashed: bool = False,
+    ) -> CoordinatorResult[None]:
+        """Register a new incarnation of a node as a fenced one.
+
+        A node that has crashed leaves all eligible leader replicas.
+        """
+        registration = self.brokers.registration_record(
+            node_id, rack, is_fenced=True, added_settings=added_settings
+        )
+        changes = self.leadership.return_after_crash(node_id) if has_crashed else ()
+        return CoordinatorResult(
+            response=None, records=to_coordinator_records((*changes, registration))
+        )
+
+    def remove_broker(self, node_id: int) -> CoordinatorResult[None]:
+        """Unregister a node; later starts do not register it."""
+        is_registered = node_id in self.brokers.registered
+        records = (
+            self.leadership.unregister(node_id, is_removed=True)
+            if is_registered
+            else self.brokers.removal_records(node_id)
+        )
         return CoordinatorResult(response=None, records=to_coordinator_records(records))
 
     def unregister_broker(self, node_id: int) -> CoordinatorResult[None]:

@@ -58,9 +58,10 @@ class PartitionCoordinatorLog:
     def append(self, records: Sequence[KeyValue], now_ms: int) -> int:
         """Append one batch, all or nothing, and return the end offset; raises OSError on failure.
 
-        Raises KafkaError MESSAGE_TOO_LARGE if the batch is larger than the topic's
-        max.message.bytes, which limits the size of a group. The limit also applies to tombstones:
-        as in Kafka, a deletion whose tombstones do not fit into one batch is refused.
+        Raises KafkaError NOT_ENOUGH_REPLICAS if fewer replicas are in sync than the topic's
+        min.insync.replicas. Raises KafkaError MESSAGE_TOO_LARGE if the batch is larger than the
+        topic's max.message.bytes, which limits the size of a group. The limit also applies to
+        tombstones: as in Kafka, a deletion whose tombstones do not fit into one batch is refused.
         """
         partition = self._partition
         epoch = partition.leader_epoch
@@ -106,7 +107,11 @@ class PartitionCoordinatorLog:
 
     def _append(self, batch: bytes, now_ms: int) -> int:
         partition = self._partition
-        if len(batch) > partition.log.config.max_message_bytes:
+        config = partition.log.config
+        # The first condition alone is enough nearly always, and costs no call of a property.
+        if len(partition.isr) < config.min_insync_replicas and not partition.has_enough_replicas:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        if len(batch) > config.max_message_bytes:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         return partition.append_internal(BatchView(batch), now_ms, are_offsets_assigned=True)
 

@@ -33,9 +33,9 @@ from kafkalite.storage.timestamps import (
 from kafkalite.storage.validation import validate_and_convert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from kafkalite.metadata.image import PartitionImage
+    from kafkalite.metadata.image import BrokerImage, PartitionImage
     from kafkalite.partitions.long_poll import Watcher
     from kafkalite.storage.aborted_transactions import AbortedTransaction
     from kafkalite.storage.log import Log
@@ -259,10 +259,10 @@ class Partition:
         `PartitionTable.announce` wakes fetches of committed records, once for all partitions of the
         transaction. A marker without an open transaction is appended as well, because it may have a
         new epoch. Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a
-        stale marker. Raises KafkaError NOT_ENOUGH_REPLICAS if too few replicas are in sync;
-        coordinators do not require that for their own logs. Raises OSError when the disk fails.
+        stale marker, and NOT_ENOUGH_REPLICAS if too few replicas are in sync. Raises OSError when
+        the disk fails.
         """
-        if not (self.is_internal or self.has_enough_replicas):
+        if not self.has_enough_replicas:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         log = self.log
         log.producers.check_marker(marker)
@@ -290,6 +290,21 @@ class Partition:
         if offset > self.log.start_offset:
             self.log.delete_before(offset)
         return self.log.start_offset
+
+    def low_watermark(self, brokers: Mapping[int, BrokerImage]) -> int:
+        """Return the smallest start offset of all replicas on nodes that are not fenced.
+
+        `brokers` are the nodes that the leader knows.
+        """
+        start_offsets = [
+            view.replica_start
+            for node_id, view in self.views.items()
+            if view.replica_end is not None
+            and node_id in self.replicas
+            and (broker := brokers.get(node_id)) is not None
+            and not broker.is_fenced
+        ]
+        return min([self.log.start_offset, *start_offsets])
 
     # --- reading -------------------------------------------------------------------------------
 

@@ -68,15 +68,17 @@ class ReplicaView:
     """A partition as one node knows it; reads end at the end of the node's replica.
 
     `replica_end` is the end offset of a replica that does not follow the log; None if it does.
+    `replica_start` is then its start offset: DeleteRecords waits until the replica follows.
     `caught_up_ms` is when it last followed. `known_leader` is the leader in stale metadata; None if
     the node's metadata is current.
     """
 
-    __slots__ = ("caught_up_ms", "known_leader", "partition", "replica_end")
+    __slots__ = ("caught_up_ms", "known_leader", "partition", "replica_end", "replica_start")
 
     def __init__(self, partition: Partition, replica_end: int | None = None) -> None:
         self.partition = partition
         self.replica_end = replica_end
+        self.replica_start = partition.log_start_offset
         self.caught_up_ms = 0
         self.known_leader: Leader | None = None
 

@@ -1,8 +1,12 @@
-"""ReplicationWait: a Produce request with acks=all that waits for the in-sync replicas."""
+"""ReplicationWait: a request that waits for the replicas of its partitions.
+
+A Produce with acks=all waits for the in-sync replicas, and DeleteRecords for all replicas on nodes
+that are not fenced.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -15,8 +19,27 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock, Timer
 
 
+class Awaited(Protocol):
+    """A change of one partition that the replicas must follow."""
+
+    @property
+    def partition(self) -> Partition:
+        """The changed partition."""
+
+    def is_done(self, table: PartitionTable) -> bool:
+        """Return whether the replicas have followed or the change is lost; report an error."""
+
+    def time_out(self) -> None:
+        """Report REQUEST_TIMED_OUT."""
+
+
 class AppendedBatch(NamedTuple):
-    """A batch that was appended and is not yet on all in-sync replicas."""
+    """A batch that was appended and is not yet on all in-sync replicas.
+
+    The errors are those of Kafka's DelayedProduce: NOT_LEADER_OR_FOLLOWER after a change of the
+    leader, NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has shrunk below its minimum,
+    REQUEST_TIMED_OUT at the deadline.
+    """
 
     partition: Partition
     end_offset: int
@@ -24,54 +47,117 @@ class AppendedBatch(NamedTuple):
     set_error: Callable[[ErrorCode], None]
     """Called if the batch is not acknowledged."""
 
+    def is_done(self, table: PartitionTable) -> bool:
+        """Return whether the batch is replicated or lost."""
+        partition = self.partition
+        error = _error_of(table, partition, self.leader_epoch)
+        if error is ErrorCode.NONE and partition.high_watermark < self.end_offset:
+            return False
+        if error is ErrorCode.NONE and not partition.has_enough_replicas:
+            error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        if error is not ErrorCode.NONE:
+            self.set_error(error)
+        return True
 
-class _BatchWatch:
-    """Watches the partition of one batch, so that its change leads to no check of the others."""
+    def time_out(self) -> None:
+        """Report REQUEST_TIMED_OUT."""
+        self.set_error(ErrorCode.REQUEST_TIMED_OUT)
 
-    __slots__ = ("_wait", "batch")
 
-    def __init__(self, wait: ReplicationWait, batch: AppendedBatch) -> None:
+class DeletedRecords(NamedTuple):
+    """Deleted records of a partition that some replicas still have.
+
+    The errors are those of Kafka's DelayedDeleteRecords: NOT_LEADER_OR_FOLLOWER after a change of
+    the leader, REQUEST_TIMED_OUT at the deadline.
+    """
+
+    partition: Partition
+    offset: int
+    leader_epoch: int
+    low_watermark: Callable[[], int]
+    """Returns the smallest start offset of the replicas."""
+    set_result: Callable[[ErrorCode, int | None], None]
+    """Called with the final error and low watermark; None leaves the low watermark unchanged."""
+
+    def is_done(self, table: PartitionTable) -> bool:
+        """Return whether the replicas have deleted the records, or the leader has changed."""
+        error = _error_of(table, self.partition, self.leader_epoch)
+        if error is not ErrorCode.NONE:
+            self.set_result(error, _NO_WATERMARK)
+            return True
+        low_watermark = self.low_watermark()
+        if low_watermark < self.offset:
+            return False
+        self.set_result(ErrorCode.NONE, low_watermark)
+        return True
+
+    def time_out(self) -> None:
+        """Report REQUEST_TIMED_OUT."""
+        self.set_result(ErrorCode.REQUEST_TIMED_OUT, None)
+
+
+_NO_WATERMARK = -1
+
+
+def _error_of(table: PartitionTable, partition: Partition, leader_epoch: int) -> ErrorCode:
+    """Return why a change by the leader of an epoch is lost, NONE if it is not."""
+    try:
+        hosted = table.get(partition.topic_id, partition.index)
+    except KafkaError as error:
+        return error.code
+    if hosted is not partition:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if partition.leader_epoch != leader_epoch or table.is_stopping:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE
+
+
+class _Watch:
+    """Watches one partition, so that its change leads to no check of the others."""
+
+    __slots__ = ("_wait", "awaited")
+
+    def __init__(self, wait: ReplicationWait, awaited: Awaited) -> None:
         self._wait = wait
-        self.batch = batch
+        self.awaited = awaited
 
     def on_append(self, size: int) -> None:
         """Ignore appended bytes."""
 
     def on_change(self) -> None:
-        """Check the batch: the high watermark or the leader of its partition has changed."""
+        """Check the change: the replicas or the leader of its partition have changed."""
         self._wait.check(self)
 
 
 class ReplicationWait:
-    """Waits until each batch is replicated or lost; then calls `on_end` once.
+    """Waits until the replicas have followed each change, or it is lost; then calls `on_end` once.
 
-    The errors are those of Kafka's DelayedProduce: NOT_LEADER_OR_FOLLOWER after a change of the
-    leader, NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has shrunk below its minimum,
-    REQUEST_TIMED_OUT at the deadline.
+    When the broker stops, the wait ends with NOT_LEADER_OR_FOLLOWER, because a broker of Kafka
+    gives its leaderships up before it stops.
     """
 
     __slots__ = ("_on_end", "_pending", "_table", "_timer")
 
     def __init__(
-        self, table: PartitionTable, batches: Sequence[AppendedBatch], on_end: Callable[[], None]
+        self, table: PartitionTable, awaited: Sequence[Awaited], on_end: Callable[[], None]
     ) -> None:
         self._table = table
-        self._pending = {_BatchWatch(self, batch) for batch in batches}
+        self._pending = {_Watch(self, each) for each in awaited}
         self._on_end = on_end
         self._timer: Timer | None = None
 
     def start(self, clock: Clock, deadline_ms: int) -> None:
-        """Begin to wait; `on_end` is called from here if no batch must wait."""
+        """Begin to wait; `on_end` is called from here if nothing must wait."""
         self._timer = clock.call_at(deadline_ms, self._time_out)
         for watch in tuple(self._pending):
-            watch.batch.partition.watch(watch)
+            watch.awaited.partition.watch(watch)
             self.check(watch)
 
-    def check(self, watch: _BatchWatch) -> None:
-        """End the wait for a batch that is replicated or lost."""
-        if watch in self._pending and self._is_done(watch.batch):
+    def check(self, watch: _Watch) -> None:
+        """End the wait for a change that the replicas have followed, or that is lost."""
+        if watch in self._pending and watch.awaited.is_done(self._table):
             self._pending.remove(watch)
-            watch.batch.partition.unwatch(watch)
+            watch.awaited.partition.unwatch(watch)
             if not self._pending:
                 self._stop()
                 self._on_end()
@@ -80,39 +166,16 @@ class ReplicationWait:
         """End the wait without calling `on_end`, because the client has disconnected."""
         self._stop()
 
-    def _is_done(self, batch: AppendedBatch) -> bool:
-        partition = batch.partition
-        error = self._error_of(batch)
-        if error is ErrorCode.NONE and partition.high_watermark < batch.end_offset:
-            return False
-        if error is ErrorCode.NONE and not partition.has_enough_replicas:
-            error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        if error is not ErrorCode.NONE:
-            batch.set_error(error)
-        return True
-
-    def _error_of(self, batch: AppendedBatch) -> ErrorCode:
-        partition = batch.partition
-        try:
-            hosted = self._table.get(partition.topic_id, partition.index)
-        except KafkaError as error:
-            return error.code
-        if hosted is not partition:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if partition.leader_epoch != batch.leader_epoch:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.NONE
-
     def _time_out(self) -> None:
         for watch in self._pending:
-            watch.batch.set_error(ErrorCode.REQUEST_TIMED_OUT)
+            watch.awaited.time_out()
         self._stop()
         self._on_end()
 
     def _stop(self) -> None:
         pending, self._pending = self._pending, set()
         for watch in pending:
-            watch.batch.partition.unwatch(watch)
+            watch.awaited.partition.unwatch(watch)
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()

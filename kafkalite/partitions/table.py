@@ -124,6 +124,8 @@ class PartitionTable:
         self._by_name: dict[str, HostedTopic] = {}
         self._by_id: dict[bytes, HostedTopic] = {}
         self._sessions: dict[int, FetchSessions] = {}
+        self.is_stopping = False
+        """Whether the broker stops, so that requests do not wait any more."""
         self._appended_partitions: list[Partition] = []
         self._changed_partitions: list[Partition] = []
         """Partitions whose watchers `notify_changes` notifies."""
@@ -194,7 +196,12 @@ class PartitionTable:
                 partition.announce()
 
     def end_waits(self) -> None:
-        """End all waiting fetches now; they return the available data."""
+        """End all waits now, because the broker stops.
+
+        Waiting fetches return the available data. A Produce and a DeleteRecords that wait for
+        replicas end with NOT_LEADER_OR_FOLLOWER.
+        """
+        self.is_stopping = True
         for topic in self._by_name.values():
             for partition in topic.partitions:
                 partition.notify_change()

@@ -1,8 +1,8 @@
 """Broker: one emulated cluster of one or more nodes with listening sockets.
 
-The order of a start: check the settings, bind the ports, read the data, accept clients. The order
-of a stop: accept no clients, serve no requests, resolve pending answers, send them, close
-connections, close the data.
+The order of a start: check the settings, bind the ports, read the data, bind the ports of nodes
+that were added earlier, accept clients. The order of a stop: accept no clients, serve no requests,
+resolve pending answers, send them, close connections, close the data.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.gateway.error_messages import printable
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
+from kafkalite.metadata.brokers import NoNodesError
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -31,12 +32,12 @@ from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.files import OsFiles
 from kafkalite.ports.temporary import remove_abandoned
-from kafkalite.server.addresses import Address
+from kafkalite.server.addresses import Address, AddressError
 from kafkalite.server.admission import Admission
 from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
 from kafkalite.server.client_warnings import ClientWarnings
 from kafkalite.server.connection import Connection
-from kafkalite.server.listener import Listener, ListenerContext
+from kafkalite.server.listener import Listener, ListenerContext, bind_listener
 from kafkalite.server.logging import DiskFailureLog, Level, Log, log_truncation
 from kafkalite.server.maintenance import Maintenance
 from kafkalite.server.memory_queue import MemoryQueue
@@ -48,15 +49,18 @@ from kafkalite.wire.session import SessionSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.faults import Faults
+    from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.executors import Executor
     from kafkalite.ports.files import Files
+    from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.settings import Settings
     from kafkalite.storage.disk_health import DiskFailure
     from kafkalite.traffic.scalar.recorder import Recorder
@@ -75,6 +79,15 @@ _REPLICATION_FACTOR_KEYS = {
     SHARE_STATE_TOPIC: "share.coordinator.state.topic.replication.factor",
 }
 """Internal topic → key of its replication factor; the topic needs at least that many nodes."""
+
+_ANSWER_ITERATIONS = 3
+"""Iterations of the event loop in which the answers that a controlled shutdown ends are written."""
+
+_SHUTDOWN_GRACE_S = 1.0
+"""The time in which clients must read their last answers after a controlled shutdown."""
+
+_MAX_PORT_DISTANCE = 1_000
+"""Distance between the ids of nodes from which on their ports do not follow their ids."""
 
 _DEFAULT_QUEUED_BYTES = 1024 * 1024 * 1024
 """Limit of the memory for large requests if `queued.max.request.bytes` is not positive."""
@@ -100,6 +113,19 @@ class ServedNode(NamedTuple):
         self.admission.stop()
         for connection in self.admission:
             connection.stop_serving()
+
+    async def shut_down(self) -> None:
+        """Accept no clients and no requests; send the answers that are ready, then disconnect.
+
+        Requests that still wait are not answered, as in Kafka.
+        """
+        for listener in self.listeners:
+            listener.stop()
+        self.stop_serving()
+        # The answers of requests whose wait has ended are encoded in the next iterations.
+        for _ in range(_ANSWER_ITERATIONS):
+            await asyncio.sleep(0)
+        await self.close(_SHUTDOWN_GRACE_S)
 
     async def close(self, grace_s: float) -> None:
         """Close every connection when its answers have been sent, or after `grace_s`."""
@@ -140,6 +166,7 @@ class Broker:
         self._prepare = prepare
         self._warnings = ClientWarnings(self._clock, self._log.warning)
         self._executor = executor
+        self._specs: Sequence[ListenerSpec] = ()
         self._listeners: dict[int, list[Listener]] = {}
         self._nodes: list[ServedNode] = []
         self._node_changes = asyncio.Lock()
@@ -151,6 +178,8 @@ class Broker:
         self._context_of: Callable[[ServedNode, Listener], ListenerContext]
         self._memory_queue: MemoryQueue | None = None
         self._endpoints: dict[str, list[Endpoint]] = {}
+        self._registered: AbstractSet[int] = frozenset()
+        """The nodes in the latest metadata."""
         self._gateway: Gateway | None = None
         self._faults: Faults | None = None
         self.cluster: Cluster | None = None
@@ -173,7 +202,7 @@ class Broker:
         settings = self._settings
         node_ids = settings.node_ids
         settings.check_node_config()
-        specs = settings.listeners
+        specs = self._specs = settings.listeners
         config = self._read_config()
         self._report_unused_settings()
         config.log_levels.set_initial_level(self._log.level.kafka_name)
@@ -183,13 +212,29 @@ class Broker:
             for spec in specs:
                 # One by one: if a port is taken, `stop` closes those bound before.
                 listeners.append(Listener(spec, index))  # noqa: PERF401
+        self.cluster = cluster = self._open_cluster(config)
+        # Subscribed late: if the disk prevents the start, the exception is the only report.
+        directory = self._require_running()[1]
+        directory.directory.health.subscribe(DiskFailureLog(self._log))
+        self._report_lost_data(directory, cluster)
+        self._warn_of_missing_nodes(config, cluster)
+        self._registered = cluster.metadata.image.brokers.keys()
+        cluster.metadata.subscribe(self._report_unregistered)
+        self._bind_members(cluster)
+        for node_id, listeners in self._listeners.items():
+            self._set_addresses(cluster.nodes[node_id], listeners)
+
+    def _open_cluster(self, config: BrokerConfig) -> Cluster:
+        """Return the cluster in the data directory, with all topics of the settings."""
+        settings = self._settings
+        node_ids = settings.node_ids
         path = settings.log_directory
         files = self._files or OsFiles(is_durable=path is not None)
-        self._directory = BrokerDirectory(files, path, node_ids[0], self._entropy)
+        directory = self._directory = BrokerDirectory(files, path, node_ids[0], self._entropy)
         try:
             self.cluster = Cluster(
-                cluster_id=self._directory.cluster_id,
-                directory=self._directory.directory,
+                cluster_id=directory.cluster_id,
+                directory=directory.directory,
                 clock=self._clock,
                 entropy=self._entropy,
                 config=config,
@@ -201,14 +246,47 @@ class Broker:
             raise BrokerDirectoryError(
                 f"cannot use {error.filename}: {error.strerror}; {_METADATA_LOG_ADVICE}"
             ) from error
+        except NoNodesError as error:
+            raise BrokerDirectoryError(f"cannot use {directory.path}: {error}") from error
         except OSError as error:
-            failed_path = error.filename or self._directory.path
+            failed_path = error.filename or directory.path
             raise BrokerDirectoryError(f"cannot use {failed_path}: {error.strerror}") from error
-        # Subscribed late: if the disk prevents the start, the exception is the only report.
-        self._directory.directory.health.subscribe(DiskFailureLog(self._log))
-        self._report_lost_data(self._directory, self.cluster)
-        self._warn_of_missing_nodes(config, self.cluster)
-        self._set_advertised_addresses(config)
+        return self.cluster
+
+    def _bind_members(self, cluster: Cluster) -> None:
+        """Release the ports of removed nodes, and bind those of added nodes."""
+        removed = [node_id for node_id in self._listeners if node_id not in cluster.nodes]
+        added = [node_id for node_id in cluster.nodes if node_id not in self._listeners]
+        for node_id in removed:
+            for listener in self._listeners.pop(node_id):
+                listener.stop()
+        for node_id in added:
+            self._listeners[node_id] = self._bind_added(node_id)
+        if removed or added:
+            self._log.info(
+                "nodes were added or removed while the cluster ran",
+                nodes=", ".join(map(str, cluster.nodes)),
+            )
+
+    def _bind_added(self, node_id: int) -> list[Listener]:
+        """Return listeners of an added node; raises AddressError if no port is free.
+
+        Ports follow the ids of nodes, so that a node has the same port after a restart. If a port
+        is taken, the next free one is used.
+        """
+        index = node_id - self._settings.node_ids[0]
+        if not 0 <= index < _MAX_PORT_DISTANCE:
+            index = len(self._listeners)
+        listeners: list[Listener] = []
+        try:
+            for spec in self._specs:
+                # One by one: if a port is taken, those bound before are closed.
+                listeners.append(bind_listener(spec, index))  # noqa: PERF401
+        except AddressError:
+            for listener in listeners:
+                listener.stop()
+            raise
+        return listeners
 
     def _read_config(self) -> BrokerConfig:
         settings = self._settings
@@ -337,23 +415,102 @@ class Broker:
         for listener in served.listeners:
             await listener.start(loop, self._context_of(served, listener))
 
-    async def stop_node(self, node_id: int) -> None:
+    async def stop_node(self, node_id: int, *, controlled: bool = False) -> None:
         """Stop a node as if it was killed; raises NodeError for the last running one.
 
-        A node that is being started is stopped afterwards.
+        A `controlled` shutdown is that of Kafka's broker on SIGTERM: first other nodes lead the
+        partitions of the node, and the answers that this ends are sent. Raises NodeError if the
+        node is isolated. A node that is being started is stopped afterwards.
         """
         cluster, _ = self._require_running()
-        node = cluster.node_control.node(node_id)
+        cluster.node_control.node(node_id)
         async with self._node_changes:
-            was_stopped = node.state is NodeState.STOPPED
+            if controlled:
+                await self._shut_down_node(cluster, node_id)
+            else:
+                self._kill_node(cluster, node_id)
+
+    def _kill_node(self, cluster: Cluster, node_id: int) -> None:
+        node = cluster.node_control.node(node_id)
+        was_stopped = node.state is NodeState.STOPPED
+        try:
+            cluster.node_control.stop(node_id)
+        finally:
+            # Also if the disk refused the change of the metadata.
+            if node.state is NodeState.STOPPED:
+                self._served(node_id).kill()
+                if not was_stopped:
+                    self._log.info("stopped a node", node=node_id)
+
+    async def _shut_down_node(self, cluster: Cluster, node_id: int) -> None:
+        node = cluster.node_control.node(node_id)
+        was_stopped = node.state is NodeState.STOPPED
+        cluster.node_control.shut_down(node_id)
+        if not was_stopped:
+            await self._served(node_id).shut_down()
+            self._log.info("shut down a node", node=node_id)
+
+    async def add_node(
+        self, node_id: int | None = None, settings: Mapping[str, str] | None = None
+    ) -> int:
+        """Add a running node, and return its id: by default the one after the largest id.
+
+        The node has no partitions until some are assigned to it. Later starts of the cluster begin
+        with it, too. Raises NodeError for an id that is taken, ConfigError for invalid `settings`,
+        AddressError if no port is free, and KafkaError if the disk refuses the change.
+        """
+        cluster, _ = self._require_running()
+        async with self._node_changes:
+            new_id = cluster.node_control.check_new(node_id)
+            listeners = self._bind_added(new_id)
+
+            def prepare(node: Node) -> None:
+                node.warn_about_client = self._warnings.warn
+                self._listeners[new_id] = listeners
+                self._set_addresses(node, listeners)
+
             try:
-                cluster.node_control.stop(node_id)
+                cluster.node_control.add(new_id, settings or {}, prepare)
             finally:
-                # Also if the disk refused the change of the metadata.
-                if node.state is NodeState.STOPPED:
-                    self._served(node_id).kill()
-                    if not was_stopped:
-                        self._log.info("stopped a node", node=node_id)
+                if new_id not in cluster.nodes:
+                    for listener in listeners:
+                        listener.stop()
+                    self._forget_node(new_id)
+                else:
+                    await self._serve_node(self._served(new_id))
+                    self._log.info("added a node", node=new_id)
+        return new_id
+
+    async def remove_node(self, node_id: int) -> None:
+        """Remove a node without replicas; a running one is shut down before.
+
+        Later starts of the cluster begin without it. Raises UnknownNodeError, NodeError for a node
+        with replicas and for the last running one, and KafkaError if the disk refuses the change.
+        """
+        cluster, _ = self._require_running()
+        async with self._node_changes:
+            node = cluster.node_control.check_removal(node_id)
+            if node.state is NodeState.RUNNING:
+                await self._shut_down_node(cluster, node_id)
+            elif node.state is NodeState.ISOLATED:
+                self._kill_node(cluster, node_id)
+            cluster.node_control.remove(node_id)
+            self._forget_node(node_id)
+            self._log.info("removed a node", node=node_id)
+
+    def _report_unregistered(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        if not delta.brokers_changed:
+            return
+        before, self._registered = self._registered, image.brokers.keys()
+        for node_id in sorted(before - self._registered):
+            self._log.info("unregistered a node", node=node_id)
+
+    def _forget_node(self, node_id: int) -> None:
+        """Release everything that belongs to a node without open ports."""
+        self._listeners.pop(node_id, None)
+        self._nodes = [served for served in self._nodes if served.node.id != node_id]
+        for name, endpoints in self._endpoints.items():
+            self._endpoints[name] = [each for each in endpoints if each.node_id != node_id]
 
     async def start_node(self, node_id: int) -> None:
         """Start a stopped node, or connect an isolated one; no effect on a running one.
@@ -361,21 +518,24 @@ class Broker:
         Raises UnknownNodeError, and AddressError if the node's port was taken meanwhile.
         """
         cluster, _ = self._require_running()
-        node = cluster.node_control.node(node_id)
+        cluster.node_control.node(node_id)
         async with self._node_changes:
-            was_running = node.state is NodeState.RUNNING
+            node = cluster.node_control.node(node_id)
+            before = node.state
             served = self._served(node_id)
             try:
-                if node.state is NodeState.STOPPED:
+                if before is NodeState.STOPPED:
                     for listener in served.listeners:
                         listener.bind_again()
-                    await self._serve_node(served)
                 cluster.node_control.start(node_id)
             finally:
                 if node.state is NodeState.STOPPED:
                     # A port was taken, or the disk refused the change of the metadata.
                     served.kill()
-                elif not was_running:
+                elif before is NodeState.STOPPED:
+                    # Last, as in Kafka: clients are not served by a node that is not registered.
+                    await self._serve_node(served)
+                if before is not NodeState.RUNNING and node.state is NodeState.RUNNING:
                     self._log.info("started a node", node=node_id)
 
     def _served(self, node_id: int) -> ServedNode:
@@ -564,28 +724,25 @@ class Broker:
             raise RuntimeError("the broker is not running")
         return self.cluster, self._directory
 
-    def _set_advertised_addresses(self, config: BrokerConfig) -> None:
-        """Set the addresses of each node in the metadata of its clients and in its settings."""
+    def _set_addresses(self, node: Node, listeners: Sequence[Listener]) -> None:
+        """Set the addresses of a node in the metadata of its clients and in its settings."""
         cluster, directory = self._require_running()
-        for node_id, listeners in self._listeners.items():
-            node = cluster.nodes[node_id]
-            self._nodes.append(ServedNode(node, listeners, Admission(config, self._clock)))
-            for listener in listeners:
-                advertised = listener.advertised_address
-                endpoint = node.set_endpoint(listener.name, advertised.host, advertised.port)
-                self._endpoints.setdefault(listener.name, []).append(endpoint)
-            config.set_node_text(
-                node_id,
-                {
-                    "listeners": ",".join(
-                        f"{each.name}://{each.bound_address}" for each in listeners
-                    ),
-                    "advertised.listeners": ",".join(
-                        f"{each.name}://{each.advertised_address}" for each in listeners
-                    ),
-                    "log.dirs": directory.path,
-                },
-            )
+        config = cluster.config
+        self._nodes.append(ServedNode(node, listeners, Admission(config, self._clock)))
+        for listener in listeners:
+            advertised = listener.advertised_address
+            endpoint = node.set_endpoint(listener.name, advertised.host, advertised.port)
+            self._endpoints.setdefault(listener.name, []).append(endpoint)
+        config.set_node_text(
+            node.id,
+            {
+                "listeners": ",".join(f"{each.name}://{each.bound_address}" for each in listeners),
+                "advertised.listeners": ",".join(
+                    f"{each.name}://{each.advertised_address}" for each in listeners
+                ),
+                "log.dirs": directory.path,
+            },
+        )
 
     def _set_log_level(self, kafka_name: str) -> None:
         self._log.level = Level.of_kafka(kafka_name)

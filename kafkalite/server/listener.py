@@ -29,7 +29,13 @@ BACKLOG = 4096
 
 _LOOPBACKS = ("127.0.0.1", "::1")
 _MAX_PORT_ATTEMPTS = 16
+_MAX_TAKEN_PORTS = 100
+"""Taken ports after which a node that is added gets no port."""
 _UNAVAILABLE_FAMILY = frozenset((errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT))
+
+
+class PortTakenError(AddressError):
+    """An address whose port another socket uses."""
 
 
 class ListenerContext(NamedTuple):
@@ -89,6 +95,19 @@ class Listener:
         self._sockets.clear()
 
 
+def bind_listener(spec: ListenerSpec, node_index: int) -> Listener:
+    """Return a listener of the node with this index, or of a later one if its port is taken.
+
+    Raises AddressError if none of the ports can be bound.
+    """
+    for index in range(node_index, node_index + _MAX_TAKEN_PORTS):
+        try:
+            return Listener(spec, index)
+        except PortTakenError:
+            continue
+    return Listener(spec, node_index + _MAX_TAKEN_PORTS)
+
+
 def bind(address: Address) -> list[socket.socket]:
     """Return sockets bound to an address; `localhost` means its IPv4 and its IPv6 address.
 
@@ -98,9 +117,11 @@ def bind(address: Address) -> list[socket.socket]:
         try:
             return _bind_all(address)
         except OSError as error:
-            if error.errno == errno.EADDRINUSE and not address.port:
+            is_taken = error.errno == errno.EADDRINUSE
+            if is_taken and not address.port:
                 continue  # the port chosen for IPv4 was taken for IPv6
-            raise AddressError(f"cannot listen on {address}: {_reason(error)}") from error
+            kind = PortTakenError if is_taken else AddressError
+            raise kind(f"cannot listen on {address}: {_reason(error)}") from error
     raise AddressError(f"cannot listen on {address}: no port is free")
 
 

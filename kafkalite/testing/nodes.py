@@ -1,4 +1,4 @@
-"""BrokerNodes: stops, starts and isolates the nodes of a broker from the test's thread."""
+"""BrokerNodes: adds, removes, stops, starts and isolates the nodes of a broker under test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.control.commands import (
+    AddNode,
     ListNodes,
+    RemoveNode,
     SetNodeMetadata,
     SetNodeReplication,
     SetNodeState,
@@ -66,14 +68,21 @@ class BrokerNode:
         """The address of the node for clients: `host:port`."""
         return next(iter(self._status().listeners.values()))
 
-    def stop(self) -> None:
+    @property
+    def is_registered(self) -> bool:
+        """Whether the controller knows the node; UnregisterBroker ends that until a start."""
+        return self._status().is_registered
+
+    def stop(self, *, controlled: bool = False) -> None:
         """Stop the node as if its process was killed.
 
         Its ports refuse connections, and its connections end without answers. Other nodes lead its
-        partitions and coordinate its groups and transactional ids. Raises ValueError for the last
-        running node.
+        partitions and coordinate its groups and transactional ids. With `controlled`, the node
+        stops as Kafka's broker does on SIGTERM: other nodes in sync lead its partitions first, and
+        requests that wait for the former leader are answered. Raises ValueError for the last
+        running node, and for a controlled stop of an isolated one.
         """
-        self._perform(SetNodeState(self._id, "stopped"))
+        self._perform(SetNodeState(self._id, "stopped", controlled))
 
     def start(self) -> None:
         """Start the node if it is stopped, or connect it to the other nodes if it is isolated.
@@ -81,6 +90,14 @@ class BrokerNode:
         Its replicas follow at once. It leads partitions again after an election.
         """
         self._perform(SetNodeState(self._id, "running"))
+
+    def remove(self) -> None:
+        """Remove the node from the cluster; a running node is shut down before.
+
+        Later starts of the cluster begin without it. Raises ValueError for a node with replicas,
+        which must be reassigned to other nodes first, and for the last running one.
+        """
+        self._perform(RemoveNode(self._id))
 
     def isolate(self) -> None:
         """Cut the node off from the other nodes; clients still reach it.
@@ -133,6 +150,20 @@ class BrokerNodes(Mapping[int, BrokerNode]):
 
     def __len__(self) -> int:
         return len(self._perform(ListNodes()))
+
+    def add(
+        self, node_id: int | None = None, *, config: Mapping[str, str | float] | None = None
+    ) -> BrokerNode:
+        """Add a running node, and return it; without an id, it gets the one after the largest id.
+
+        The node has no partitions until some are created on it or reassigned to it. `config` has
+        configurations of the node, such as {"broker.rack": "b"}. Later starts of the cluster begin
+        with the node, too. Raises ValueError, with one sentence, for an id that is taken and for
+        invalid configurations.
+        """
+        settings = {key: f"{value}" for key, value in (config or {}).items()}
+        (status,) = self._perform(AddNode(node_id, settings))
+        return BrokerNode(self._perform, status.node_id)
 
     def __repr__(self) -> str:
         return f"<nodes {', '.join(map(str, self))}>"

@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -22,7 +23,7 @@ from tests.clients.records import some_records
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kafkalite.testing import Broker
     from tests.clients.drivers.protocol import SentRow
@@ -40,8 +41,8 @@ CONFIG: dict[str, str | float] = {
 }
 """Broker configurations of the scenario."""
 
-ALL_KINDS = ("stop", "isolate", "pause", "move")
-KINDS_WITHOUT_EPOCHS = ("stop", "pause", "move")
+ALL_KINDS = ("stop", "shut down", "isolate", "pause", "move")
+KINDS_WITHOUT_EPOCHS = ("stop", "shut down", "pause", "move")
 """For clients whose requests have no leader epochs. An isolated node can name itself as the leader,
 and answer OFFSET_OUT_OF_RANGE for records of the next leader. These clients then begin again."""
 
@@ -85,7 +86,13 @@ class NodeFailures:
         else:
             node_id = self.random.choice(self._sound_nodes())
             node = self.broker.nodes[node_id]
-            {"stop": node.stop, "isolate": node.isolate, "pause": node.pause_replication}[failure]()
+            changes: dict[str, Callable[[], None]] = {
+                "stop": node.stop,
+                "shut down": partial(node.stop, controlled=True),
+                "isolate": node.isolate,
+                "pause": node.pause_replication,
+            }
+            changes[failure]()
             self._failed[node_id] = failure
         self.failures[failure] += 1
 

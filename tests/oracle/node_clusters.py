@@ -147,8 +147,8 @@ class EmulatedNodes:
         self._broker.nodes[node_id].stop()
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node; it has the same state as after a controlled shutdown."""
-        self._broker.nodes[node_id].stop()
+        """Stop a node by a controlled shutdown."""
+        self._broker.nodes[node_id].stop(controlled=True)
 
     def start_node(self, node_id: int) -> None:
         """Start a node."""

@@ -140,6 +140,10 @@ class FailingCluster(RuleBasedStateMachine):
         self.control(lambda: self.cluster.node_control.stop(node_id))
 
     @rule(node_id=NODES)
+    def shut_down_node(self, node_id: int) -> None:
+        self.control(lambda: self.cluster.node_control.shut_down(node_id))
+
+    @rule(node_id=NODES)
     def isolate_node(self, node_id: int) -> None:
         self.control(lambda: self.cluster.node_control.isolate(node_id))
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.metadata.brokers import NoNodesError
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
@@ -77,7 +78,8 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(nodes=NODES)
     def restart(self, nodes: set[int]) -> None:
-        self.world = self.world.restart(*nodes)
+        with suppress(NoNodesError):  # all of these nodes were removed
+            self.world = self.world.restart(*nodes)
 
     @rule(name=NAMES, partitions=st.integers(-1, 4), replicas=st.integers(-1, 3))
     def create(self, name: str, partitions: int, replicas: int) -> None:
@@ -118,9 +120,27 @@ class Cluster(RuleBasedStateMachine):
         self.world.controller.fence(node_id)
 
     @rule(node_id=st.integers(1, 4))
+    def shut_down(self, node_id: int) -> None:
+        self.world.controller.begin_shutdown(node_id)
+
+    @rule(node_id=st.integers(1, 5), is_added=st.booleans(), has_crashed=st.booleans())
+    def register(self, node_id: int, *, is_added: bool, has_crashed: bool) -> None:
+        if node_id not in self.world.image.active_brokers:
+            self.world.controller.register_broker(
+                node_id,
+                None,
+                added_settings={"broker.rack": "b"} if is_added else None,
+                has_crashed=has_crashed,
+            )
+
+    @rule(node_id=st.integers(1, 5))
     def unfence(self, node_id: int) -> None:
-        self.world.controller.register_broker(node_id, None)
-        self.world.controller.unfence(node_id)
+        if node_id in self.world.image.brokers:
+            self.world.controller.unfence(node_id)
+
+    @rule(node_id=st.integers(2, 5))
+    def remove(self, node_id: int) -> None:
+        self.world.controller.remove_broker(node_id)
 
     @rule(node_id=st.integers(1, 4))
     def unregister(self, node_id: int) -> None:

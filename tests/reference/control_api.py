@@ -64,6 +64,17 @@ ROUTES: dict[tuple[str, str], ControlRoute] = {
         response="[FaultJson](#faultjson)",
     ),
     ("GET", "/v1/nodes"): ControlRoute("List all nodes with their states.", response="[NodesJson](#nodesjson)"),
+    ("POST", "/v1/nodes"): ControlRoute(
+        "Add a node. The HTTP status is 201.",
+        '`{"id", "config"}`, both optional: by default the id after the largest one. `config` has '
+        'configurations such as `"broker.rack"`.',
+        "[NodeJson](#nodejson)",
+    ),
+    ("DELETE", "/v1/nodes/ID"): ControlRoute(
+        "Remove a node without replicas; a running node is shut down before. The HTTP status is 404 for an "
+        "unknown id.",
+        response='[NodeJson](#nodejson), with the state `"removed"`',
+    ),
     ("GET", "/v1/nodes/ID"): ControlRoute(
         "Return a node. The HTTP status is 404 for an unknown id.", response="[NodeJson](#nodejson)"
     ),
@@ -167,6 +178,12 @@ def control_api_page() -> str:
                 (code(f'{{"{field}": "{value}"}}'), effect)
                 for field in http.NODE_COMMANDS
                 for value, effect in NODE_FIELDS[field].items()
+            ]
+            + [
+                (
+                    code('{"state": "stopped", "controlled": true}'),
+                    "let other nodes lead the partitions of the node, then stop it",
+                )
             ],
         ),
         "## Fault rules",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.protocol._generated.messages.delete_records import DeleteRecordsRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.raw import ConnectionClosedError
 from tests.scenarios.node_world import LAG_TIME_MS, SESSION_MS, TOPIC, NodeWorld, fetch_request
@@ -191,3 +192,71 @@ def test_too_few_replicas_refuse_acks_all_before_the_append() -> None:
         follow(world)
         assert waiting.answer().error_code == ErrorCode.NONE
         assert world.high_watermark() == 2
+
+
+# DeleteRecords
+
+
+def delete_request(offset: int, timeout_ms: int = 10_000) -> DeleteRecordsRequest:
+    partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name=TOPIC, partitions=[partition])
+    return DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+
+
+def deleted(answer: Any) -> tuple[ErrorCode, int]:  # noqa: ANN401 - a response class of its version
+    partition = answer.topics[0].partitions[0]
+    return ErrorCode(partition.error_code), partition.low_watermark
+
+
+@pytest.mark.parametrize("how", ["paused", "isolated"])
+def test_deleted_records_are_reported_when_all_replicas_have_deleted_them(
+    world: NodeWorld, how: str
+) -> None:
+    world.append(b"a", b"b")
+    lag(world, how)
+    client = world.connect(1)
+    client.send(delete_request(1), 2)
+    world.metadata()
+    follow(world)
+    assert deleted(client.receive()) == (ErrorCode.NONE, 1)
+
+
+def test_a_replica_that_lags_lets_a_deletion_time_out(world: NodeWorld) -> None:
+    world.append(b"a", b"b", b"c")
+    assert deleted(world.client(1).call(delete_request(1), 2)) == (ErrorCode.NONE, 1)
+    lag(world, "paused")
+    # The replica has deleted this record already.
+    assert deleted(world.client(1).call(delete_request(1), 2)) == (ErrorCode.NONE, 1)
+    client = world.connect(1)
+    for _ in range(2):
+        client.send(delete_request(-1), 2)
+        world.metadata()
+        world.advance(10_000)
+        assert deleted(client.receive()) == (ErrorCode.REQUEST_TIMED_OUT, 1)
+    world.broker.nodes[2].stop()  # no replica on a fenced node is waited for
+    assert deleted(world.client(1).call(delete_request(-1), 2)) == (ErrorCode.NONE, 3)
+
+
+def test_an_isolated_leader_reports_no_deletion(world: NodeWorld) -> None:
+    world.append(b"a", b"b")
+    world.broker.nodes[1].isolate()
+    client = world.connect(1)
+    client.send(delete_request(1, timeout_ms=5_000), 2)
+    world.metadata()
+    world.advance(5_000)
+    assert deleted(client.receive()) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+    client.send(delete_request(2, timeout_ms=60_000), 2)
+    world.metadata()
+    world.advance(SESSION_MS)
+    assert deleted(client.receive()) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+# The end of the broker
+
+
+def test_a_produce_that_waits_is_answered_when_the_broker_stops() -> None:
+    with NodeWorld() as world:
+        lag(world, "paused")
+        waiting = world.begin_produce(b"a")
+        world.broker.stop()
+        assert waiting.answer().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.gateway.api import Api
+from kafkalite.partitions.partition import TO_HIGH_WATERMARK
+from kafkalite.partitions.replication_wait import DeletedRecords, ReplicationWait
 from kafkalite.ports.turns import in_steps
+from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -16,15 +19,20 @@ from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
+    from kafkalite.partitions.partition import Partition
 
 _NO_WATERMARK = -1
 
 
-def handle_delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def handle_delete_records(
+    call: Call, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Waiting[DeleteRecordsResponse]:
     """Delete the records before each offset, and return the new start of each log.
 
-    If a partition occurs twice, the last offset counts.
+    As in Kafka, the answer waits until all replicas on running nodes have deleted the records, at
+    most `timeout_ms`. If a partition occurs twice, the last offset counts.
     """
+    unreplicated: list[DeletedRecords] = []
     topics: dict[str, dict[int, int]] = {}
     for topic in in_steps(request.topics):
         offsets = topics.setdefault(topic.name, {})
@@ -35,7 +43,8 @@ def handle_delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRe
             DeleteRecordsResponse.DeleteRecordsTopicResult(
                 name=name,
                 partitions=[
-                    _delete(call, name, index, offset) for index, offset in offsets.items()
+                    _delete(call, name, index, offset, unreplicated)
+                    for index, offset in offsets.items()
                 ],
             )
             for name, offsets in topics.items()
@@ -48,7 +57,14 @@ def handle_delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRe
         # The records are no longer readable, but a crash may undo the deletion. On this error the
         # client retries, and the next checkpoint covers both attempts.
         _refuse_successes(response)
-    return response
+        return response
+    if not unreplicated:
+        return response
+    node = call.node
+    wait = ReplicationWait(node.partitions, unreplicated, lambda: waiting.resolve(response))
+    waiting: Waiting[DeleteRecordsResponse] = Waiting(on_abandon=wait.abandon)
+    wait.start(node.clock, node.clock.now_ms() + request.timeout_ms)
+    return waiting
 
 
 def _refuse_successes(response: DeleteRecordsResponse) -> None:
@@ -63,8 +79,12 @@ def _refuse_successes(response: DeleteRecordsResponse) -> None:
 
 
 def _delete(
-    call: Call, topic_name: str, index: int, offset: int
+    call: Call, topic_name: str, index: int, offset: int, unreplicated: list[DeletedRecords]
 ) -> DeleteRecordsResponse.DeleteRecordsPartitionResult:
+    """Delete records, and return the result; add it to `unreplicated` if replicas still have them.
+
+    An `unreplicated` result changes until the end of the wait.
+    """
     topic = call.node.partitions.topic(topic_name)
     try:
         partition = None if topic is None else topic.partition(index)
@@ -73,14 +93,42 @@ def _delete(
         if partition.is_internal:
             return _partition_error(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition.check_access(call.node.id)
-        low_watermark = partition.delete_records(offset)
+        start_offset = partition.delete_records(offset)
     except KafkaError as error:
         return _partition_error(index, error.code)
     except OSError:
         return _partition_error(index, ErrorCode.KAFKA_STORAGE_ERROR)
-    return DeleteRecordsResponse.DeleteRecordsPartitionResult(
-        partition_index=index, low_watermark=low_watermark
+    result = DeleteRecordsResponse.DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=start_offset
     )
+    if partition.views:
+        required = start_offset if offset == TO_HIGH_WATERMARK else offset
+        _await_replicas(call, partition, required, result, unreplicated)
+    return result
+
+
+def _await_replicas(
+    call: Call,
+    partition: Partition,
+    offset: int,
+    result: DeleteRecordsResponse.DeleteRecordsPartitionResult,
+    unreplicated: list[DeletedRecords],
+) -> None:
+    node = call.node
+
+    def low_watermark() -> int:
+        return partition.low_watermark(node.image.brokers)
+
+    def set_result(code: ErrorCode, low_watermark: int | None) -> None:
+        result.error_code = code
+        if low_watermark is not None:
+            result.low_watermark = low_watermark
+
+    result.low_watermark = low_watermark()
+    if result.low_watermark < offset:
+        unreplicated.append(
+            DeletedRecords(partition, offset, partition.leader_epoch, low_watermark, set_result)
+        )
 
 
 def _partition_error(

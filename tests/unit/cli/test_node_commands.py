@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.cli.main import main
+from kafkalite.protocol._generated.messages.unregister_broker import UnregisterBrokerRequest
 from kafkalite.testing import Broker
+from tests.conformance.raw import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +96,10 @@ def test_json_option_prints_the_response_of_the_broker(capsys: pytest.CaptureFix
         (["node", "stop", "two"], 2, "invalid int value: 'two'"),
         (["node", "kill", "2"], 2, "invalid choice: 'kill'"),
         (["node", "stop", "4"], 1, "there is no node 4: the nodes are 1, 2, 3"),
+        (["node", "add", "2"], 1, "there is a node 2 already"),
+        (["node", "add", "--config", "broker.rack"], 2, "write KEY=VALUE"),
+        (["node", "add", "--config", "x=y"], 1, "node 4: Unknown configuration x"),
+        (["node", "remove", "1"], 1, "node 1 cannot be removed: it has replicas of 1 partition"),
         (["leader", "move", "orders", "2"], 2, "'orders' is not a partition: write"),
         (["leader", "move", "orders-x", "2"], 2, "'orders-x' is not a partition: write"),
         (["leader", "move", "orders-0", "4"], 1, "Node 4 has no replica of orders-0"),
@@ -123,3 +129,40 @@ def test_the_last_node_is_not_stopped(broker: Broker, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == (
         "kafkalite: node 3 cannot be stopped: no other node is running\n"
     )
+
+
+@pytest.mark.usefixtures("broker")
+def test_nodes_are_added_and_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["node", "add", "--config", "broker.rack=b"])
+    main(["node", "add", "7", "--json"])
+    first, *rest = capsys.readouterr().out.splitlines(keepends=True)
+    assert re.sub(r":\d{4,}", ":PORT", first) == (
+        f"node 4: running, leads 0 partitions, {ADDRESS}\n"
+    )
+    assert json.loads("".join(rest))["id"] == 7
+    main(["node", "remove", "7"])
+    main(["node", "stop", "4"])
+    main(["node", "remove", "4"])
+    assert output(capsys) == [
+        "node 7: removed",
+        f"node 4: stopped, metadata stale, leads 0 partitions, {ADDRESS}",
+        "node 4: removed",
+    ]
+
+
+def test_a_node_is_shut_down(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["node", "stop", "1", "--controlled"])
+    assert output(capsys) == [f"node 1: stopped, leads 0 partitions, {ADDRESS}"]
+    assert broker.nodes[1].state == "stopped"
+
+
+def test_an_unregistered_node_is_listed_as_such(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = RawClient(int(broker.nodes[1].bootstrap_servers.rpartition(":")[2]))
+    assert client.call(UnregisterBrokerRequest(broker_id=2), 0).error_code == 0
+    client.close()
+    main(["node", "list"])
+    assert output(capsys)[1] == f"node 2: running, unregistered, leads 0 partitions, {ADDRESS}"
+    main(["node", "start", "2"])
+    assert output(capsys) == [f"node 2: running, leads 0 partitions, {ADDRESS}"]

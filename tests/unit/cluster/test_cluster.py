@@ -8,14 +8,18 @@ import pytest
 
 from kafkalite.cluster.cluster import Cluster, TopicError
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.ports.files import OsFiles
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.storage.batch import BatchView, build_batch
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
+from tests.unit.apis.cluster_wire import ClusterWire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,3 +187,24 @@ def test_replicas_of_topics_that_were_created_at_the_start_follow(machine: Machi
     batch = BatchView(build_batch([NewRecord(None, b"v", 0)]))
     partition.append_internal(batch, 1)
     assert partition.high_watermark == partition.end_offset == 1
+
+
+def test_producer_ids_are_allocated_to_a_node_of_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_ids: list[int] = []
+    allocate = MetadataController.allocate_producer_ids
+
+    def observe(self: MetadataController, node_id: int) -> tuple[int, int]:
+        node_ids.append(node_id)
+        return allocate(self, node_id)
+
+    monkeypatch.setattr(MetadataController, "allocate_producer_ids", observe)
+    wire = ClusterWire(tmp_path, nodes=2)
+    wire.cluster.node_control.shut_down(1)
+    wire.cluster.node_control.remove(1)
+    wire.cluster.transactions.ensure_topic()
+    request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1_000)
+    assert wire.ask(request, 4, 2).error_code == ErrorCode.NONE
+    assert node_ids == [2]
+    wire.end()

@@ -8,7 +8,9 @@ import pytest
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import NodeError, UnknownNodeError
+from kafkalite.config.definitions import ConfigError
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.metadata.reassignment import RequestedReassignment
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
@@ -19,6 +21,9 @@ from tests.unit.cluster.replicated import SESSION_MS, ReplicatedCluster
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from kafkalite.cluster.node import Node
+    from kafkalite.metadata.image import MetadataDelta, MetadataImage
 
 MANY = 1_000
 
@@ -239,3 +244,239 @@ def test_a_former_leader_that_does_not_know_the_next_one_writes_no_markers(
         cluster.control.node(1).partition("t", 0)
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert cluster.control.node(2).partition("t", 0) is cluster.partition()
+
+
+# Controlled shutdown
+
+
+def test_a_shutdown_moves_leaders_and_leaves_no_isr(cluster: ReplicatedCluster) -> None:
+    cluster.append(b"a")
+    cluster.control.shut_down(1)
+    assert cluster.control.node(1).state is NodeState.STOPPED
+    assert fenced(cluster) == {1}
+    assert cluster.state() == (2, 1, {2, 3})
+    assert cluster.partition().end_offset_of(1) == 1
+    cluster.append(b"b")
+    assert cluster.partition().end_offset_of(1) == 1
+    cluster.control.start(1)
+    assert cluster.state() == (2, 1, {1, 2, 3})
+    assert cluster.partition().end_offset_of(1) == 2
+
+
+def test_the_node_knows_the_next_leader_before_it_stops(cluster: ReplicatedCluster) -> None:
+    seen: list[tuple[NodeState, int, bool]] = []
+    node = cluster.control.node(1)
+
+    def observe(image: MetadataImage, _: MetadataDelta) -> None:
+        leader = node.image.topics["t"].partitions[0].leader
+        seen.append((node.state, leader, image.brokers[1].is_fenced))
+
+    cluster.cluster.metadata.subscribe(observe)
+    cluster.control.shut_down(1)
+    assert seen == [(NodeState.RUNNING, 2, False), (NodeState.RUNNING, 2, True)]
+
+
+def test_a_second_shutdown_changes_nothing(cluster: ReplicatedCluster) -> None:
+    cluster.control.shut_down(2)
+    version = cluster.cluster.metadata.image.version
+    cluster.control.shut_down(2)
+    assert cluster.cluster.metadata.image.version == version
+
+
+@pytest.mark.parametrize("is_controlled", [True, False])
+def test_a_node_remains_eligible_after_a_shutdown_only(
+    tmp_path: Path, *, is_controlled: bool
+) -> None:
+    cluster = ReplicatedCluster(tmp_path, {"min.insync.replicas": "3"})
+    (cluster.control.shut_down if is_controlled else cluster.control.stop)(3)
+    assert cluster.image().elr == (3,)
+    cluster.control.pause_replication(3)
+    cluster.control.start(3)
+    assert cluster.image().elr == ((3,) if is_controlled else ())
+    cluster.end()
+
+
+def test_an_isolated_node_and_the_last_one_are_not_shut_down(cluster: ReplicatedCluster) -> None:
+    cluster.control.isolate(1)
+    with pytest.raises(NodeError, match=r"^node 1 is isolated: a controlled shutdown needs the "):
+        cluster.control.shut_down(1)
+    cluster.control.stop(2)
+    with pytest.raises(NodeError, match=r"^node 3 cannot be stopped: no other node is running$"):
+        cluster.control.shut_down(3)
+
+
+def test_a_shutdown_that_the_disk_refuses_is_completed_by_another_call(tmp_path: Path) -> None:
+    files = FaultyFiles(MemoryFiles(), crash=False)
+    cluster = ReplicatedCluster(tmp_path, files=files)
+    refusals = 0
+    for step in range(1, MANY):
+        files.fail_from(step, failing_steps=MANY)
+        try:
+            cluster.control.shut_down(1)
+        except KafkaError:
+            assert cluster.control.node(1).state is NodeState.RUNNING
+            refusals += 1
+        else:
+            break
+        finally:
+            files.fail_from(None)
+    assert refusals
+    cluster.control.shut_down(1)
+    assert fenced(cluster) == {1}
+    assert cluster.state() == (2, 1, {2, 3})
+    cluster.end()
+
+
+def test_a_shutdown_that_is_cancelled_by_a_start_registers_the_node_again(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.cluster.metadata.begin_shutdown(1)
+    assert cluster.state() == (2, 1, {2, 3})
+    cluster.control.start(1)
+    assert cluster.state() == (2, 1, {1, 2, 3})
+    assert fenced(cluster) == set()
+
+
+# Incarnations
+
+
+@pytest.mark.parametrize("change", ["stop", "shut_down"])
+def test_a_started_node_is_another_incarnation_with_a_new_epoch(
+    cluster: ReplicatedCluster, change: str
+) -> None:
+    before = cluster.cluster.metadata.image.brokers[2]
+    getattr(cluster.control, change)(2)
+    cluster.control.start(2)
+    after = cluster.cluster.metadata.image.brokers[2]
+    assert (before.broker_epoch, after.broker_epoch) == (2, 4)
+    assert before.incarnation_id != after.incarnation_id
+    assert not after.is_shutting_down
+
+
+def test_a_node_that_connects_again_is_the_same_incarnation(cluster: ReplicatedCluster) -> None:
+    before = cluster.cluster.metadata.image.brokers[2]
+    cluster.control.isolate(2)
+    cluster.clock.advance(SESSION_MS)
+    cluster.control.start(2)
+    assert cluster.cluster.metadata.image.brokers[2] == before
+
+
+# Added and removed nodes
+
+
+def added(cluster: ReplicatedCluster, node_id: int, **settings: str) -> Node:
+    texts = {name.replace("_", "."): text for name, text in settings.items()}
+    return cluster.control.add(node_id, texts, lambda _: None)
+
+
+def test_an_added_node_runs_without_partitions(cluster: ReplicatedCluster) -> None:
+    version = cluster.cluster.metadata.image.version
+    node = added(cluster, 4, broker_rack="b")
+    assert node is cluster.control.node(4)
+    assert (node.state, node.rack) == (NodeState.RUNNING, "b")
+    assert node.image is cluster.cluster.metadata.image
+    broker = node.image.brokers[4]
+    assert (broker.broker_epoch, broker.rack, broker.is_fenced) == (4, "b", False)
+    assert node.image.version == version + 2  # registered as a fenced node, and then unfenced
+    assert cluster.state() == (1, 0, {1, 2, 3})
+    cluster.create_replicated("u", (4, 1))
+    assert cluster.state("u") == (4, 0, {1, 4})
+    cluster.control.stop(4)
+    assert cluster.state("u") == (1, 1, {1})
+
+
+def test_ids_of_added_nodes(cluster: ReplicatedCluster) -> None:
+    assert cluster.control.check_new(None) == 4
+    assert cluster.control.check_new(0) == 0
+    for node_id, reason in (
+        (2, r"^there is a node 2 already$"),
+        (-1, r"^a node id is a number from 0 to 2147483647, not -1$"),
+        (2**31, r"not 2147483648$"),
+    ):
+        with pytest.raises(NodeError, match=reason):
+            cluster.control.check_new(node_id)
+
+
+def test_invalid_settings_add_no_node(cluster: ReplicatedCluster) -> None:
+    with pytest.raises(ConfigError, match=r"^node 4: log.dirs cannot differ between nodes"):
+        added(cluster, 4, log_dirs="/x")
+    assert list(cluster.cluster.nodes) == [1, 2, 3]
+    assert added(cluster, 4).rack is None
+
+
+def test_a_node_that_the_disk_refuses_is_not_added(tmp_path: Path) -> None:
+    files = FaultyFiles(MemoryFiles(), crash=False)
+    cluster = ReplicatedCluster(tmp_path, files=files)
+    files.fail_from(1, failing_steps=MANY)
+    with pytest.raises(KafkaError):
+        added(cluster, 4, broker_rack="b")
+    files.fail_from(None)
+    assert list(cluster.cluster.nodes) == [1, 2, 3]
+    assert added(cluster, 4).rack is None
+    cluster.end()
+
+
+def test_replicas_move_to_an_added_node_and_the_former_node_is_removed(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.append(b"a")
+    added(cluster, 4)
+    with pytest.raises(
+        NodeError,
+        match=r"^node 1 cannot be removed: it has replicas of 1 partition, such as t-0: reassign ",
+    ):
+        cluster.control.check_removal(1)
+    cluster.cluster.metadata.alter_reassignments([RequestedReassignment("t", 0, (4, 2, 3))])
+    assert cluster.image().replicas == (4, 2, 3)
+    with pytest.raises(NodeError, match=r"^node 1 is running: stop it before removing it$"):
+        cluster.control.remove(1)
+    cluster.control.shut_down(1)
+    cluster.control.remove(1)
+    assert list(cluster.cluster.nodes) == [2, 3, 4] == list(cluster.cluster.metadata.image.brokers)
+    assert cluster.partition().views == {}
+    cluster.append(b"b")
+    assert cluster.partition().high_watermark == 2
+    with pytest.raises(UnknownNodeError, match=r"^there is no node 1: the nodes are 2, 3, 4$"):
+        cluster.control.start(1)
+
+
+def test_added_and_removed_nodes_are_those_of_the_next_start(cluster: ReplicatedCluster) -> None:
+    added(cluster, 4, broker_rack="b")
+    added(cluster, 9)
+    cluster.control.stop(9)
+    cluster.control.remove(9)
+    cluster.restart()
+    nodes = cluster.cluster.nodes
+    assert {node_id: node.rack for node_id, node in nodes.items()} == {
+        1: None, 2: None, 3: None, 4: "b",
+    }  # fmt: skip
+    assert cluster.config.node_str_or_none(4, "broker.rack") == "b"
+    cluster.control.stop(4)
+    cluster.control.start(4)
+    cluster.control.stop(4)
+    cluster.control.remove(4)
+    cluster.restart()
+    assert list(cluster.cluster.nodes) == [1, 2, 3]
+
+
+def test_an_unregistered_node_is_removed(cluster: ReplicatedCluster) -> None:
+    added(cluster, 4)
+    cluster.cluster.metadata.unregister_broker(4)
+    cluster.control.start(4)
+    assert cluster.cluster.metadata.image.brokers[4].added_settings == {}
+    cluster.cluster.metadata.unregister_broker(4)
+    cluster.control.stop(4)
+    cluster.control.remove(4)
+    assert list(cluster.cluster.nodes) == [1, 2, 3]
+
+
+def test_the_last_running_node_is_not_removed(tmp_path: Path) -> None:
+    cluster = ReplicatedCluster(tmp_path)
+    cluster.cluster.metadata.delete_topics([cluster.partition().topic_id])
+    cluster.control.stop(1)
+    cluster.control.stop(2)
+    with pytest.raises(NodeError, match=r"^node 3 cannot be removed: no other node is running$"):
+        cluster.control.check_removal(3)
+    cluster.control.remove(1)
+    assert list(cluster.cluster.nodes) == [2, 3]
+    cluster.end()

@@ -245,3 +245,20 @@ def test_classes_of_tiered_storage_are_checked_if_it_is_enabled() -> None:
 def test_config_providers_are_rejected() -> None:
     with pytest.raises(ConfigError, match=r"config\.providers is file, but JVM plug-ins"):
         check_no_plugins({"config.providers": "file"})
+
+
+def test_a_removed_node_has_no_settings_of_its_own() -> None:
+    config = BrokerConfig.from_text({"broker.rack": "a"})
+    config.configure_node(4, {"broker.rack": "b"})
+    config.set_node_text(4, {"listeners": "PLAINTEXT://:9095"})
+    config.forget_node(4)
+    config.forget_node(4)
+    assert config.node_str_or_none(4, "broker.rack") == "a"
+    assert "listeners" not in config.node_text(4)
+
+
+def test_refused_settings_of_a_node_have_no_effect() -> None:
+    config = BrokerConfig.from_text({})
+    with pytest.raises(ConfigError):
+        config.configure_node(2, {"replica.lag.time.max.ms": "1", "broker.rack": "b"})
+    assert config.node_str_or_none(2, "broker.rack") is None

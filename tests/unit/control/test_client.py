@@ -49,6 +49,8 @@ def test_nodes_are_listed_and_changed_and_leaders_moved() -> None:
         assert [node["id"] for node in client.nodes()["nodes"]] == [1, 2]
         assert client.change_node(2, {"state": "isolated"})["state"] == "isolated"
         assert client.change_node(2, {"state": "running"}) == client.nodes()["nodes"][1]
+        assert client.add_node({"config": {"broker.rack": "b"}})["rack"] == "b"
+        assert client.remove_node(3)["state"] == "removed"
         (leader,) = (node["id"] for node in client.nodes()["nodes"] if node["led_partitions"])
         moved = client.move_leader({"topic": "t", "partition": 0, "leader": 3 - leader})
         assert (moved["leader"], moved["leader_epoch"]) == (3 - leader, 1)

@@ -10,11 +10,14 @@ import pytest
 
 from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.control.commands import (
+    REMOVED,
+    AddNode,
     AdvanceClock,
     CommandError,
     Explain,
     ListNodes,
     MoveLeader,
+    RemoveNode,
     RunClock,
     SetClock,
     SetNodeMetadata,
@@ -243,3 +246,46 @@ async def test_a_broker_that_is_not_running_has_no_nodes() -> None:
         await perform_node_command(stopped, ListNodes())
     with pytest.raises(CommandError, match=r"^the broker is not running$"):
         await perform_move_leader(stopped, MoveLeader("t", 0, 1))
+
+
+async def test_nodes_are_added_and_removed(cluster: ServerBroker) -> None:
+    (added,) = await perform_node_command(cluster, AddNode(settings={"broker.rack": "b"}))
+    assert (added.node_id, added.state, added.rack, added.is_registered) == (
+        4,
+        "running",
+        "b",
+        True,
+    )
+    assert await perform_node_command(cluster, ShowNode(4)) == (added,)
+    for invalid, reason in (
+        (AddNode(4), r"^there is a node 4 already$"),
+        (AddNode(5, {"log.dirs": "/x"}), r"^node 5: log.dirs cannot differ between nodes"),
+    ):
+        with pytest.raises(CommandError, match=reason):
+            await perform_node_command(cluster, invalid)
+    with pytest.raises(CommandError, match=r"^node 1 cannot be removed: it has replicas of 1 part"):
+        await perform_node_command(cluster, RemoveNode(1))
+    (removed,) = await perform_node_command(cluster, RemoveNode(4))
+    assert (removed.node_id, removed.state, removed.is_registered) == (4, REMOVED, False)
+    assert len(await perform_node_command(cluster, ListNodes())) == 3
+    with pytest.raises(UnknownNodeError):
+        await perform_node_command(cluster, RemoveNode(4))
+
+
+async def test_a_controlled_stop_moves_the_leader(cluster: ServerBroker) -> None:
+    leader = leader_of(cluster)
+    command = SetNodeState(leader, "stopped", controlled=True)
+    (stopped,) = await perform_node_command(cluster, command)
+    assert (stopped.state, stopped.led_partitions) == ("stopped", 0)
+    assert leader_of(cluster) not in (leader, -1)
+    with pytest.raises(CommandError, match=r"^only a stop can be controlled, not the state 'runn"):
+        SetNodeState(2, "running", controlled=True)
+
+
+async def test_an_unregistered_node_is_not_registered(cluster: ServerBroker) -> None:
+    assert cluster.cluster is not None
+    cluster.cluster.metadata.unregister_broker(2)
+    (status,) = await perform_node_command(cluster, ShowNode(2))
+    assert (status.state, status.is_registered) == ("running", False)
+    (started,) = await perform_node_command(cluster, SetNodeState(2, "running"))
+    assert started.is_registered

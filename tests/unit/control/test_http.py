@@ -436,7 +436,7 @@ async def test_nodes_are_listed_and_shown(served: ServedControl) -> None:
     assert address.startswith("127.0.0.1:")
     assert shown.body == {
         "id": leader, "state": "running", "metadata": "live", "replication": "running",
-        "led_partitions": 1, "rack": None, "listeners": {},
+        "led_partitions": 1, "rack": None, "registered": True, "listeners": {},
     }  # fmt: skip
 
 
@@ -540,3 +540,60 @@ async def test_an_invalid_move_is_refused_in_one_sentence(
     assert list(answer.body) == ["error"]
     assert "\n" not in answer.body["error"]
     assert len(answer.body["error"]) < 200
+
+
+async def test_nodes_are_added_and_removed(served: ServedControl) -> None:
+    added = await served.post("/v1/nodes", {})
+    assert (added.status, added.body["id"], added.body["state"]) == (201, 4, "running")
+    added = await served.post("/v1/nodes", {"id": 9, "config": {"broker.rack": "b"}})
+    assert (added.status, added.body["id"], added.body["rack"]) == (201, 9, "b")
+    assert (await served.get("/v1/nodes/9")).body == added.body
+    removed = await ask(served.app, "/v1/nodes/9", method="DELETE", headers={})
+    assert (removed.status, removed.body["state"], removed.body["registered"]) == (
+        200, "removed", False,
+    )  # fmt: skip
+    again = await ask(served.app, "/v1/nodes/9", method="DELETE", headers={})
+    assert (again.status, again.body) == (
+        404, {"error": "there is no node 9: the nodes are 1, 2, 3, 4"},
+    )  # fmt: skip
+    refused = await ask(served.app, "/v1/nodes/1", method="DELETE", headers={})
+    assert refused.status == 400
+    assert "it has replicas of 1 partition, such as t-0" in refused.body["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ([], "the body must be a JSON object, such as {}"),
+        ({"rack": "a"}, "the fields of the body are id and config, both optional"),
+        ({"id": "4"}, "id must be a whole number, not '4'"),
+        ({"id": 1}, "there is a node 1 already"),
+        ({"id": -1}, "a node id is a number from 0 to 2147483647, not -1"),
+        ({"config": []}, "config must be an object, not []"),
+        ({"config": {"broker.rack": 1}}, "broker.rack must be text, not 1"),
+    ],
+)
+async def test_an_invalid_node_is_not_added(
+    served: ServedControl, body: object, error: str
+) -> None:
+    answer = await served.post("/v1/nodes", body)
+    assert (answer.status, answer.body) == (400, {"error": error})
+
+
+async def test_a_stop_is_controlled(served: ServedControl) -> None:
+    leader = await served.leader()
+    body = {"state": "stopped", "controlled": True}
+    answer = await served.post(f"/v1/nodes/{leader}", body)
+    assert (answer.status, answer.body["state"]) == (200, "stopped")
+    assert await served.leader() != leader
+    for invalid, error in (
+        ({"state": "running", "controlled": True},
+         "only a stop can be controlled, not the state 'running'"),
+        ({"state": "stopped", "controlled": 1}, "controlled must be true or false, not 1"),
+        ({"state": 1, "controlled": True}, "state must be text, not 1"),
+    ):  # fmt: skip
+        answer = await served.post("/v1/nodes/2", invalid)
+        assert (answer.status, answer.body) == (400, {"error": error})
+    other = await served.leader()
+    answer = await served.post(f"/v1/nodes/{other}", {"state": "stopped", "controlled": False})
+    assert answer.body["state"] == "stopped"

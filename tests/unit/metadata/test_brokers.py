@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.metadata.brokers import NoNodesError
+from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.image import NO_LEADER
+from kafkalite.protocol._generated.records.broker_registration_change import (
+    BrokerRegistrationChangeRecord,
+)
+from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.unit.metadata_world import MetadataWorld
@@ -41,10 +47,145 @@ def test_unregistered_node_is_registered_as_fenced_with_a_new_epoch() -> None:
     world.controller.register_broker(2, "r")
     assert fields(world, 2) == (3, True)
     assert world.image.brokers[2].rack == "r"
+    world.controller.unfence(2)
+    assert fields(world, 2) == (3, False)
+
+
+def test_node_that_starts_again_is_another_incarnation() -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    before = world.image.brokers[2]
+    world.controller.fence(2)
     world.controller.register_broker(2, None)
     assert fields(world, 2) == (3, True)
     world.controller.unfence(2)
     assert fields(world, 2) == (3, False)
+    assert world.image.brokers[2].incarnation_id != before.incarnation_id
+
+
+def test_start_registers_nodes_that_were_fenced_and_no_others() -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    world.controller.fence(2)
+    again = world.restart(1, 2)
+    assert (fields(again, 1), fields(again, 2)) == ((1, False), (3, False))
+    version = again.image.version
+    assert again.restart(1, 2).image.version == version
+
+
+def replicated(nodes: int = 3, *, min_isr: int = 1) -> MetadataWorld:
+    """Return a cluster in which node 1 leads a partition with replicas on all nodes."""
+    node_ids = tuple(range(1, nodes + 1))
+    world = MetadataWorld(nodes=node_ids, min_insync_replicas=f"{min_isr}")
+    world.controller.create_topics([NewTopic(name="t", assignments=((0, node_ids),))])
+    return world
+
+
+def written(world: MetadataWorld, start: int) -> list[object]:
+    """Return the records of the metadata log from an offset on."""
+    serde = MetadataSerde()
+    entries = [serde.decode(key, value) for key, value in list(world.log.read_all())[start:]]
+    return [entry.value for entry in entries if entry is not None]
+
+
+def test_shutdown_moves_leaders_before_the_node_is_fenced() -> None:
+    world = replicated()
+    before = world.image.version
+    world.controller.begin_shutdown(1)
+    broker = world.image.brokers[1]
+    assert (broker.is_shutting_down, broker.is_fenced, broker.is_active) == (True, False, False)
+    partition = world.topic("t").partitions[0]
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (2, 1, (2, 3))
+    assert world.image.active_brokers == [1, 2, 3]
+    world.controller.begin_shutdown(1)  # no effect
+    world.controller.fence(1)
+    change, move, fencing = written(world, before)
+    assert isinstance(change, BrokerRegistrationChangeRecord)
+    assert (change.broker_epoch, change.fenced, change.in_controlled_shutdown) == (1, 0, 1)
+    assert isinstance(move, PartitionChangeRecord)
+    assert (move.leader, move.isr) == (2, [2, 3])
+    assert isinstance(fencing, BrokerRegistrationChangeRecord)
+    assert (fencing.fenced, fencing.in_controlled_shutdown) == (1, 0)
+    assert world.image.active_brokers == [2, 3]
+
+
+def test_node_that_leads_nothing_is_only_fenced() -> None:
+    world = replicated()
+    before = world.image.version
+    world.controller.begin_shutdown(3)
+    assert world.image.version == before
+    world.controller.fence(3)
+    assert world.topic("t").partitions[0].isr == (1, 2)
+
+
+def test_partition_without_another_replica_in_sync_has_no_leader_after_a_shutdown() -> None:
+    world = replicated(2)
+    world.controller.fence(2)
+    world.controller.begin_shutdown(1)
+    partition = world.topic("t").partitions[0]
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (NO_LEADER, 1, ())
+    assert partition.elr == (1,)
+
+
+@pytest.mark.parametrize("has_crashed", [False, True])
+def test_node_stays_eligible_after_a_shutdown_but_not_after_a_crash(*, has_crashed: bool) -> None:
+    world = replicated(2, min_isr=2)
+    world.controller.fence(2)
+    assert world.topic("t").partitions[0].elr == (2,)
+    world.controller.register_broker(2, None, has_crashed=has_crashed)
+    assert world.topic("t").partitions[0].elr == (() if has_crashed else (2,))
+
+
+def test_replicas_are_not_placed_on_a_node_that_shuts_down() -> None:
+    world = replicated()
+    world.controller.begin_shutdown(1)
+    (created,) = world.controller.create_topics(
+        [NewTopic(name="u", partitions=6, replication_factor=2)]
+    )
+    assert created.error is None
+    assert {node for each in world.topic("u").partitions for node in each.replicas} == {2, 3}
+    (refused,) = world.controller.create_topics(
+        [NewTopic(name="v", partitions=1, replication_factor=3)]
+    )
+    assert refused.error is not None
+    assert "only 2 broker(s) are registered" in (refused.error.message or "")
+
+
+def test_added_node_is_a_member_in_later_starts() -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    world.controller.register_broker(7, "r", added_settings={"broker.rack": "r"})
+    world.controller.unfence(7)
+    assert fields(world, 7) == (3, False)
+    again = world.restart(1)
+    assert {
+        node_id: (broker.broker_epoch, broker.rack, broker.added_settings)
+        for node_id, broker in again.image.brokers.items()
+    } == {1: (1, None, None), 7: (3, "r", {"broker.rack": "r"})}
+    again.controller.fence(7)
+    once_more = again.restart(1)
+    assert fields(once_more, 7) == (4, False)
+    assert once_more.image.brokers[7].added_settings == {"broker.rack": "r"}
+
+
+@pytest.mark.parametrize("is_unregistered", [False, True])
+def test_removed_node_is_no_member_in_later_starts(*, is_unregistered: bool) -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    if is_unregistered:
+        world.controller.unregister_broker(2)
+    world.controller.remove_broker(2)
+    assert list(world.image.brokers) == [1]
+    again = world.restart(1, 2)
+    assert list(again.image.brokers) == [1]
+    again.controller.register_broker(2, None, added_settings={})
+    assert list(again.restart(1).image.brokers) == [1, 2]
+
+
+def test_start_without_nodes_is_refused() -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    world.controller.remove_broker(1)
+    before = world.image.version
+    with pytest.raises(NoNodesError, match=r"^node 1 was removed from the cluster, and no other "):
+        world.restart(1)
+    assert list(world.restart(1, 2).image.brokers) == [2]
+    assert world.image.version == before
 
 
 def test_start_registers_an_unregistered_node() -> None:

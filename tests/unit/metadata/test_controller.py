@@ -7,7 +7,7 @@ import pytest
 from kafkalite.coordinator.contract import CoordinatorRecord
 from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.metadata.image import MetadataDelta
+from kafkalite.metadata.image import MetadataDelta, MetadataImage
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.topic import TopicRecord
@@ -169,3 +169,42 @@ def test_a_partition_record_is_written_in_the_newest_version() -> None:
 def test_other_records_are_skipped() -> None:
     assert MetadataSerde().decode(b"k", b"v") is None
     assert MetadataSerde().decode(None, None) is None
+
+
+def test_change_by_a_listener_is_published_to_all_listeners_in_order() -> None:
+    world = MetadataWorld()
+    received: dict[str, list[tuple[int, list[str]]]] = {"first": [], "last": []}
+
+    def note(listener: str, image: MetadataImage) -> None:
+        received[listener].append((image.version, sorted(image.topics)))
+
+    def first(image: MetadataImage, _: MetadataDelta) -> None:
+        note("first", image)
+        if "u" not in world.image.topics:
+            world.controller.create_topics([NewTopic(name="u")])
+            assert "u" in world.image.topics
+
+    world.controller.subscribe(first)
+    world.controller.subscribe(lambda image, _: note("last", image))
+    world.controller.create_topics([NewTopic(name="t")])
+    assert received["first"] == received["last"]
+    assert [topics for _, topics in received["last"]] == [["t"], ["t", "u"]]
+
+
+def test_deferred_change_is_made_after_all_published_ones() -> None:
+    world = MetadataWorld()
+    seen: list[list[str]] = []
+
+    def create(name: str) -> None:
+        if name not in world.image.topics:
+            world.controller.create_topics([NewTopic(name=name)])
+
+    def listen(image: MetadataImage, _: MetadataDelta) -> None:
+        seen.append(sorted(image.topics))
+        if len(seen) == 1:
+            world.controller.defer(lambda: create("v"))
+            create("u")
+
+    world.controller.subscribe(listen)
+    create("t")
+    assert seen == [["t"], ["t", "u"], ["t", "u", "v"]]

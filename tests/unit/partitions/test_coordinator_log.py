@@ -313,3 +313,25 @@ def test_damaged_batch_is_reported_with_file_and_offset(
             list(read())
         assert refused.value.filename == str(path)
         assert refused.value.strerror == f"the batch at position {size} (offset 1) is damaged"
+
+
+def test_append_without_enough_replicas_is_refused(
+    plane: DataPlane, log: PartitionCoordinatorLog
+) -> None:
+    partition = plane.partition(TOPIC)
+    partition.log.config = partition.log.config._replace(min_insync_replicas=2)
+    assert log.append([(b"a", b"1")], plane.clock.now_ms()) == 1  # there is one replica
+    partition.replicas = (1, 2)
+    producer = Producer(5, 0, 0)
+    appends: tuple[Callable[[], int], ...] = (
+        lambda: log.append([(b"a", b"2")], plane.clock.now_ms()),
+        lambda: log.append_transactional([(b"a", b"2")], producer, plane.clock.now_ms()),
+        lambda: log.append_marker(TransactionMarker(5, 0, 0, is_commit=True), plane.clock.now_ms()),
+    )
+    for append in appends:
+        with pytest.raises(KafkaError) as refused:
+            append()
+        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert list(log.read_all()) == [(b"a", b"1")]
+    partition.isr = (1, 2)
+    assert log.append([(b"a", b"2")], plane.clock.now_ms()) == 2

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.partitions.replicas import ReplicaView
-from kafkalite.partitions.replication_wait import AppendedBatch, ReplicationWait
+from kafkalite.partitions.replication_wait import (
+    AppendedBatch,
+    DeletedRecords,
+    ReplicationWait,
+)
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -191,3 +195,50 @@ def test_an_abandoned_wait_has_no_end(lagging: DataPlane) -> None:
     catch_up(lagging)
     lagging.clock.advance(TIMEOUT_MS)
     assert (wait.ends, wait.errors) == (0, {})
+
+
+def test_the_wait_ends_when_the_broker_stops(lagging: DataPlane) -> None:
+    wait = Wait(lagging, 0, 1)
+    lagging.table.end_waits()
+    assert wait.ends == 1
+    assert set(wait.errors.values()) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+class Deletion:
+    """A wait for the deletion of the first record of topic `t`."""
+
+    def __init__(self, plane: DataPlane) -> None:
+        self.results: list[tuple[ErrorCode, int | None]] = []
+        self.ends = 0
+        self.low_watermark = 0
+        partition = plane.partition()
+        deleted = DeletedRecords(
+            partition,
+            1,
+            partition.leader_epoch,
+            lambda: self.low_watermark,
+            lambda code, low_watermark: self.results.append((code, low_watermark)),
+        )
+        self.wait = ReplicationWait(plane.table, [deleted], self._end)
+        self.wait.start(plane.clock, plane.clock.now_ms() + TIMEOUT_MS)
+
+    def _end(self) -> None:
+        self.ends += 1
+
+
+def test_a_deletion_ends_when_all_replicas_have_followed(lagging: DataPlane) -> None:
+    deletion = Deletion(lagging)
+    lagging.partition().notify_change()
+    assert (deletion.ends, deletion.results) == (0, [])
+    deletion.low_watermark = 2
+    lagging.partition().notify_change()
+    assert (deletion.ends, deletion.results) == (1, [(ErrorCode.NONE, 2)])
+
+
+def test_a_deletion_ends_with_an_error(lagging: DataPlane) -> None:
+    late = Deletion(lagging)
+    lagging.clock.advance(TIMEOUT_MS)
+    assert (late.ends, late.results) == (1, [(ErrorCode.REQUEST_TIMED_OUT, None)])
+    stopped = Deletion(lagging)
+    lagging.table.end_waits()
+    assert (stopped.ends, stopped.results) == (1, [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)])

@@ -13,6 +13,7 @@ import pytest
 
 from kafkalite.cluster.cluster import TopicError
 from kafkalite.cluster.node import NodeState
+from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.config.definitions import ConfigError
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.inter_broker import InterBrokerCalls
@@ -28,7 +29,7 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.addresses import AddressError
-from kafkalite.server.broker import Broker
+from kafkalite.server.broker import Broker, ServedNode
 from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
@@ -157,7 +158,7 @@ async def test_a_stop_waits_for_the_start_of_the_node() -> None:
     await broker.stop(grace_s=0.1)
 
 
-def _refuse_to_write(*_: object) -> None:
+def _refuse_to_write(*_: object, **__: object) -> None:
     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
@@ -171,7 +172,7 @@ async def test_a_node_whose_start_the_disk_refuses_accepts_no_clients(
     await broker.stop_node(2)
 
     with monkeypatch.context() as patch:
-        patch.setattr(MetadataController, "return_after_crash", _refuse_to_write)
+        patch.setattr(MetadataController, "register_broker", _refuse_to_write)
         for _ in range(2):
             with pytest.raises(KafkaError):
                 await broker.start_node(2)
@@ -561,3 +562,156 @@ def _has_ipv6() -> bool:
     except OSError:
         return False
     return True
+
+
+# Added and removed nodes
+
+
+def free_ports(count: int) -> int:
+    """Return the first of `count` consecutive free ports."""
+    for _ in range(100):
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            port: int = first.getsockname()[1]
+            try:
+                for offset in range(1, count):
+                    socket.create_server(("127.0.0.1", port + offset)).close()
+            except (OSError, OverflowError):
+                continue
+        return port
+    raise AssertionError("no free ports")
+
+
+async def test_an_added_node_has_the_port_after_the_last_one_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    port = free_ports(4)
+    settings = Settings(listen=(f"127.0.0.1:{port}",), brokers=2, data_directory=str(tmp_path))
+    for start in range(2):
+        broker = Broker(settings)
+        await broker.start()
+        if start == 0:
+            assert await broker.add_node() == 3
+        assert broker.bootstrap_servers == ",".join(
+            f"127.0.0.1:{port + offset}" for offset in range(3)
+        )
+        client = await Client.to(f"127.0.0.1:{port + 2}")
+        metadata = await client.ask(MetadataRequest(topics=None), METADATA_VERSION)
+        assert [each.port for each in metadata.brokers] == [port, port + 1, port + 2]
+        await client.close()
+        await broker.stop(grace_s=0.1)
+
+
+async def test_an_added_node_skips_ports_that_are_taken() -> None:
+    port = free_ports(4)
+    broker = Broker(Settings(listen=(f"127.0.0.1:{port}",)))
+    await broker.start()
+    with socket.create_server(("127.0.0.1", port + 1)):
+        assert await broker.add_node() == 2
+    assert broker.bootstrap_servers == f"127.0.0.1:{port},127.0.0.1:{port + 2}"
+    assert await broker.add_node(2_000_000) == 2_000_000
+    assert broker.bootstrap_servers.endswith(f",127.0.0.1:{port + 3}")
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_removed_node_releases_its_ports_also_after_a_restart(tmp_path: Path) -> None:
+    port = free_ports(2)
+    settings = Settings(listen=(f"127.0.0.1:{port}",), brokers=2, data_directory=str(tmp_path))
+    for start in range(2):
+        broker = Broker(settings)
+        await broker.start()
+        if start == 0:
+            await broker.remove_node(1)
+        assert broker.bootstrap_servers == f"127.0.0.1:{port + 1}"
+        socket.create_server(("127.0.0.1", port)).close()
+        await broker.stop(grace_s=0.1)
+    broker = Broker(settings._replace(brokers=1))
+    with pytest.raises(BrokerDirectoryError, match=r": node 1 was removed from the cluster, and"):
+        await broker.start()
+    broker = Broker(settings)
+    await broker.start()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_changes_of_nodes_are_logged(tmp_path: Path) -> None:
+    log_output = io.StringIO()
+    settings = Settings(listen=ANY_PORT, brokers=2, data_directory=str(tmp_path))
+    broker = Broker(settings, Log(Level.INFO, "json", log_output))
+    await broker.start()
+    assert broker.cluster is not None
+    broker.cluster.metadata.unregister_broker(2)
+    await broker.start_node(2)
+    await broker.add_node()
+    await broker.stop_node(3, controlled=True)
+    await broker.remove_node(3)
+    await broker.stop()
+    lines = [json.loads(line) for line in log_output.getvalue().splitlines()]
+    events = [(line["event"], line["node"]) for line in lines if "node" in line]
+    assert events == [
+        ("unregistered a node", 2),
+        ("added a node", 3),
+        ("shut down a node", 3),
+        ("unregistered a node", 3),
+        ("removed a node", 3),
+    ]
+
+
+async def test_a_node_that_cannot_be_added_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(Settings(listen=ANY_PORT))
+    await broker.start()
+    before = broker.bootstrap_servers
+    with monkeypatch.context() as patch:
+        patch.setattr(MetadataController, "register_broker", _refuse_to_write)
+        with pytest.raises(KafkaError):
+            await broker.add_node()
+    with pytest.raises(ConfigError):
+        await broker.add_node(settings={"broker.rack": "b", "log.dirs": "/x"})
+    assert broker.bootstrap_servers == before
+    assert broker.cluster is not None
+    assert list(broker.cluster.nodes) == [1]
+    await broker.add_node()
+    await broker.remove_node(2)
+    assert broker.bootstrap_servers == before
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_node_serves_no_client_before_it_is_registered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2))
+    await broker.start()
+    await broker.stop_node(2)
+    states: list[NodeState] = []
+    serve = Broker._serve_node
+
+    async def observe(self: Broker, served: ServedNode) -> None:
+        states.append(served.node.state)
+        await serve(self, served)
+
+    monkeypatch.setattr(Broker, "_serve_node", observe)
+    await broker.start_node(2)
+    await broker.add_node()
+    assert states == [NodeState.RUNNING, NodeState.RUNNING]
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_removal_waits_for_the_start_of_the_node() -> None:
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2))
+    await broker.start()
+    await broker.stop_node(2)
+    await asyncio.gather(broker.start_node(2), broker.remove_node(2))
+    assert broker.cluster is not None
+    assert list(broker.cluster.nodes) == [1]
+    assert len(broker.bootstrap_servers.split(",")) == 1
+    with pytest.raises(UnknownNodeError):
+        await broker.start_node(2)
+    await broker.stop(grace_s=0.1)
+
+
+async def test_an_isolated_node_is_removed() -> None:
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2))
+    await broker.start()
+    assert broker.cluster is not None
+    broker.cluster.node_control.isolate(2)
+    await broker.remove_node(2)
+    assert list(broker.cluster.nodes) == [1]
+    await broker.stop(grace_s=0.1)

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from kafkalite.server.addresses import Address, AddressError, ListenerSpec
-from kafkalite.server.listener import Listener, bind
+from kafkalite.server.listener import Listener, PortTakenError, bind, bind_listener
 
 
 def test_port_0_selects_a_port() -> None:
@@ -92,3 +92,24 @@ def test_each_node_has_the_next_port() -> None:
         assert second.port == first.port + 1
         return
     raise AssertionError("no two ports in a row are free")
+
+
+def test_a_listener_uses_the_next_port_if_its_port_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        spec = ListenerSpec("A", Address("127.0.0.1", port - 2), Address("broker.test", 7000))
+        with pytest.raises(PortTakenError):
+            Listener(spec, 2)
+        listener = bind_listener(spec, 2)
+    assert listener.port > port
+    # The advertised port is as far from the first one as the bound port.
+    assert listener.advertised_address == Address("broker.test", 7000 + listener.port - port + 2)
+    listener.stop()
+
+
+def test_a_listener_without_an_address_is_refused() -> None:
+    spec = ListenerSpec("A", Address("192.0.2.1", 9092))
+    with pytest.raises(AddressError, match=r"^cannot listen on 192\.0\.2\.1:9094: "):
+        bind_listener(spec, 2)
+    with pytest.raises(AddressError, match="too few ports"):
+        bind_listener(ListenerSpec("A", Address("127.0.0.1", 65_535)), 1)

@@ -104,3 +104,31 @@ def test_one_node_can_neither_stop_nor_be_isolated() -> None:
         for change in (broker.nodes[1].stop, broker.nodes[1].isolate):
             with pytest.raises(ValueError, match="no other node is running"):
                 change()
+
+
+def test_nodes_are_added_and_removed(broker: Broker) -> None:
+    node = broker.nodes.add(config={"broker.rack": "b"})
+    assert (node.id, node.state, node.is_registered) == (4, "running", True)
+    assert broker.nodes.add(7).id == 7
+    assert list(broker.nodes) == [1, 2, 3, 4, 7]
+    assert broker.bootstrap_servers.split(",")[3] == node.bootstrap_servers
+    host, port = node.bootstrap_servers.split(":")
+    socket.create_connection((host, int(port)), 10).close()
+    node.remove()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), 10)
+    assert list(broker.nodes) == [1, 2, 3, 7]
+    assert len(broker.bootstrap_servers.split(",")) == 4
+    with pytest.raises(ValueError, match=r"^there is a node 7 already$"):
+        broker.nodes.add(7)
+    with pytest.raises(ValueError, match="there is no node 4: the nodes are 1, 2, 3, 7"):
+        node.remove()
+    with pytest.raises(ValueError, match=r"^node 2 cannot be removed: it has replicas of 1 "):
+        broker.nodes[2].remove()
+
+
+def test_a_node_is_shut_down(broker: Broker) -> None:
+    (leader,) = (node for node in broker.nodes.values() if node.led_partitions)
+    leader.stop(controlled=True)
+    assert (leader.state, leader.led_partitions) == ("stopped", 0)
+    assert sum(node.led_partitions for node in broker.nodes.values()) == 1

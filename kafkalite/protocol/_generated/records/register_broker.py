@@ -16,7 +16,7 @@ class RegisterBrokerRecord(Message):
     Metadata 0, versions 0-4, flexible versions 0+.
     """
 
-    __slots__ = ("broker_id", "is_migrating_zk_broker", "incarnation_id", "broker_epoch", "end_points", "features", "rack", "fenced", "in_controlled_shutdown", "log_dirs", "cordoned_log_dirs", "unknown_tags",)
+    __slots__ = ("broker_id", "is_migrating_zk_broker", "incarnation_id", "broker_epoch", "end_points", "features", "rack", "fenced", "in_controlled_shutdown", "log_dirs", "cordoned_log_dirs", "added_settings", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 4)
     API_KEY: Final = 0
     CODEC: Final = "register_broker_record"
@@ -88,6 +88,13 @@ class RegisterBrokerRecord(Message):
     Versions 4+, None allowed in versions 4+, tag 1 in versions 4+, default None.
     """
 
+    added_settings: list[RegisterBrokerRecord.AddedSetting] | None
+    """Settings of a node that was added while the cluster ran, for the next starts; null for
+    other nodes.
+
+    Versions 0+, None allowed in versions 0+, tag 10000 in versions 0+, default None.
+    """
+
     def __init__(
         self,
         *,
@@ -102,6 +109,7 @@ class RegisterBrokerRecord(Message):
         in_controlled_shutdown: bool = False,
         log_dirs: list[Uuid] = NEW,
         cordoned_log_dirs: list[Uuid] | None = None,
+        added_settings: list[RegisterBrokerRecord.AddedSetting] | None = None,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.broker_id = broker_id
@@ -115,6 +123,7 @@ class RegisterBrokerRecord(Message):
         self.in_controlled_shutdown = in_controlled_shutdown
         self.log_dirs = [] if log_dirs is NEW else log_dirs
         self.cordoned_log_dirs = cordoned_log_dirs
+        self.added_settings = added_settings
         self.unknown_tags = unknown_tags
 
     class BrokerEndpoint(Message):
@@ -201,4 +210,36 @@ class RegisterBrokerRecord(Message):
             self.name = name
             self.min_supported_version = min_supported_version
             self.max_supported_version = max_supported_version
+            self.unknown_tags = unknown_tags
+
+    class AddedSetting(Message):
+        """Settings of a node that was added while the cluster ran, for the next starts; null for
+        other nodes.
+
+        Struct of RegisterBrokerRecord, versions 0+.
+        """
+
+        __slots__ = ("key", "value", "unknown_tags",)
+
+        key: str
+        """Configuration key.
+
+        Versions 0+.
+        """
+
+        value: str
+        """Configured value.
+
+        Versions 0+.
+        """
+
+        def __init__(
+            self,
+            *,
+            key: str = '',
+            value: str = '',
+            unknown_tags: dict[int, bytes] | None = None,
+        ) -> None:
+            self.key = key
+            self.value = value
             self.unknown_tags = unknown_tags

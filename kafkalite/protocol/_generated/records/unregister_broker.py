@@ -15,7 +15,7 @@ class UnregisterBrokerRecord(Message):
     Metadata 1, versions 0, flexible versions 0+.
     """
 
-    __slots__ = ("broker_id", "broker_epoch", "unknown_tags",)
+    __slots__ = ("broker_id", "broker_epoch", "is_removed", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
     API_KEY: Final = 1
     CODEC: Final = "unregister_broker_record"
@@ -32,13 +32,21 @@ class UnregisterBrokerRecord(Message):
     Versions 0+.
     """
 
+    is_removed: bool
+    """True if later starts do not register the node again.
+
+    Versions 0+, tag 10000 in versions 0+.
+    """
+
     def __init__(
         self,
         *,
         broker_id: int = 0,
         broker_epoch: int = 0,
+        is_removed: bool = False,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
+        self.is_removed = is_removed
         self.unknown_tags = unknown_tags

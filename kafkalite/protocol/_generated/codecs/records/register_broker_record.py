@@ -8,6 +8,7 @@ from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_lengt
 C0 = RegisterBrokerRecord
 C1 = RegisterBrokerRecord.BrokerEndpoint
 C2 = RegisterBrokerRecord.BrokerFeature
+C3 = RegisterBrokerRecord.AddedSetting
 I_xhhx = Struct(">xhhx").iter_unpack
 I_xxHhx = Struct(">xxHhx").iter_unpack
 P_BBHhB = Struct(">BBHhB").pack
@@ -27,12 +28,78 @@ U_ttB = Struct(">??B").unpack_from
 new = object.__new__
 
 
+def tags_1(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 3 > stop - pos:
+                    refuse_length()
+                l0 = o.added_settings = []
+                for _ in range(n):
+                    o0 = new(C3)
+                    o0.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o0.key = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o0.value = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n:
+                        pos = read_unknown_tags(buf, pos, stop, n, o0)
+                    l0.append(o0)
+            else:
+                o.added_settings = None
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
+
+
 def parse_v0(buf, pos, end):
     o0 = new(C0)
     o0.is_migrating_zk_broker = False
     o0.in_controlled_shutdown = False
     o0.log_dirs = []
     o0.cordoned_log_dirs = None
+    o0.added_settings = None
     o0.unknown_tags = None
     o0.broker_id, o0.incarnation_id, o0.broker_epoch, n = U_iuqB(buf, pos)
     pos += 29
@@ -140,7 +207,7 @@ def parse_v0(buf, pos, end):
     o0.fenced, n = U_tB(buf, pos)
     pos += 2
     if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
+        pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
@@ -151,6 +218,7 @@ def parse_v1(buf, pos, end):
     o0.is_migrating_zk_broker = False
     o0.log_dirs = []
     o0.cordoned_log_dirs = None
+    o0.added_settings = None
     o0.unknown_tags = None
     o0.broker_id, o0.incarnation_id, o0.broker_epoch, n = U_iuqB(buf, pos)
     pos += 29
@@ -258,7 +326,7 @@ def parse_v1(buf, pos, end):
     o0.fenced, o0.in_controlled_shutdown, n = U_ttB(buf, pos)
     pos += 3
     if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
+        pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
@@ -268,161 +336,7 @@ def parse_v2(buf, pos, end):
     o0 = new(C0)
     o0.log_dirs = []
     o0.cordoned_log_dirs = None
-    o0.unknown_tags = None
-    o0.broker_id, o0.is_migrating_zk_broker, o0.incarnation_id, o0.broker_epoch, n = U_ituqB(buf, pos)
-    pos += 30
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 7 > end - pos:
-            refuse_length()
-        q = pos + n * 7
-        if q <= end and buf[pos:q:7].count(1) == n and buf[pos + 1:q:7].count(1) == n and buf[pos + 6:q:7].count(0) == n:
-            l1 = o0.end_points = []
-            for v2, v3 in I_xxHhx(buf[pos:q]):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                o1.name = ''
-                o1.host = ''
-                o1.port = v2
-                o1.security_protocol = v3
-                l1.append(o1)
-            pos = q
-        else:
-            l1 = o0.end_points = []
-            for _ in range(n):
-                o1 = new(C1)
-                o1.unknown_tags = None
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.name = buf[pos:q].decode()
-                    pos = q
-                else:
-                    refuse_null()
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.host = buf[pos:q].decode()
-                    pos = q
-                else:
-                    refuse_null()
-                o1.port, o1.security_protocol, n = U_HhB(buf, pos)
-                pos += 5
-                if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
-                l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_varint(buf, pos, n)
-    if n:
-        n -= 1
-        if n * 6 > end - pos:
-            refuse_length()
-        q = pos + n * 6
-        if q <= end and buf[pos:q:6].count(1) == n and buf[pos + 5:q:6].count(0) == n:
-            l1 = o0.features = []
-            for v1, v2 in I_xhhx(buf[pos:q]):
-                o1 = new(C2)
-                o1.unknown_tags = None
-                o1.name = ''
-                o1.min_supported_version = v1
-                o1.max_supported_version = v2
-                l1.append(o1)
-            pos = q
-        else:
-            l1 = o0.features = []
-            for _ in range(n):
-                o1 = new(C2)
-                o1.unknown_tags = None
-                n = buf[pos]
-                pos += 1
-                if n > 127:
-                    n, pos = rest_of_string_length(buf, pos, n)
-                if n:
-                    q = pos + n - 1
-                    o1.name = buf[pos:q].decode()
-                    pos = q
-                else:
-                    refuse_null()
-                o1.min_supported_version, o1.max_supported_version, n = U_hhB(buf, pos)
-                pos += 5
-                if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
-                l1.append(o1)
-    else:
-        refuse_null()
-    n = buf[pos]
-    pos += 1
-    if n > 127:
-        n, pos = rest_of_string_length(buf, pos, n)
-    if n:
-        q = pos + n - 1
-        o0.rack = buf[pos:q].decode()
-        pos = q
-    else:
-        o0.rack = None
-    o0.fenced, o0.in_controlled_shutdown, n = U_ttB(buf, pos)
-    pos += 3
-    if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
-    if pos > end:
-        refuse_truncation()
-    return o0, pos
-
-
-def tags_1(buf, pos, end, count, o):
-    if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
-    for _ in range(count):
-        tag = buf[pos]
-        pos += 1
-        if tag > 127:
-            tag, pos = rest_of_varint(buf, pos, tag)
-        n = buf[pos]
-        pos += 1
-        if n > 127:
-            n, pos = rest_of_varint(buf, pos, n)
-        stop = pos + n
-        if stop > end:
-            refuse_length()
-        if tag == 0:
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_varint(buf, pos, n)
-            if n:
-                n -= 1
-                if n * 16 > stop - pos:
-                    refuse_length()
-                o.log_dirs = read_uuids(buf, pos, n)
-                pos += n * 16
-            else:
-                refuse_null()
-            if pos != stop:
-                refuse_tag_size(tag)
-        else:
-            if o.unknown_tags is None:
-                o.unknown_tags = {}
-            o.unknown_tags[tag] = bytes(buf[pos:stop])
-            pos = stop
-    return pos
-
-
-def parse_v3(buf, pos, end):
-    o0 = new(C0)
-    o0.cordoned_log_dirs = None
-    o0.log_dirs = []
+    o0.added_settings = None
     o0.unknown_tags = None
     o0.broker_id, o0.is_migrating_zk_broker, o0.incarnation_id, o0.broker_epoch, n = U_ituqB(buf, pos)
     pos += 30
@@ -566,19 +480,46 @@ def tags_2(buf, pos, end, count, o):
                 refuse_null()
             if pos != stop:
                 refuse_tag_size(tag)
-        elif tag == 1:
+        elif tag == 10000:
             n = buf[pos]
             pos += 1
             if n > 127:
                 n, pos = rest_of_varint(buf, pos, n)
             if n:
                 n -= 1
-                if n * 16 > stop - pos:
+                if n * 3 > stop - pos:
                     refuse_length()
-                o.cordoned_log_dirs = read_uuids(buf, pos, n)
-                pos += n * 16
+                l0 = o.added_settings = []
+                for _ in range(n):
+                    o0 = new(C3)
+                    o0.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o0.key = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o0.value = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n:
+                        pos = read_unknown_tags(buf, pos, stop, n, o0)
+                    l0.append(o0)
             else:
-                o.cordoned_log_dirs = None
+                o.added_settings = None
             if pos != stop:
                 refuse_tag_size(tag)
         else:
@@ -589,10 +530,11 @@ def tags_2(buf, pos, end, count, o):
     return pos
 
 
-def parse_v4(buf, pos, end):
+def parse_v3(buf, pos, end):
     o0 = new(C0)
-    o0.log_dirs = []
     o0.cordoned_log_dirs = None
+    o0.log_dirs = []
+    o0.added_settings = None
     o0.unknown_tags = None
     o0.broker_id, o0.is_migrating_zk_broker, o0.incarnation_id, o0.broker_epoch, n = U_ituqB(buf, pos)
     pos += 30
@@ -706,6 +648,237 @@ def parse_v4(buf, pos, end):
     return o0, pos
 
 
+def tags_3(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 0:
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 16 > stop - pos:
+                    refuse_length()
+                o.log_dirs = read_uuids(buf, pos, n)
+                pos += n * 16
+            else:
+                refuse_null()
+            if pos != stop:
+                refuse_tag_size(tag)
+        elif tag == 1:
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 16 > stop - pos:
+                    refuse_length()
+                o.cordoned_log_dirs = read_uuids(buf, pos, n)
+                pos += n * 16
+            else:
+                o.cordoned_log_dirs = None
+            if pos != stop:
+                refuse_tag_size(tag)
+        elif tag == 10000:
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 3 > stop - pos:
+                    refuse_length()
+                l0 = o.added_settings = []
+                for _ in range(n):
+                    o0 = new(C3)
+                    o0.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o0.key = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o0.value = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n:
+                        pos = read_unknown_tags(buf, pos, stop, n, o0)
+                    l0.append(o0)
+            else:
+                o.added_settings = None
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
+
+
+def parse_v4(buf, pos, end):
+    o0 = new(C0)
+    o0.log_dirs = []
+    o0.cordoned_log_dirs = None
+    o0.added_settings = None
+    o0.unknown_tags = None
+    o0.broker_id, o0.is_migrating_zk_broker, o0.incarnation_id, o0.broker_epoch, n = U_ituqB(buf, pos)
+    pos += 30
+    if n > 127:
+        n, pos = rest_of_varint(buf, pos, n)
+    if n:
+        n -= 1
+        if n * 7 > end - pos:
+            refuse_length()
+        q = pos + n * 7
+        if q <= end and buf[pos:q:7].count(1) == n and buf[pos + 1:q:7].count(1) == n and buf[pos + 6:q:7].count(0) == n:
+            l1 = o0.end_points = []
+            for v2, v3 in I_xxHhx(buf[pos:q]):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.name = ''
+                o1.host = ''
+                o1.port = v2
+                o1.security_protocol = v3
+                l1.append(o1)
+            pos = q
+        else:
+            l1 = o0.end_points = []
+            for _ in range(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.host = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                o1.port, o1.security_protocol, n = U_HhB(buf, pos)
+                pos += 5
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+    else:
+        refuse_null()
+    n = buf[pos]
+    pos += 1
+    if n > 127:
+        n, pos = rest_of_varint(buf, pos, n)
+    if n:
+        n -= 1
+        if n * 6 > end - pos:
+            refuse_length()
+        q = pos + n * 6
+        if q <= end and buf[pos:q:6].count(1) == n and buf[pos + 5:q:6].count(0) == n:
+            l1 = o0.features = []
+            for v1, v2 in I_xhhx(buf[pos:q]):
+                o1 = new(C2)
+                o1.unknown_tags = None
+                o1.name = ''
+                o1.min_supported_version = v1
+                o1.max_supported_version = v2
+                l1.append(o1)
+            pos = q
+        else:
+            l1 = o0.features = []
+            for _ in range(n):
+                o1 = new(C2)
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.name = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                o1.min_supported_version, o1.max_supported_version, n = U_hhB(buf, pos)
+                pos += 5
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+    else:
+        refuse_null()
+    n = buf[pos]
+    pos += 1
+    if n > 127:
+        n, pos = rest_of_string_length(buf, pos, n)
+    if n:
+        q = pos + n - 1
+        o0.rack = buf[pos:q].decode()
+        pos = q
+    else:
+        o0.rack = None
+    o0.fenced, o0.in_controlled_shutdown, n = U_ttB(buf, pos)
+    pos += 3
+    if n:
+        pos = tags_3(buf, pos, end, n, o0)
+    if pos > end:
+        refuse_truncation()
+    return o0, pos
+
+
+def tags_4(o):
+    t = []
+    if not (o.added_settings is None):
+        b = []
+        l1 = o.added_settings
+        n2 = 0 if l1 is None else len(l1) + 1
+        b.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+        if l1:
+            for o3 in l1:
+                s4 = o3.key.encode()
+                n5 = len(s4) + 1
+                s6 = o3.value.encode()
+                n7 = len(s6) + 1
+                b += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
 def build_v0(o, out):
     l1 = o.end_points
     n2 = len(l1) + 1
@@ -736,7 +909,7 @@ def build_v0(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_t(o.fenced), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_t(o.fenced), (b'\0' if not o.unknown_tags and o.added_settings is None else tags_4(o)))
 
 
 def build_v1(o, out):
@@ -769,7 +942,7 @@ def build_v1(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and o.added_settings is None else tags_4(o)))
 
 
 def build_v2(o, out):
@@ -802,10 +975,10 @@ def build_v2(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and o.added_settings is None else tags_4(o)))
 
 
-def tags_3(o):
+def tags_5(o):
     t = []
     if not (not o.log_dirs):
         b = []
@@ -813,6 +986,19 @@ def tags_3(o):
         n2 = len(l1) + 1
         b += ((VARINTS[n2] if n2 < SHORT else encode_varint(n2)), b''.join(l1))
         t.append((0, b''.join(b)))
+    if not (o.added_settings is None):
+        b = []
+        l3 = o.added_settings
+        n4 = 0 if l3 is None else len(l3) + 1
+        b.append((VARINTS[n4] if n4 < SHORT else encode_varint(n4)))
+        if l3:
+            for o5 in l3:
+                s6 = o5.key.encode()
+                n7 = len(s6) + 1
+                s8 = o5.value.encode()
+                n9 = len(s8) + 1
+                b += ((VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (b'\0' if not o5.unknown_tags else encode_unknown_tags(o5)))
+        t.append((10000, b''.join(b)))
     return encode_tag_section(t, o.unknown_tags)
 
 
@@ -846,10 +1032,10 @@ def build_v3(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs else tags_3(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs and o.added_settings is None else tags_5(o)))
 
 
-def tags_4(o):
+def tags_6(o):
     t = []
     if not (not o.log_dirs):
         b = []
@@ -863,6 +1049,19 @@ def tags_4(o):
         n4 = 0 if l3 is None else len(l3) + 1
         b += ((VARINTS[n4] if n4 < SHORT else encode_varint(n4)), b''.join(l3 or ()))
         t.append((1, b''.join(b)))
+    if not (o.added_settings is None):
+        b = []
+        l5 = o.added_settings
+        n6 = 0 if l5 is None else len(l5) + 1
+        b.append((VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+        if l5:
+            for o7 in l5:
+                s8 = o7.key.encode()
+                n9 = len(s8) + 1
+                s10 = o7.value.encode()
+                n11 = len(s10) + 1
+                b += ((VARINTS[n9] if n9 < SHORT else encode_string_length(n9)), s8, (VARINTS[n11] if n11 < SHORT else encode_string_length(n11)), s10, (b'\0' if not o7.unknown_tags else encode_unknown_tags(o7)))
+        t.append((10000, b''.join(b)))
     return encode_tag_section(t, o.unknown_tags)
 
 
@@ -896,4 +1095,4 @@ def build_v4(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs and o.cordoned_log_dirs is None else tags_4(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs and o.cordoned_log_dirs is None and o.added_settings is None else tags_6(o)))

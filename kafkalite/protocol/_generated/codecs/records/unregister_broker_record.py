@@ -3,29 +3,68 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
-from kafkalite.protocol.codec_helpers import encode_unknown_tags, read_unknown_tags, refuse_truncation
+from kafkalite.protocol.codec_helpers import encode_tag_section, refuse_length, refuse_tag_size, refuse_truncation, rest_of_varint
 
 C0 = UnregisterBrokerRecord
 P_iq = Struct(">iq").pack
 P_iqB = Struct(">iqB").pack
+P_t = Struct(">?").pack
 U_iqB = Struct(">iqB").unpack_from
 new = object.__new__
 
 
+def tags_1(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000:
+            o.is_removed = buf[pos] != 0
+            pos += 1
+            if pos != stop:
+                refuse_tag_size(tag)
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
+
+
 def parse_v0(buf, pos, end):
     o0 = new(C0)
+    o0.is_removed = False
     o0.unknown_tags = None
     o0.broker_id, o0.broker_epoch, n = U_iqB(buf, pos)
     pos += 13
     if n:
-        pos = read_unknown_tags(buf, pos, end, n, o0)
+        pos = tags_1(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
 
 
+def tags_2(o):
+    t = []
+    if not (o.is_removed == False):
+        b = []
+        b.append(P_t(o.is_removed))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
 def build_v0(o, out):
-    if not o.unknown_tags:
+    if not o.unknown_tags and o.is_removed == False:
         out.append(P_iqB(o.broker_id, o.broker_epoch, 0))
     else:
-        out += (P_iq(o.broker_id, o.broker_epoch), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+        out += (P_iq(o.broker_id, o.broker_epoch), (b'\0' if not o.unknown_tags and o.is_removed == False else tags_2(o)))

@@ -1,0 +1,118 @@
+"""Nodes that are shut down in a controlled way, over the wire: leaders, waits and connections."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
+from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.conformance.raw import ConnectionClosedError
+from tests.scenarios.node_world import NodeWorld, fetch_request
+from tests.scenarios.test_stopped_nodes import (
+    GROUP,
+    commit,
+    fetch_committed,
+    find_coordinator,
+    other_node,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def world() -> Iterator[NodeWorld]:
+    config: dict[str, str | float] = {
+        "offsets.topic.num.partitions": 1,
+        "group.initial.rebalance.delay.ms": 3_000,
+    }
+    with NodeWorld(config) as running:
+        yield running
+
+
+def test_the_leader_moves_and_the_isr_shrinks_without_the_node(world: NodeWorld) -> None:
+    world.append(b"a")
+    port = world.port(1)
+    world.broker.nodes[1].stop(controlled=True)
+    assert world.leadership(node=2) == (2, 1, {2, 3})
+    assert world.values(node=2) == [b"a"]
+    assert world.append(b"b", node=2) == 1
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 10)
+    assert {each.node_id for each in world.metadata(node=2).brokers} == {2, 3}
+    world.broker.nodes[1].start()
+    world.disconnect(1)
+    assert world.leadership(node=1) == (2, 1, {1, 2, 3})
+    assert world.port(1) == port
+
+
+def test_a_waiting_produce_is_answered_before_the_connection_ends(world: NodeWorld) -> None:
+    world.broker.nodes[3].pause_replication()
+    waiting = world.begin_produce(b"a")
+    assert not waiting.is_answered
+    world.broker.nodes[1].stop(controlled=True)
+    assert waiting.answer().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(ConnectionClosedError):
+        waiting._client.receive_frame()
+
+
+def test_a_waiting_fetch_is_answered_before_the_connection_ends(world: NodeWorld) -> None:
+    client = world.connect(1)
+    client.send(fetch_request(max_wait_ms=600_000), 10)  # only the leader answers this version
+    world.metadata(node=1)
+    world.broker.nodes[1].stop(controlled=True)
+    answer = client.receive().responses[0].partitions[0]
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(ConnectionClosedError):
+        client.receive_frame()
+
+
+def test_a_member_that_waits_for_its_group_is_sent_to_the_next_coordinator(
+    world: NodeWorld,
+) -> None:
+    first = find_coordinator(world, GROUP, 1)
+    client = world.connect(first)
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")
+    request = JoinGroupRequest(
+        group_id="g", session_timeout_ms=30_000, rebalance_timeout_ms=30_000,
+        protocol_type="consumer", protocols=[protocol],
+    )  # fmt: skip
+    client.send(request, 3)  # waits for group.initial.rebalance.delay.ms
+    world.metadata(node=first)
+    world.broker.nodes[first].stop(controlled=True)
+    assert client.receive().error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_committed_offsets_move_to_the_next_coordinator(world: NodeWorld) -> None:
+    first = find_coordinator(world, GROUP, 1)
+    assert commit(world.client(first), 7) == ErrorCode.NONE
+    world.broker.nodes[first].stop(controlled=True)
+    second = find_coordinator(world, GROUP, other_node(first))
+    assert second != first
+    group = fetch_committed(world.client(second))
+    assert group.topics[0].partitions[0].committed_offset == 7
+    assert first not in world.leadership(OFFSETS_TOPIC, node=second).isr
+
+
+def test_a_partition_without_another_replica_in_sync_has_no_leader(world: NodeWorld) -> None:
+    world.create("single", (2,))
+    world.broker.nodes[2].stop(controlled=True)
+    assert world.leadership("single") == (-1, 1, set())
+    world.broker.nodes[2].start()
+    assert world.leadership("single") == (2, 2, {2})
+
+
+def test_an_isolated_node_and_the_last_one_are_not_shut_down(world: NodeWorld) -> None:
+    nodes = world.broker.nodes
+    nodes[1].isolate()
+    with pytest.raises(ValueError, match=r"^node 1 is isolated: a controlled shutdown needs the "):
+        nodes[1].stop(controlled=True)
+    nodes[1].start()
+    nodes[1].stop(controlled=True)
+    nodes[2].stop(controlled=True)
+    with pytest.raises(ValueError, match=r"^node 3 cannot be stopped: no other node is running$"):
+        nodes[3].stop(controlled=True)
