@@ -31,6 +31,7 @@ from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.files import OsFiles
 from kafkalite.ports.temporary import remove_abandoned
+from kafkalite.security.listener_security import ListenerSecurity
 from kafkalite.server.addresses import Address
 from kafkalite.server.admission import Admission
 from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
@@ -312,6 +313,7 @@ class Broker:
             return ListenerContext(
                 node=served.node,
                 listener=listener.name,
+                security=ListenerSecurity(listener.name, listener.protocol, config),
                 admission=served.admission,
                 session_settings=session_settings,
                 scheduler=scheduler,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.node import Node, WarnAboutClient
     from kafkalite.gateway.refusals import RefusalObserver
+    from kafkalite.security.listener_security import ListenerSecurity
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
     from kafkalite.server.logging import Log
@@ -37,6 +38,7 @@ class ListenerContext(NamedTuple):
 
     node: Node
     listener: str
+    security: ListenerSecurity
     admission: Admission
     session_settings: SessionSettings
     scheduler: Scheduler
@@ -53,11 +55,20 @@ class Listener:
     A stopped listener can be bound to its port again by `bind_again`.
     """
 
-    __slots__ = ("_servers", "_sockets", "advertised_address", "bound_address", "name", "port")
+    __slots__ = (
+        "_servers",
+        "_sockets",
+        "advertised_address",
+        "bound_address",
+        "name",
+        "port",
+        "protocol",
+    )
 
     def __init__(self, spec: ListenerSpec, node_index: int) -> None:
         """Bind the address; raises AddressError if that is impossible."""
         self.name = spec.name
+        self.protocol = spec.protocol
         self._sockets = bind(spec.listen_address.with_port_offset(node_index))
         self._servers: list[asyncio.Server] = []
         self.port: int = self._sockets[0].getsockname()[1]

@@ -192,7 +192,7 @@ HEAVY = (
     "construct", "rich", "yaml", "javaproperties", "re2", "cramjam", "crc32c", "structlog",
     "shutil", "tempfile", "pathlib", "secrets", "kafkalite.groups.shard",
     "kafkalite.shares.shard", "numpy", "numba", "kafkalite.protocol.api_keys",
-    "kafkalite.protocol.catalogue",
+    "kafkalite.protocol.catalogue", "cryptography",
 )  # fmt: skip
 
 
