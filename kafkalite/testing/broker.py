@@ -40,7 +40,7 @@ from kafkalite.testing.faults import BrokerFaults
 from kafkalite.testing.nodes import BrokerNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from concurrent.futures import Future
     from os import PathLike
     from types import TracebackType
@@ -78,7 +78,8 @@ class Broker:
     - `data_directory`: directory for the data, which is then available after the block.
     - `port`: port of the first node; each further node uses the next port. 0 selects free ports.
     - `security`: security protocol of the listener, "PLAINTEXT" or "SSL". With "SSL", certificates
-      are made in the data directory; `client_config` has settings for clients.
+      are made in the data directory, unless `config` has a key store; `client_config` has settings
+      for clients.
     - `log_level`: "debug", "info", "warning" or "error"; log lines go to stderr.
     - `clock`: "real", "manual" (stopped until advanced) or "accelerated:60". "@TIME" after it, in
       ISO 8601, is its initial time. A restart in the same process continues the time.
@@ -118,7 +119,7 @@ class Broker:
     ) -> None:
         self._settings = Settings(
             listen=(f"{_security_protocol(security)}://127.0.0.1:{port}",),
-            tls="auto" if SecurityProtocol[security].uses_tls else None,
+            tls=_tls_mode(security, config or {}),
             brokers=brokers,
             topics=dict(topics or {}),
             config=_config_texts(config or {}),
@@ -504,6 +505,12 @@ def _security_protocol(name: str) -> str:
     if name not in SECURITY_PROTOCOLS:
         raise ValueError(f"security {name!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
     return name
+
+
+def _tls_mode(security: str, config: Iterable[str]) -> str | None:
+    """Return the mode of TLS: certificates are made unless a setting names a key store."""
+    has_key_store = any("ssl.keystore." in key for key in config)
+    return "auto" if SecurityProtocol[security].uses_tls and not has_key_store else None
 
 
 class _CaptureToReplay(NamedTuple):
