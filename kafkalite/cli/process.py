@@ -82,6 +82,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         node_config=parse_node_config(arguments.node_config),
         as_version=arguments.as_version,
         defaults=arguments.defaults,
+        tls=arguments.tls,
     )
 
 

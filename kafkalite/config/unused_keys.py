@@ -61,9 +61,16 @@ offsets.topic.compression.codec share.coordinator.state.topic.compression.codec
     "There is no tiered storage": """
 log.local.retention.bytes log.local.retention.ms remote.*
 """,
-    "Clients are not authenticated or authorized, and PLAINTEXT is the only protocol": """
+    "Clients are not authenticated by SASL and not authorized": """
 authorizer.class.name connection.failed.authentication.delay.ms connections.max.reauth.ms
-delegation.token.* principal.builder.class sasl.* security.providers ssl.*
+delegation.token.* principal.builder.class sasl.client.callback.handler.class
+sasl.enabled.mechanisms sasl.kerberos.* sasl.login.* sasl.mechanism.* sasl.oauthbearer.*
+sasl.server.*
+""",
+    "TLS is that of OpenSSL, without Java's providers; the broker connects to no server": """
+security.providers ssl.endpoint.identification.algorithm ssl.engine.factory.class
+ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation
+ssl.trustmanager.algorithm
 """,
     "There are no quotas, and neither replicas nor new connections are throttled": """
 alter.log.dirs.replication.quota.* controller.quota.* max.connection.creation.rate quota.window.*

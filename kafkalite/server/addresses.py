@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.security.listener_security import SecurityProtocol
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -59,7 +61,7 @@ class Address(NamedTuple):
 
 
 class ListenerSpec(NamedTuple):
-    """One listener: its name, the address it listens on, and the advertised address.
+    """One listener: its name, its addresses to listen on and to advertise, and its protocol.
 
     Without an advertised address, clients get the one it listens on; a wildcard address is then
     advertised as `localhost`.
@@ -68,6 +70,7 @@ class ListenerSpec(NamedTuple):
     name: str
     listen_address: Address
     advertised: Address | None = None
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def advertised_address(self, bound_port: int, node_index: int) -> Address:
         """Return the address that a node advertises for this listener.

@@ -12,10 +12,12 @@ from kafkalite.server.connection import Connection
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kafkalite.cluster.node import Node, WarnAboutClient
     from kafkalite.gateway.refusals import RefusalObserver
+    from kafkalite.security.listener_security import ListenerSecurity
+    from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
     from kafkalite.server.logging import Log
@@ -43,6 +45,7 @@ class ListenerContext(NamedTuple):
 
     node: Node
     listener: str
+    security: ListenerSecurity
     admission: Admission
     session_settings: SessionSettings
     scheduler: Scheduler
@@ -51,6 +54,8 @@ class ListenerContext(NamedTuple):
     warn_about_client: WarnAboutClient
     recording: Recording
     refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
+    tls_server: TlsServer | None = None
+    """None if connections are not encrypted."""
 
 
 class Listener:
@@ -59,11 +64,20 @@ class Listener:
     A stopped listener can be bound to its port again by `bind_again`.
     """
 
-    __slots__ = ("_servers", "_sockets", "advertised_address", "bound_address", "name", "port")
+    __slots__ = (
+        "_servers",
+        "_sockets",
+        "advertised_address",
+        "bound_address",
+        "name",
+        "port",
+        "protocol",
+    )
 
     def __init__(self, spec: ListenerSpec, node_index: int) -> None:
         """Bind the address; raises AddressError if that is impossible."""
         self.name = spec.name
+        self.protocol = spec.protocol
         self._sockets = bind(spec.listen_address.with_port_offset(node_index))
         self._servers: list[asyncio.Server] = []
         self.port: int = self._sockets[0].getsockname()[1]
@@ -76,6 +90,8 @@ class Listener:
         def new_protocol() -> asyncio.BufferedProtocol:
             return context.recording.protocol_of(Connection(context))
 
+        if context.tls_server is not None:
+            new_protocol = _tls_protocol_factory(context, context.tls_server)
         while self._sockets:
             bound_socket = self._sockets.pop()
             server = await loop.create_server(new_protocol, sock=bound_socket, backlog=BACKLOG)
@@ -106,6 +122,25 @@ def bind_listener(spec: ListenerSpec, node_index: int) -> Listener:
         except PortTakenError:
             continue
     return Listener(spec, node_index + _MAX_TAKEN_PORTS)
+
+
+def _tls_protocol_factory(
+    context: ListenerContext, tls_server: TlsServer
+) -> Callable[[], asyncio.BufferedProtocol]:
+    """Return a function that creates the protocol of an encrypted connection."""
+    from kafkalite.server.tls_transport import (  # noqa: PLC0415 - only with TLS
+        TlsTransport,
+        new_receive_buffer,
+    )
+
+    receive_buffer = new_receive_buffer()
+
+    def new_protocol() -> asyncio.BufferedProtocol:
+        connection = Connection(context)
+        protocol = context.recording.protocol_of(connection)
+        return TlsTransport(tls_server, receive_buffer, connection, protocol)
+
+    return new_protocol
 
 
 def bind(address: Address) -> list[socket.socket]:

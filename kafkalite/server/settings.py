@@ -6,6 +6,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.default_overrides import DEFAULTS_NAMES
+from kafkalite.config.options import SECURITY_PROTOCOLS
+from kafkalite.security.listener_security import (
+    PROTOCOL_MAP_KEY,
+    SecurityProtocol,
+    parse_protocol_map,
+)
 from kafkalite.server.addresses import (
     DEFAULT_LISTENERS,
     Address,
@@ -30,10 +36,6 @@ _UNSUPPORTED = {
 
 _MAX_LISTED_NODES = 5
 
-_PROTOCOL_MAP = "listener.security.protocol.map"
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""The security protocols, the default first; each is also the name of a listener."""
-
 
 class SettingsError(ValueError):
     """Settings that the broker cannot run with; the text is one line."""
@@ -46,6 +48,7 @@ class Settings(NamedTuple):
     `log.dirs` are used where `listen`, `advertise` and `data_directory` are not given; its
     `node.id` is the id of the first node. `node_config` holds settings of single nodes by node id.
     `as_version` is the Kafka release to emulate; `defaults` selects the default values of settings.
+    `tls` is "auto" or "auto:DIRECTORY" to make certificates.
     """
 
     listen: Sequence[str] = ()
@@ -57,6 +60,7 @@ class Settings(NamedTuple):
     node_config: Mapping[int, Mapping[str, str]] = MappingProxyType({})
     as_version: str | None = None
     defaults: str = DEFAULTS_NAMES[0]
+    tls: str | None = None
 
     @property
     def node_ids(self) -> range:
@@ -88,15 +92,25 @@ class Settings(NamedTuple):
         advertise = self.advertise or self._client_listeners("advertised.listeners")
         specs = parse_listeners(listen, advertise)
         check_ports(specs, self.brokers)
-        protocols = dict(pair.partition(":")[::2] for pair in self._items(_PROTOCOL_MAP))
-        for spec in specs:
-            protocol = protocols.get(spec.name, spec.name)
-            if protocol.startswith(("SASL_", "SSL")):
-                raise SettingsError(
-                    f"listener {spec.name} needs {protocol}, but only PLAINTEXT is supported: "
-                    "give other listeners by --listen"
-                )
-        return specs
+        return tuple(spec._replace(protocol=self._protocol_of(spec.name)) for spec in specs)
+
+    def _protocol_of(self, listener: str) -> SecurityProtocol:
+        """Return the security protocol of a listener; raises SettingsError.
+
+        A listener that is given by option may have a name without a protocol. It is not secured.
+        """
+        try:
+            protocols = parse_protocol_map(self.config.get(PROTOCOL_MAP_KEY, ""))
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
+        named = SecurityProtocol.__members__.get(listener, SecurityProtocol.PLAINTEXT)
+        protocol = protocols.get(listener, named)
+        if protocol.value not in SECURITY_PROTOCOLS:
+            raise SettingsError(
+                f"listener {listener} needs {protocol.value}, but the supported protocols are "
+                f"{', '.join(SECURITY_PROTOCOLS)}: give other listeners by --listen"
+            )
+        return protocol
 
     @property
     def log_directory(self) -> str | None:
@@ -111,6 +125,15 @@ class Settings(NamedTuple):
                 "select it by --data-dir"
             )
         return directories[0] if directories else None
+
+    @property
+    def tls_directory(self) -> str | None:
+        """The directory for certificates that are made, None for a temporary directory.
+
+        Raises SettingsError.
+        """
+        directory = (self.tls or "").partition(":")[2]
+        return directory or self.log_directory
 
     @property
     def unsupported(self) -> Mapping[str, str]:
@@ -147,9 +170,9 @@ class Settings(NamedTuple):
                 "controller.listener.names must not contain a value appearing in listeners when "
                 "process.roles is just broker"
             )
-        known_names = {*_PROTOCOLS, *controllers}
-        if _PROTOCOL_MAP in self.config:
-            known_names = {pair.partition(":")[0].upper() for pair in self._items(_PROTOCOL_MAP)}
+        known_names = {*SecurityProtocol.__members__, *controllers}
+        if PROTOCOL_MAP_KEY in self.config:
+            known_names = {pair.partition(":")[0].upper() for pair in self._items(PROTOCOL_MAP_KEY)}
         for name in names:
             if name not in known_names:
                 raise SettingsError(f"No security protocol defined for listener {name}")
@@ -160,7 +183,9 @@ class Settings(NamedTuple):
                     "listeners or controller.listener.names"
                 )
         advertised = self._listener_names("advertised.listeners") or names
-        protocol = self.config.get("security.inter.broker.protocol", _PROTOCOLS[0]).strip()
+        protocol = self.config.get(
+            "security.inter.broker.protocol", SecurityProtocol.PLAINTEXT.value
+        )
         inter_broker = self.config.get("inter.broker.listener.name", protocol).strip().upper()
         if inter_broker not in (name for name in advertised if name not in controllers):
             raise SettingsError(

@@ -13,6 +13,7 @@ import threading
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
+from kafkalite.config.options import SECURITY_PROTOCOLS
 from kafkalite.control.address import control_address
 from kafkalite.control.commands import (
     DEFAULT_EXPLAIN_ENTRIES,
@@ -27,17 +28,19 @@ from kafkalite.control.commands import (
     perform_transactions,
 )
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.security.listener_security import SecurityProtocol
 from kafkalite.server.addresses import Address
 from kafkalite.server.broker import Broker as ServerBroker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings
 from kafkalite.testing.broker_clock import BrokerClock
+from kafkalite.testing.client_settings import ClientAccess, client_context, client_settings
 from kafkalite.testing.faults import BrokerFaults
 from kafkalite.testing.nodes import BrokerNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from concurrent.futures import Future
     from os import PathLike
     from types import TracebackType
@@ -74,6 +77,9 @@ class Broker:
     - `node_config`: configurations of single nodes by node id, such as {2: {"broker.rack": "b"}}.
     - `data_directory`: directory for the data, which is then available after the block.
     - `port`: port of the first node; each further node uses the next port. 0 selects free ports.
+    - `security`: security protocol of the listener, "PLAINTEXT" or "SSL". With "SSL", certificates
+      are made in the data directory, unless `config` has a key store; `client_config` has settings
+      for clients.
     - `log_level`: "debug", "info", "warning" or "error"; log lines go to stderr.
     - `clock`: "real", "manual" (stopped until advanced) or "accelerated:60". "@TIME" after it, in
       ISO 8601, is its initial time. A restart in the same process continues the time.
@@ -100,6 +106,7 @@ class Broker:
         node_config: Mapping[int, Mapping[str, str | float]] | None = None,
         data_directory: str | PathLike[str] | None = None,
         port: int = 0,
+        security: str = "PLAINTEXT",
         log_level: str = "warning",
         clock: str = "real",
         control: bool | str = False,
@@ -111,13 +118,12 @@ class Broker:
         on_miss: str = "fail",
     ) -> None:
         self._settings = Settings(
-            listen=(f"127.0.0.1:{port}",),
+            listen=(f"{_security_protocol(security)}://127.0.0.1:{port}",),
+            tls=_tls_mode(security, config or {}),
             brokers=brokers,
             topics=dict(topics or {}),
             config=_config_texts(config or {}),
-            node_config={
-                node_id: _config_texts(values) for node_id, values in (node_config or {}).items()
-            },
+            node_config=_texts_by_node(node_config or {}),
             data_directory=None if data_directory is None else str(data_directory),
             as_version=as_version,
             defaults=defaults,
@@ -159,6 +165,26 @@ class Broker:
         if self._control is None:
             raise RuntimeError("the broker has no control endpoint: create it with control=True")
         return self._control.url
+
+    def client_config(self, library: str) -> dict[str, Any]:
+        """Return the settings with which a client library connects to the cluster.
+
+        `library` is "librdkafka", "java", "aiokafka", "kafka-python", "kafkajs" or "franz-go". The
+        settings have the names of the library. They contain the certificates that the cluster has
+        made. Those of kafkajs and franz-go contain only text, lists and mappings, so they can be
+        passed as JSON. Raises ValueError for another library.
+        """
+        return client_settings(library, self._client_access())
+
+    def _client_access(self) -> ClientAccess:
+        broker = self._running_broker()
+        files = broker.certificate_files
+        return ClientAccess(
+            bootstrap_servers=broker.bootstrap_servers,
+            protocol=SecurityProtocol[next(iter(broker.bootstrap_by_listener()))],
+            authority_file=None if files is None else files.authority,
+            client_file=None if files is None else files.client,
+        )
 
     def explain(
         self,
@@ -214,10 +240,12 @@ class Broker:
         Each id has a new producer id or epoch when this returns. Raises RuntimeError if an id could
         not be fenced.
         """
-        from kafkalite.client.fencing import fence_producers  # noqa: PLC0415 - rarely used
+        from kafkalite.client.access import Access  # noqa: PLC0415 - rarely used
+        from kafkalite.client.fencing import fence_producers  # noqa: PLC0415 - as above
 
         addresses = [Address.parse(each) for each in self.bootstrap_servers.split(",")]
-        results = self._run_on_loop(fence_producers(addresses, transactional_ids))
+        access = Access(tls=client_context(self._client_access()))
+        results = self._run_on_loop(fence_producers(addresses, transactional_ids, access=access))
         failed = [f"{each.transactional_id!r}: {each.error}" for each in results if each.error]
         if failed:
             raise RuntimeError(f"cannot fence {', '.join(failed)}")
@@ -461,9 +489,28 @@ def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:
     return {key: _config_text(value) for key, value in config.items()}
 
 
+def _texts_by_node(
+    node_config: Mapping[int, Mapping[str, str | float]],
+) -> dict[int, dict[str, str]]:
+    return {node_id: _config_texts(values) for node_id, values in node_config.items()}
+
+
 def _config_text(value: str | float) -> str:
     """Return the text of a setting in a properties file: Kafka's booleans are lower case."""
     return f"{value}".lower() if isinstance(value, bool) else f"{value}"
+
+
+def _security_protocol(name: str) -> str:
+    """Return a valid security protocol; raises ValueError for another one."""
+    if name not in SECURITY_PROTOCOLS:
+        raise ValueError(f"security {name!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
+    return name
+
+
+def _tls_mode(security: str, config: Iterable[str]) -> str | None:
+    """Return the mode of TLS: certificates are made unless a setting names a key store."""
+    has_key_store = any("ssl.keystore." in key for key in config)
+    return "auto" if SecurityProtocol[security].uses_tls and not has_key_store else None
 
 
 class _CaptureToReplay(NamedTuple):

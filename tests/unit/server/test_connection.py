@@ -13,6 +13,7 @@ import pytest
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.security.listener_security import ListenerSecurity, SecurityProtocol
 from kafkalite.server.admission import Admission
 from kafkalite.server.client_warnings import INTERVAL_MS, ClientWarnings
 from kafkalite.server.connection import (
@@ -114,7 +115,8 @@ class ListeningNode:
         self.log_output = io.StringIO()
         log = Log(Level.INFO, "json", self.log_output)
         text = {key.replace("_", "."): value for key, value in config.items()}
-        self.admission = Admission(BrokerConfig.from_text(text), self.clock)
+        broker_config = BrokerConfig.from_text(text)
+        self.admission = Admission(broker_config, self.clock)
         self.pending: dict[bytes, Waiting[bytes]] = {}
         self.served: list[bytes] = []
         buffers = ReceiveBuffers()
@@ -123,6 +125,7 @@ class ListeningNode:
         self.context = ListenerContext(
             node=node_of(clock=self.clock),
             listener="PLAINTEXT",
+            security=ListenerSecurity("PLAINTEXT", SecurityProtocol.PLAINTEXT, broker_config),
             admission=self.admission,
             session_settings=SessionSettings(
                 buffers=buffers,

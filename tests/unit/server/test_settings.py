@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.security.listener_security import SecurityProtocol
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.settings import (
     Settings,
@@ -41,7 +42,7 @@ def test_listeners_of_a_properties_file_are_used_without_options() -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        {"listeners": "SSL://:9092"},
+        {"listeners": "SASL_SSL://:9092", "security.inter.broker.protocol": "SASL_SSL"},
         {"listeners": "A://:9092", "listener.security.protocol.map": "A:SASL_PLAINTEXT"},
     ],
 )
@@ -74,6 +75,22 @@ def test_listener_names_must_be_consistent(config: dict[str, str], message: str)
         _ = Settings(config=config).listeners
     # Listeners that are given by option replace those of the file.
     assert Settings(config=config, listen=("A://h:1",), advertise=("h:1",)).listeners
+
+
+def test_the_protocol_of_a_listener_is_mapped_by_its_name() -> None:
+    config = {"listener.security.protocol.map": "ssl:plaintext, B : PLAINTEXT"}
+    specs = Settings(listen=("SSL://h:1", "B://h:2", "C://h:3"), config=config).listeners
+    assert {spec.protocol for spec in specs} == {SecurityProtocol.PLAINTEXT}
+    config = {"listener.security.protocol.map": "B:ssl"}
+    specs = Settings(listen=("SSL://h:1", "B://h:2"), config=config).listeners
+    assert {spec.protocol for spec in specs} == {SecurityProtocol.SSL}
+
+
+@pytest.mark.parametrize("text", ["A:TLS", "A", ":", "A:PLAINTEXT,B:"])
+def test_a_protocol_map_with_an_unknown_protocol_is_rejected(text: str) -> None:
+    config = {"listener.security.protocol.map": text}
+    with pytest.raises(SettingsError, match="is not NAME:PROTOCOL with one of PLAINTEXT, SSL"):
+        _ = Settings(listen=("A://h:1",), config=config).listeners
 
 
 def test_a_listener_may_have_any_mapped_name() -> None:

@@ -20,6 +20,7 @@ from kafkalite.traffic.replay.standin.preparation import PreparationError
 from kafkalite.traffic.scalar.file_rotation import CaptureError
 from kafkalite.traffic.scalar.reading import read
 from kafkalite.transactions.state import TransactionState
+from tests.unit.security.issued_files import Files
 
 ROOT = Path(__file__).parents[3]
 
@@ -186,6 +187,61 @@ def test_a_test_sees_transactions_and_fences_their_producers() -> None:
         assert refusal.value.args[0].code() in {KafkaError._FENCED, KafkaError.PRODUCER_FENCED}
         with pytest.raises(RuntimeError, match=r"cannot fence ''.*INVALID_REQUEST"):
             broker.fence_producers("")
+
+
+def test_a_secured_broker_returns_settings_for_clients() -> None:
+    with Broker(security="SSL", brokers=2, topics={"orders": 3}) as broker:
+        config = broker.client_config("librdkafka")
+        assert config["bootstrap.servers"] == broker.bootstrap_servers
+        found = AdminClient(config).list_topics(timeout=10)
+        assert len(found.topics["orders"].partitions) == 3
+        assert len(found.brokers) == 2
+        (fenced,) = broker.fence_producers("shop")
+        assert fenced.transactional_id == "shop"
+        with pytest.raises(ValueError, match="library 'kcat' is not one of"):
+            broker.client_config("kcat")
+
+
+def test_the_traffic_of_a_secured_broker_is_recorded_without_encryption(tmp_path: Path) -> None:
+    with Broker(security="SSL", topics={"orders": 1}) as broker:
+        admin = AdminClient(broker.client_config("librdkafka"))
+        admin.list_topics(timeout=10)
+        broker.start_recording(tmp_path / "capture")
+        admin.list_topics(timeout=10)
+        broker.stop_recording()
+        assert "orders" in admin.list_topics(timeout=10).topics
+    problems: list[Problem] = []
+    frames = [
+        each
+        for each in read([str(tmp_path / "capture")], problems.append)
+        if isinstance(each, Frame)
+    ]
+    assert problems == []
+    assert any(b"orders" in frame.body for frame in frames)
+
+
+def test_the_files_of_a_secured_broker_remain_in_its_data_directory(tmp_path: Path) -> None:
+    contents = []
+    for _ in range(2):
+        with Broker(security="SSL", data_directory=tmp_path) as broker:
+            path = Path(broker.client_config("java")["ssl.truststore.location"])
+            assert path == tmp_path / "ca.pem"
+            contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
+
+
+def test_a_secured_broker_can_have_its_own_key_store(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    with Broker(security="SSL", config=files.config()) as broker:
+        config = broker.client_config("librdkafka")
+        assert config.keys() == {"bootstrap.servers", "security.protocol"}
+        admin = AdminClient({**config, "ssl.ca.location": files.authority})
+        assert len(admin.list_topics(timeout=10).brokers) == 1
+
+
+def test_an_unknown_security_protocol_is_rejected() -> None:
+    with pytest.raises(ValueError, match="security 'TLS' is not one of PLAINTEXT, SSL"):
+        Broker(security="TLS")
 
 
 def test_traffic_is_recorded_on_request(tmp_path: Path) -> None:

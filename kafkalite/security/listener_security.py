@@ -1,0 +1,148 @@
+"""Security protocols of listeners, and the security settings of one listener."""
+
+from __future__ import annotations
+
+import builtins
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kafkalite.config.keys import broker_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.config.definitions import Value
+
+
+class SecurityProtocol(Enum):
+    """Kafka's security protocols; each is also the name of a listener that uses it."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether clients must authenticate by SASL."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+PROTOCOL_MAP_KEY = "listener.security.protocol.map"
+
+
+def parse_protocol_map(text: str) -> Mapping[str, SecurityProtocol]:
+    """Return security protocols by listener name, which is in upper case as in Kafka.
+
+    Raises ValueError, with one line, for an entry without a security protocol.
+    """
+    protocols: dict[str, SecurityProtocol] = {}
+    for item in text.split(","):
+        name, _, protocol = item.strip().rpartition(":")
+        if not item.strip():
+            continue
+        try:
+            protocols[name.strip().upper()] = SecurityProtocol(protocol.strip().upper())
+        except ValueError:
+            known = ", ".join(each.value for each in SecurityProtocol)
+            raise ValueError(
+                f"{PROTOCOL_MAP_KEY}: {item.strip()!r} is not NAME:PROTOCOL with one of {known}"
+            ) from None
+    return protocols
+
+
+class ConfigValues(Protocol):
+    """The settings of a broker, such as `BrokerConfig`."""
+
+    def get(self, key: str) -> Value:
+        """Return the value of a key; raises KeyError for an unknown key."""
+
+
+class ListenerSecurity(NamedTuple):
+    """The security protocol and the settings of one listener.
+
+    Settings are read when they are needed, so dynamic changes apply. As in Kafka, a setting of the
+    listener, `listener.name.LISTENER.KEY`, has precedence over `KEY`. The name is in lower case.
+    """
+
+    name: builtins.str
+    protocol: SecurityProtocol
+    config: ConfigValues
+
+    @property
+    def prefix(self) -> builtins.str:
+        """The start of the names of this listener's settings."""
+        return f"listener.name.{self.name.lower()}."
+
+    def get(self, key: builtins.str) -> Value:
+        """Return the listener's value of `key`, else the broker's; KeyError for an unknown key."""
+        try:
+            return self.config.get(self.prefix + key)
+        except KeyError:
+            return self.config.get(key)
+
+    def has_own(self, key: builtins.str) -> bool:
+        """Return whether the listener has a value of its own for `key`."""
+        try:
+            self.config.get(self.prefix + key)
+        except KeyError:
+            return False
+        return True
+
+    def mechanism_get(self, mechanism: builtins.str, key: builtins.str) -> Value:
+        """Return the value of `key` for a SASL mechanism; raises KeyError for an unknown key.
+
+        `listener.name.LISTENER.MECHANISM.KEY` has precedence over the values of the listener and of
+        the broker. Raises ConfigError if that value is invalid.
+        """
+        text = self._mechanism_text(mechanism, key)
+        return self.get(key) if text is None else broker_keys()[key].parse(text)
+
+    def jaas_config(self, mechanism: builtins.str) -> builtins.str | None:
+        """Return the JAAS text of a SASL mechanism; None without one.
+
+        As in Kafka, a server ignores a `sasl.jaas.config` without listener and mechanism.
+        """
+        return self._mechanism_text(mechanism, "sasl.jaas.config")
+
+    def _mechanism_text(self, mechanism: builtins.str, key: builtins.str) -> builtins.str | None:
+        try:
+            value = self.config.get(f"{self.prefix}{mechanism.lower()}.{key}")
+        except KeyError:
+            return None
+        return None if value is None else builtins.str(value)
+
+    def str_or_none(self, key: builtins.str) -> builtins.str | None:
+        """Return the value of a string key; None if it is null. Raises TypeError otherwise."""
+        value = self.get(key)
+        if value is not None and not isinstance(value, builtins.str):
+            raise TypeError(f"{key} is not a string")
+        return value
+
+    def str(self, key: builtins.str) -> builtins.str:
+        """Return the value of a string key; raises TypeError for another type or null."""
+        value = self.str_or_none(key)
+        if value is None:
+            raise TypeError(f"{key} is null")
+        return value
+
+    def int(self, key: builtins.str) -> builtins.int:
+        """Return the value of an integer key; raises TypeError for another type or null."""
+        value = self.get(key)
+        if not isinstance(value, builtins.int):
+            raise TypeError(f"{key} is not an integer")
+        return value
+
+    def list(self, key: builtins.str) -> tuple[builtins.str, ...]:
+        """Return the items of a list key, none if it is null; raises TypeError for another type."""
+        value = self.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, tuple):
+            raise TypeError(f"{key} is not a list")
+        return value
