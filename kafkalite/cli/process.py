@@ -24,6 +24,7 @@ from kafkalite.server.settings import (
     parse_config,
     parse_node_config,
     parse_topics,
+    parse_users,
 )
 
 try:
@@ -82,6 +83,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         node_config=parse_node_config(arguments.node_config),
         as_version=arguments.as_version,
         defaults=arguments.defaults,
+        users=parse_users(arguments.user),
     )
 
 

@@ -131,6 +131,7 @@ _SEMICOLON_OR_NEWLINE: Final = r"[;\n]"
 
 _NODES_SECTION: Final = "Nodes and listeners"
 _DATA_SECTION: Final = "Data and broker configuration"
+_SECURITY_SECTION: Final = "Security"
 _CLOCK_SECTION: Final = "Clock and control"
 _RECORDING_SECTION: Final = "Recording of traffic"
 _STAND_IN_SECTION: Final = "Stand-in for a recorded cluster"
@@ -241,6 +242,25 @@ DEFAULTS: Final = Option(
     default="kafkalite",
     keyword=Keyword("defaults", "kafkalite"),
     variable=Variable("KAFKALITE_DEFAULTS", "kafka"),
+)
+SECURITY: Final = Option(
+    _SECURITY_SECTION,
+    None,
+    "security protocol of the listener",
+    choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    keyword=Keyword("security", "PLAINTEXT"),
+)
+USER: Final = Option(
+    _SECURITY_SECTION,
+    "--user",
+    "let this user authenticate on listeners with SASL, by SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN "
+    "unless MECHANISM is one of them; repeatable",
+    "NAME:PASSWORD[:MECHANISM]",
+    is_repeatable=True,
+    keyword=Keyword("users"),
+    variable=Variable(
+        "KAFKALITE_USERS", "alice:secret;bob:secret:SCRAM-SHA-256", _SEMICOLON_OR_NEWLINE
+    ),
 )
 CONTROL: Final = Option(
     _CLOCK_SECTION,
@@ -366,6 +386,8 @@ OPTIONS: Final = (
     PROPERTIES,
     AS_VERSION,
     DEFAULTS,
+    SECURITY,
+    USER,
     CONTROL,
     CLOCK,
     CAPTURE,

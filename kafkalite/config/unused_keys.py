@@ -61,9 +61,19 @@ offsets.topic.compression.codec share.coordinator.state.topic.compression.codec
     "There is no tiered storage": """
 log.local.retention.bytes log.local.retention.ms remote.*
 """,
-    "Clients are not authenticated or authorized, and PLAINTEXT is the only protocol": """
-authorizer.class.name connection.failed.authentication.delay.ms connections.max.reauth.ms
-delegation.token.* principal.builder.class sasl.* security.providers ssl.*
+    "Clients are not authorized, and TLS is not supported": """
+authorizer.class.name delegation.token.* principal.builder.class security.providers ssl.*
+""",
+    "Nodes do not authenticate, and Kerberos is not supported": """
+sasl.client.callback.handler.class sasl.kerberos.* sasl.login.*
+sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
+sasl.oauthbearer.assertion.* sasl.oauthbearer.client.credentials.*
+sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
+""",
+    "Tokens of OAUTHBEARER are unsecured": """
+sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.* sasl.oauthbearer.jwks.*
+sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope.claim.name
+sasl.oauthbearer.sub.claim.name sasl.server.callback.handler.class
 """,
     "There are no quotas, and neither replicas nor new connections are throttled": """
 alter.log.dirs.replication.quota.* controller.quota.* max.connection.creation.rate quota.window.*

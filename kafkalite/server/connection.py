@@ -109,6 +109,8 @@ class Connection(asyncio.BufferedProtocol):
             )
             settings = settings._replace(serve=serve, serve_in_worker=serve_in_worker)
         self.session = Session(settings, call, self)
+        if context.sasl is not None:
+            context.sasl.new_gate(call, settings, context.log).attach(self.session)
         self.session.is_paused = True
         context.admission.add(self)
 

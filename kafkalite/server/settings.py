@@ -21,6 +21,7 @@ from kafkalite.server.addresses import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from kafkalite.security.sasl.users import User
     from kafkalite.server.addresses import ListenerSpec
 
 _UNSUPPORTED = {
@@ -35,7 +36,7 @@ _UNSUPPORTED = {
 
 _MAX_LISTED_NODES = 5
 
-_SERVED_PROTOCOLS = frozenset((SecurityProtocol.PLAINTEXT,))
+_SERVED_PROTOCOLS = frozenset((SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT))
 """The security protocols that a listener can have."""
 
 
@@ -50,6 +51,7 @@ class Settings(NamedTuple):
     `log.dirs` are used where `listen`, `advertise` and `data_directory` are not given; its
     `node.id` is the id of the first node. `node_config` holds settings of single nodes by node id.
     `as_version` is the Kafka release to emulate; `defaults` selects the default values of settings.
+    `users` can authenticate on listeners with SASL.
     """
 
     listen: Sequence[str] = ()
@@ -61,6 +63,7 @@ class Settings(NamedTuple):
     node_config: Mapping[int, Mapping[str, str]] = MappingProxyType({})
     as_version: str | None = None
     defaults: str = DEFAULTS_NAMES[0]
+    users: Sequence[User] = ()
 
     @property
     def node_ids(self) -> range:
@@ -234,3 +237,15 @@ def parse_node_config(texts: Iterable[str]) -> dict[int, dict[str, str]]:
             raise SettingsError(f"--node-config {text!r}: write ID:KEY=VALUE")
         by_node.setdefault(int(node_id), {})[key.strip()] = value.strip()
     return by_node
+
+
+def parse_users(texts: Iterable[str]) -> list[User]:
+    """Return users from texts such as `alice:secret`; raises SettingsError."""
+    if not texts:
+        return []
+    from kafkalite.security.sasl import users  # noqa: PLC0415 - rarely used
+
+    try:
+        return users.parse_users(texts)
+    except users.UserError as error:
+        raise SettingsError(f"--user: {error}") from None

@@ -13,6 +13,7 @@ import threading
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
+from kafkalite.config.options import SECURITY
 from kafkalite.control.address import control_address
 from kafkalite.control.commands import (
     DEFAULT_EXPLAIN_ENTRIES,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from kafkalite.control.server import ControlServer
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.gateway.faults import FaultState
+    from kafkalite.security.sasl.users import User
     from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
     from kafkalite.traffic.scalar.recorder import Recorder
     from kafkalite.transactions.state import Transaction
@@ -74,6 +76,10 @@ class Broker:
     - `node_config`: configurations of single nodes by node id, such as {2: {"broker.rack": "b"}}.
     - `data_directory`: directory for the data, which is then available after the block.
     - `port`: port of the first node; each further node uses the next port. 0 selects free ports.
+    - `security`: security protocol of the listener: "PLAINTEXT", or "SASL_PLAINTEXT" for clients
+      that authenticate.
+    - `users`: passwords by user name. These users can authenticate by SCRAM-SHA-512, SCRAM-SHA-256
+      and PLAIN.
     - `log_level`: "debug", "info", "warning" or "error"; log lines go to stderr.
     - `clock`: "real", "manual" (stopped until advanced) or "accelerated:60". "@TIME" after it, in
       ISO 8601, is its initial time. A restart in the same process continues the time.
@@ -100,6 +106,8 @@ class Broker:
         node_config: Mapping[int, Mapping[str, str | float]] | None = None,
         data_directory: str | PathLike[str] | None = None,
         port: int = 0,
+        security: str = "PLAINTEXT",
+        users: Mapping[str, str] | Sequence[User] | None = None,
         log_level: str = "warning",
         clock: str = "real",
         control: bool | str = False,
@@ -111,7 +119,7 @@ class Broker:
         on_miss: str = "fail",
     ) -> None:
         self._settings = Settings(
-            listen=(f"127.0.0.1:{port}",),
+            listen=(_listen_address(security, port),),
             brokers=brokers,
             topics=dict(topics or {}),
             config=_config_texts(config or {}),
@@ -121,6 +129,7 @@ class Broker:
             data_directory=None if data_directory is None else str(data_directory),
             as_version=as_version,
             defaults=defaults,
+            users=_users(users),
         )
         self._log = _log_of(log_level)
         self._adjustable_clock = new_clock(clock)
@@ -455,6 +464,22 @@ def _log_of(level: str) -> Log:
     if level.upper() not in Level.__members__:
         raise ValueError(f"log_level {level!r} is not one of {', '.join(Level.__members__)}")
     return Log(Level[level.upper()])
+
+
+def _listen_address(security: str, port: int) -> str:
+    """Return the address of a listener; its name is that of its security protocol."""
+    if security not in SECURITY.choices:
+        raise ValueError(f"security {security!r} is not one of {', '.join(SECURITY.choices)}")
+    return f"{security}://127.0.0.1:{port}"
+
+
+def _users(users: Mapping[str, str] | Sequence[User] | None) -> Sequence[User]:
+    """Return the users of an argument; raises ValueError for an invalid one."""
+    if not users:
+        return ()
+    from kafkalite.security.sasl.users import users_of  # noqa: PLC0415 - rarely used
+
+    return users_of(users)
 
 
 def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:

@@ -143,6 +143,11 @@ class Authenticator:
             self.state = SaslState.HANDSHAKE_REQUEST
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the client has authenticated, and does not authenticate again."""
+        return self.state is SaslState.COMPLETE
+
+    @property
     def mechanisms(self) -> Sequence[str]:
         """The mechanisms that clients can use."""
         return self._rules.mechanisms

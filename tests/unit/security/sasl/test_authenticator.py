@@ -75,8 +75,10 @@ def test_a_client_may_ask_for_versions_before_the_handshake() -> None:
     assert authenticator.authenticate(b"more", NOW_MS) == (b"challenge", 0)
     assert authenticator.principal is None
     assert authenticator.authenticate(b"alice", NOW_MS) == (b"welcome", 0)
-    assert (authenticator.state, authenticator.principal) == (SaslState.COMPLETE, "User:alice")
-    assert (authenticator.failure, authenticator.expires_at_ms) == (None, None)
+    assert authenticator.is_complete
+    assert authenticator.principal == "User:alice"
+    assert authenticator.failure is None
+    assert authenticator.expires_at_ms is None
 
 
 @pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.SASL_AUTHENTICATE, ApiKey.PRODUCE])
