@@ -123,17 +123,15 @@ class Broker:
             brokers=brokers,
             topics=dict(topics or {}),
             config=_config_texts(config or {}),
-            node_config={
-                node_id: _config_texts(values) for node_id, values in (node_config or {}).items()
-            },
-            data_directory=None if data_directory is None else str(data_directory),
+            node_config=_node_config_texts(node_config or {}),
+            data_directory=_text_of_path(data_directory),
             as_version=as_version,
             defaults=defaults,
             users=_users(users),
         )
         self._log = _log_of(log_level)
         self._adjustable_clock = new_clock(clock)
-        self._capture = None if capture is None else str(capture)
+        self._capture = _text_of_path(capture)
         self._recorder: Recorder | None = None
         self._replay = _capture_to_replay(replay, match, on_miss)
         self._control_address = _control_address(control)
@@ -147,8 +145,7 @@ class Broker:
         self._broker: ServerBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._pending_calls: set[Future[Any]] = set()
-        """Results of calls that other threads wait for."""
+        self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
         self._owner_pid = 0
 
     @property
@@ -466,6 +463,10 @@ def _log_of(level: str) -> Log:
     return Log(Level[level.upper()])
 
 
+def _text_of_path(path: str | PathLike[str] | None) -> str | None:
+    return None if path is None else str(path)
+
+
 def _listen_address(security: str, port: int) -> str:
     """Return the address of a listener; its name is that of its security protocol."""
     if security not in SECURITY.choices:
@@ -484,6 +485,12 @@ def _users(users: Mapping[str, str] | Sequence[User] | None) -> Sequence[User]:
 
 def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:
     return {key: _config_text(value) for key, value in config.items()}
+
+
+def _node_config_texts(
+    config: Mapping[int, Mapping[str, str | float]],
+) -> dict[int, dict[str, str]]:
+    return {node_id: _config_texts(values) for node_id, values in config.items()}
 
 
 def _config_text(value: str | float) -> str:

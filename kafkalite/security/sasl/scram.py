@@ -96,7 +96,7 @@ class ScramServer:
         if match is None:
             raise SaslError("invalid SCRAM client first message")
         name = match["name"].replace("=2C", ",").replace("=3D", "=")
-        # Kafka finds the credential first, and so tells who asks whether a user exists.
+        # Kafka looks for the credential first, so its answer shows whether the user exists.
         if match["authorization_id"] not in {None, name}:
             raise SaslAuthenticationError(
                 "Authentication failed: Client requested an authorization id that is different "

@@ -1,7 +1,7 @@
 """Unsecured JSON web tokens for OAUTHBEARER: tokens without signature, for development.
 
-As in Kafka, they are accepted if no other validator is configured. Whoever may connect can make one
-for every user.
+As in Kafka, they are accepted if no other validator is configured. Every client can make one for
+every user.
 """
 
 from __future__ import annotations

@@ -116,12 +116,12 @@ def test_each_user_is_altered_or_refused() -> None:
     wire = SaslWire()
     outcome = alter(
         wire,
-        deletions=[Deletion(name="nobody", mechanism=1)],
+        deletions=[Deletion(name="absent", mechanism=1)],
         upsertions=[upsertion("bob", SCRAM_SHA_256)],
     )
     assert outcome == {
         "bob": (ErrorCode.NONE, None),
-        "nobody": (
+        "absent": (
             ErrorCode.RESOURCE_NOT_FOUND,
             "Attempt to delete a user credential that does not exist",
         ),
