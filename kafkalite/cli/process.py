@@ -84,6 +84,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         as_version=arguments.as_version,
         defaults=arguments.defaults,
         users=parse_users(arguments.user),
+        tls=arguments.tls,
     )
 
 

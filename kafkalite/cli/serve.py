@@ -103,6 +103,11 @@ def print_ready(broker: Broker, control_url: str | None, *, stand_in: str | None
         f"  listener {name} at {servers}"
         for name, servers in broker.bootstrap_by_listener().items()
     ][1:]
+    if broker.certificate_files is not None:
+        files = broker.certificate_files
+        lines.append(
+            f"  clients trust {files.authority}; a client certificate is in {files.client}"
+        )
     if broker.as_version is not None:
         lines.append(f"  it emulates Kafka {broker.as_version}")
     if stand_in is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.client.access import PLAINTEXT
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.connection import UnreachableError
 from kafkalite.client.exchanges import error_text
@@ -19,6 +20,7 @@ from kafkalite.protocol.versions import Versions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kafkalite.client.access import Access
     from kafkalite.server.addresses import Address
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -50,13 +52,14 @@ async def fence_producers(
     bootstrap: Sequence[Address],
     transactional_ids: Sequence[str],
     timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    access: Access = PLAINTEXT,
 ) -> list[FencingResult]:
     """Fence the producers of these ids, and return the result for each.
 
     Raises UnreachableError if no broker answers. A request that fails is retried for `timeout_ms`.
     As in Java, this is also the transaction timeout of the id until its next producer sets another.
     """
-    async with KafkaClient(bootstrap) as client:
+    async with KafkaClient(bootstrap, access=access) as client:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await client.check_reachable()

@@ -7,6 +7,7 @@ return the new values without notifications.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.constraints import check_broker_values, check_log_defaults, check_static_text
@@ -25,7 +26,7 @@ from kafkalite.config.log_levels import LogLevels
 from kafkalite.config.releases import emulated_release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from kafkalite.config.definitions import ConfigKey
     from kafkalite.config.releases import Release
@@ -94,6 +95,10 @@ def _unknown_key_message(name: str) -> str:
     return f"Unknown configuration {name}{hint}"
 
 
+DynamicCheck = Callable[[Collection[str], Callable[[str], Value]], None]
+"""(names, get): raises ConfigError if the values of these changed settings cannot be applied."""
+
+
 class _ValuesWithDefaults(dict[str, Value]):
     """Values by key; the default of an unset key is cached when it is first read."""
 
@@ -120,6 +125,7 @@ class BrokerConfig:
         "_static_text",
         "_values",
         "default_text",
+        "dynamic_checks",
         "log_levels",
         "release",
         "uses_partition_epochs",
@@ -145,6 +151,8 @@ class BrokerConfig:
         self._dynamic_node: Mapping[str, Value] = {}
         self._groups: Mapping[str, Mapping[str, Value]] = {}
         self.log_levels = LogLevels()
+        self.dynamic_checks: list[DynamicCheck] = []
+        """Checks of dynamic changes by the parts of the broker that apply them."""
         self._node_texts: dict[builtins.int, Mapping[str, str]] = {}
         self._node_values: dict[builtins.int, Mapping[str, Value]] = {}
 

@@ -94,6 +94,11 @@ def check_dynamic_values(
             value = effective_value(name) if name in known else parsed.get(name)
             if (reason := check(name, value, config)) is not None:
                 raise _reconfiguration_error(name, reason)
+    for apply_check in config.dynamic_checks:
+        try:
+            apply_check(changed, effective_value)
+        except ConfigError as error:
+            raise _reconfiguration_error(error.key, error.message) from None
     if changed & _RETENTION_KEYS:
         try:
             check_local_retention(effective_value)

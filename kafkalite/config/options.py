@@ -22,6 +22,9 @@ DEFAULT_CONTROL_PORT: Final = 9097
 DEFAULT_CONTROL: Final = f"{DEFAULT_CONTROL_HOST}:{DEFAULT_CONTROL_PORT}"
 """The address of the control API if `--control` has no value."""
 
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""The security protocols that a listener can have."""
+
 _MAX_BROKERS: Final = 1000
 _SIZE_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _MIN_FILE_BYTES: Final = 64 * 1024
@@ -126,6 +129,13 @@ def _parse_seconds(text: str) -> float:
     return float(text)
 
 
+def _parse_tls(text: str) -> str:
+    mode, colon, directory = text.partition(":")
+    if mode != "auto" or (colon and not directory):
+        raise ValueError(f"{text!r}: write auto or auto:DIR")
+    return text
+
+
 _SPACE_OR_COMMA: Final = r"[\s,]+"
 _SEMICOLON_OR_NEWLINE: Final = r"[;\n]"
 
@@ -166,6 +176,23 @@ PORT: Final = Option(
     "port of the first node on 127.0.0.1; each further node uses the next port; 0 selects free "
     "ports",
     keyword=Keyword("port", 0, is_for_fixtures=False),
+)
+TLS: Final = Option(
+    _NODES_SECTION,
+    "--tls",
+    "make certificates for the listeners with SSL or SASL_SSL: of an authority, of the broker and "
+    "of a client; in the directory DIR, in the data directory or in a temporary directory",
+    "auto[:DIR]",
+    _parse_tls,
+    shown_default="off",
+    variable=Variable("KAFKALITE_TLS", "auto:/var/lib/kafkalite"),
+)
+SECURITY: Final = Option(
+    _NODES_SECTION,
+    None,
+    "security protocol of the listener, which is also its name; with SSL, certificates are made",
+    choices=SECURITY_PROTOCOLS,
+    keyword=Keyword("security", "PLAINTEXT"),
 )
 BROKERS: Final = Option(
     _NODES_SECTION,
@@ -242,13 +269,6 @@ DEFAULTS: Final = Option(
     default="kafkalite",
     keyword=Keyword("defaults", "kafkalite"),
     variable=Variable("KAFKALITE_DEFAULTS", "kafka"),
-)
-SECURITY: Final = Option(
-    _SECURITY_SECTION,
-    None,
-    "security protocol of the listener",
-    choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    keyword=Keyword("security", "PLAINTEXT"),
 )
 USER: Final = Option(
     _SECURITY_SECTION,
@@ -377,7 +397,9 @@ LOGGING_OPTIONS: Final = (LOG_FORMAT, LOG_LEVEL)
 OPTIONS: Final = (
     LISTEN,
     ADVERTISE,
+    TLS,
     PORT,
+    SECURITY,
     BROKERS,
     DATA_DIRECTORY,
     TOPIC,
@@ -386,7 +408,6 @@ OPTIONS: Final = (
     PROPERTIES,
     AS_VERSION,
     DEFAULTS,
-    SECURITY,
     USER,
     CONTROL,
     CLOCK,

@@ -61,12 +61,11 @@ offsets.topic.compression.codec share.coordinator.state.topic.compression.codec
     "There is no tiered storage": """
 log.local.retention.bytes log.local.retention.ms remote.*
 """,
-    "Clients are not authorized, and TLS is not supported": """
-authorizer.class.name delegation.token.* principal.builder.class security.providers ssl.*
+    "Clients are not authorized": """
+authorizer.class.name delegation.token.* principal.builder.class
 """,
     "Nodes do not authenticate, and Kerberos is not supported": """
-sasl.client.callback.handler.class sasl.kerberos.* sasl.login.*
-sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
+sasl.client.callback.handler.class sasl.kerberos.* sasl.login.* sasl.mechanism.*
 sasl.oauthbearer.assertion.* sasl.oauthbearer.client.credentials.*
 sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
 """,
@@ -74,6 +73,11 @@ sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.scope sasl.oauthbearer.tok
 sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.* sasl.oauthbearer.jwks.*
 sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope.claim.name
 sasl.oauthbearer.sub.claim.name sasl.server.callback.handler.class
+""",
+    "TLS is that of OpenSSL, without Java's providers; the broker connects to no server": """
+security.providers ssl.endpoint.identification.algorithm ssl.engine.factory.class
+ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation
+ssl.trustmanager.algorithm
 """,
     "There are no quotas, and neither replicas nor new connections are throttled": """
 alter.log.dirs.replication.quota.* controller.quota.* max.connection.creation.rate quota.window.*

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import builtins
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalite.config.keys import broker_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkalite.config.broker import BrokerConfig
     from kafkalite.config.definitions import Value
 
 
@@ -57,6 +56,13 @@ def parse_protocol_map(text: str) -> Mapping[str, SecurityProtocol]:
     return protocols
 
 
+class ConfigValues(Protocol):
+    """The settings of a broker, such as `BrokerConfig`."""
+
+    def get(self, key: str) -> Value:
+        """Return the value of a key; raises KeyError for an unknown key."""
+
+
 class ListenerSecurity(NamedTuple):
     """The security protocol and the settings of one listener.
 
@@ -66,7 +72,7 @@ class ListenerSecurity(NamedTuple):
 
     name: builtins.str
     protocol: SecurityProtocol
-    config: BrokerConfig
+    config: ConfigValues
 
     @property
     def prefix(self) -> builtins.str:
@@ -79,6 +85,14 @@ class ListenerSecurity(NamedTuple):
             return self.config.get(self.prefix + key)
         except KeyError:
             return self.config.get(key)
+
+    def has_own(self, key: builtins.str) -> bool:
+        """Return whether the listener has a value of its own for `key`."""
+        try:
+            self.config.get(self.prefix + key)
+        except KeyError:
+            return False
+        return True
 
     def mechanism_get(self, mechanism: builtins.str, key: builtins.str) -> Value:
         """Return the value of `key` for a SASL mechanism; raises KeyError for an unknown key.

@@ -43,6 +43,7 @@ from kafkalite.server.maintenance import Maintenance
 from kafkalite.server.memory_queue import MemoryQueue
 from kafkalite.server.recording import Recording
 from kafkalite.server.scheduler import Scheduler
+from kafkalite.server.settings import SettingsError
 from kafkalite.storage.data_directory import CLEAN_SHUTDOWN_FILE, RECOVERY_POINTS_FILE
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES, ReceiveBuffers
 from kafkalite.wire.session import SessionSettings
@@ -58,6 +59,10 @@ if TYPE_CHECKING:
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.executors import Executor
     from kafkalite.ports.files import Files
+    from kafkalite.security.certificates import CertificateFiles
+    from kafkalite.security.tls import TlsServer
+    from kafkalite.server.addresses import ListenerSpec
+    from kafkalite.server.generated_certificates import GeneratedCertificates
     from kafkalite.server.sasl_listener import SaslListener
     from kafkalite.server.settings import Settings
     from kafkalite.storage.disk_health import DiskFailure
@@ -155,6 +160,9 @@ class Broker:
         self._endpoints: dict[str, list[Endpoint]] = {}
         self._gateway: Gateway | None = None
         self._faults: Faults | None = None
+        self._generated_certificates: GeneratedCertificates | None = None
+        self._tls_servers: Mapping[str, TlsServer] = {}
+        """The TLS side of listeners, by name."""
         self.cluster: Cluster | None = None
 
     async def start(self) -> None:
@@ -176,8 +184,11 @@ class Broker:
         node_ids = settings.node_ids
         settings.check_node_config()
         specs = settings.listeners
-        config = self._read_config()
+        if settings.tls is not None:
+            settings = self._make_certificates(specs)
+        config = self._read_config(settings)
         self._report_unused_settings()
+        self._tls_servers = self._make_tls_servers(specs, config)
         config.log_levels.set_initial_level(self._log.level.kafka_name)
         config.log_levels.subscribe(self._set_log_level)
         for index, node_id in enumerate(node_ids):
@@ -213,8 +224,19 @@ class Broker:
         self._warn_of_missing_nodes(config, self.cluster)
         self._set_advertised_addresses(config)
 
-    def _read_config(self) -> BrokerConfig:
+    def _make_certificates(self, specs: Sequence[ListenerSpec]) -> Settings:
+        """Make certificates, and return the settings with them; raises SettingsError."""
+        from kafkalite.server.generated_certificates import (  # noqa: PLC0415 - only with --tls
+            GeneratedCertificates,
+        )
+
         settings = self._settings
+        certificates = GeneratedCertificates(settings, specs, self._entropy)
+        self._generated_certificates = certificates
+        return settings._replace(config={**settings.config, **certificates.config})
+
+    @staticmethod
+    def _read_config(settings: Settings) -> BrokerConfig:
         config = BrokerConfig.from_text(
             settings.config,
             as_version=settings.as_version,
@@ -224,6 +246,28 @@ class Broker:
         for node_id, text in settings.node_config.items():
             config.configure_node(node_id, text)
         return config
+
+    def _make_tls_servers(
+        self, specs: Sequence[ListenerSpec], config: BrokerConfig
+    ) -> Mapping[str, TlsServer]:
+        """Load keys and certificates of the encrypted listeners; raises SettingsError."""
+        encrypted = [spec for spec in specs if spec.protocol.uses_tls]
+        if not encrypted:
+            return {}
+        from kafkalite.security.tls import TlsError, TlsServer  # noqa: PLC0415 - only with TLS
+
+        def report(reason: str) -> None:
+            self._log.error("the former certificates remain in use", reason=reason)
+
+        servers = {}
+        for spec in encrypted:
+            security = ListenerSecurity(spec.name, spec.protocol, config)
+            try:
+                servers[spec.name] = server = TlsServer(security, report)
+            except TlsError as error:
+                raise SettingsError(str(error)) from error
+            config.dynamic_checks.append(server.check_change)
+        return servers
 
     def _report_unused_settings(self) -> None:
         """Log the settings that have no effect."""
@@ -326,6 +370,7 @@ class Broker:
                 recording=self._recording,
                 refusal_observers=self.gateway.refusal_observers,
                 sasl=self._sasl_listener(served.node, security),
+                tls_server=self._tls_servers.get(listener.name),
             )
 
         self._context_of = context_of
@@ -464,6 +509,9 @@ class Broker:
         for served in self._nodes:
             await served.close(grace_s)
         self._end_serving()
+        certificates, self._generated_certificates = self._generated_certificates, None
+        if certificates is not None:
+            certificates.remove()
         directory, self._directory = self._directory, None
         cluster, self.cluster = self.cluster, None
         return directory is None or self._close_data(directory, cluster)
@@ -521,6 +569,12 @@ class Broker:
             name: ",".join(str(Address(each.host, each.port)) for each in endpoints)
             for name, endpoints in self._endpoints.items()
         }
+
+    @property
+    def certificate_files(self) -> CertificateFiles | None:
+        """The files with certificates that the broker made; None if it made none."""
+        certificates = self._generated_certificates
+        return None if certificates is None else certificates.files
 
     @property
     def disk_failures(self) -> Sequence[DiskFailure]:

@@ -130,6 +130,10 @@ class Connection(asyncio.BufferedProtocol):
         address = self.transport.get_extra_info("peername")
         return f"{address[0]}:{address[1]}" if address else "?"
 
+    def set_principal(self, principal: str) -> None:
+        """Set the identity of the client, such as that of its certificate."""
+        self._call.principal = principal
+
     def admit(self) -> None:
         """Serve this client from now on, beginning with the bytes it has sent already."""
         self.is_admitted = True

@@ -12,11 +12,12 @@ from kafkalite.server.connection import Connection
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kafkalite.cluster.node import Node, WarnAboutClient
     from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.security.listener_security import ListenerSecurity
+    from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
     from kafkalite.server.logging import Log
@@ -50,6 +51,8 @@ class ListenerContext(NamedTuple):
     refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
     sasl: SaslListener | None = None
     """The authentication of clients; None if they do not authenticate by SASL."""
+    tls_server: TlsServer | None = None
+    """None if connections are not encrypted."""
 
 
 class Listener:
@@ -84,6 +87,8 @@ class Listener:
         def new_protocol() -> asyncio.BufferedProtocol:
             return context.recording.protocol_of(Connection(context))
 
+        if context.tls_server is not None:
+            new_protocol = _tls_protocol_factory(context, context.tls_server)
         while self._sockets:
             bound_socket = self._sockets.pop()
             server = await loop.create_server(new_protocol, sock=bound_socket, backlog=BACKLOG)
@@ -101,6 +106,19 @@ class Listener:
             bound_socket.close()
         self._servers.clear()
         self._sockets.clear()
+
+
+def _tls_protocol_factory(
+    context: ListenerContext, tls_server: TlsServer
+) -> Callable[[], asyncio.BufferedProtocol]:
+    """Return a function that creates the protocol of an encrypted connection."""
+    from kafkalite.server.tls_transport import TlsTransport  # noqa: PLC0415 - only with TLS
+
+    def new_protocol() -> asyncio.BufferedProtocol:
+        connection = Connection(context)
+        return TlsTransport(tls_server, connection, context.recording.protocol_of(connection))
+
+    return new_protocol
 
 
 def bind(address: Address) -> list[socket.socket]:

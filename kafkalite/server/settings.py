@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.default_overrides import DEFAULTS_NAMES
+from kafkalite.config.options import SECURITY_PROTOCOLS
 from kafkalite.security.listener_security import (
     PROTOCOL_MAP_KEY,
     SecurityProtocol,
@@ -36,9 +37,6 @@ _UNSUPPORTED = {
 
 _MAX_LISTED_NODES = 5
 
-_SERVED_PROTOCOLS = frozenset((SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT))
-"""The security protocols that a listener can have."""
-
 
 class SettingsError(ValueError):
     """Settings that the broker cannot run with; the text is one line."""
@@ -52,6 +50,7 @@ class Settings(NamedTuple):
     `node.id` is the id of the first node. `node_config` holds settings of single nodes by node id.
     `as_version` is the Kafka release to emulate; `defaults` selects the default values of settings.
     `users` can authenticate on listeners with SASL.
+    `tls` is "auto" or "auto:DIRECTORY" to make certificates.
     """
 
     listen: Sequence[str] = ()
@@ -64,6 +63,7 @@ class Settings(NamedTuple):
     as_version: str | None = None
     defaults: str = DEFAULTS_NAMES[0]
     users: Sequence[User] = ()
+    tls: str | None = None
 
     @property
     def node_ids(self) -> range:
@@ -108,11 +108,10 @@ class Settings(NamedTuple):
             raise SettingsError(str(error)) from error
         named = SecurityProtocol.__members__.get(listener, SecurityProtocol.PLAINTEXT)
         protocol = protocols.get(listener, named)
-        if protocol not in _SERVED_PROTOCOLS:
-            supported = ", ".join(sorted(each.value for each in _SERVED_PROTOCOLS))
+        if protocol.value not in SECURITY_PROTOCOLS:
             raise SettingsError(
-                f"listener {listener} needs {protocol.value}, but only {supported} is supported: "
-                "give other listeners by --listen"
+                f"listener {listener} needs {protocol.value}, but the supported protocols are "
+                f"{', '.join(SECURITY_PROTOCOLS)}: give other listeners by --listen"
             )
         return protocol
 
@@ -129,6 +128,15 @@ class Settings(NamedTuple):
                 "select it by --data-dir"
             )
         return directories[0] if directories else None
+
+    @property
+    def tls_directory(self) -> str | None:
+        """The directory for certificates that are made, None for a temporary directory.
+
+        Raises SettingsError.
+        """
+        directory = (self.tls or "").partition(":")[2]
+        return directory or self.log_directory
 
     @property
     def unsupported(self) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ import threading
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from kafkalite.config.options import SECURITY
+from kafkalite.config.options import SECURITY_PROTOCOLS
 from kafkalite.control.address import control_address
 from kafkalite.control.commands import (
     DEFAULT_EXPLAIN_ENTRIES,
@@ -28,12 +28,19 @@ from kafkalite.control.commands import (
     perform_transactions,
 )
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.security.listener_security import SecurityProtocol
 from kafkalite.server.addresses import Address
 from kafkalite.server.broker import Broker as ServerBroker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings
 from kafkalite.testing.broker_clock import BrokerClock
+from kafkalite.testing.client_settings import (
+    ClientAccess,
+    ClientLogin,
+    client_context,
+    client_settings,
+)
 from kafkalite.testing.faults import BrokerFaults
 from kafkalite.testing.nodes import BrokerNodes
 
@@ -76,8 +83,10 @@ class Broker:
     - `node_config`: configurations of single nodes by node id, such as {2: {"broker.rack": "b"}}.
     - `data_directory`: directory for the data, which is then available after the block.
     - `port`: port of the first node; each further node uses the next port. 0 selects free ports.
-    - `security`: security protocol of the listener: "PLAINTEXT", or "SASL_PLAINTEXT" for clients
-      that authenticate.
+    - `security`: security protocol of the listener: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or
+      "SASL_SSL". With "SSL" and "SASL_SSL", certificates are made in the data directory. With
+      "SASL_PLAINTEXT" and "SASL_SSL", clients must authenticate. `client_config` has settings for
+      clients.
     - `users`: passwords by user name. These users can authenticate by SCRAM-SHA-512, SCRAM-SHA-256
       and PLAIN.
     - `log_level`: "debug", "info", "warning" or "error"; log lines go to stderr.
@@ -119,11 +128,12 @@ class Broker:
         on_miss: str = "fail",
     ) -> None:
         self._settings = Settings(
-            listen=(_listen_address(security, port),),
+            listen=(f"{_security_protocol(security)}://127.0.0.1:{port}",),
+            tls="auto" if SecurityProtocol[security].uses_tls else None,
             brokers=brokers,
             topics=dict(topics or {}),
             config=_config_texts(config or {}),
-            node_config=_node_config_texts(node_config or {}),
+            node_config=_texts_by_node(node_config or {}),
             data_directory=_text_of_path(data_directory),
             as_version=as_version,
             defaults=defaults,
@@ -165,6 +175,29 @@ class Broker:
         if self._control is None:
             raise RuntimeError("the broker has no control endpoint: create it with control=True")
         return self._control.url
+
+    def client_config(self, library: str) -> dict[str, Any]:
+        """Return the settings with which a client library connects to the cluster.
+
+        `library` is "librdkafka", "java", "aiokafka", "kafka-python", "kafkajs" or "franz-go". The
+        settings have the names of the library. They contain the certificates that the cluster has
+        made, and the login of the first user. Those of kafkajs and franz-go contain only text,
+        lists and mappings, so they can be passed as JSON. Raises ValueError for another library.
+        """
+        return client_settings(library, self._client_access())
+
+    def _client_access(self) -> ClientAccess:
+        broker = self._running_broker()
+        files = broker.certificate_files
+        protocol = SecurityProtocol[next(iter(broker.bootstrap_by_listener()))]
+        user = next(iter(self._settings.users), None) if protocol.uses_sasl else None
+        return ClientAccess(
+            bootstrap_servers=broker.bootstrap_servers,
+            protocol=protocol,
+            login=user and ClientLogin(user.name, user.password, user.mechanisms[0]),
+            authority_file=None if files is None else files.authority,
+            client_file=None if files is None else files.client,
+        )
 
     def explain(
         self,
@@ -220,10 +253,14 @@ class Broker:
         Each id has a new producer id or epoch when this returns. Raises RuntimeError if an id could
         not be fenced.
         """
-        from kafkalite.client.fencing import fence_producers  # noqa: PLC0415 - rarely used
+        from kafkalite.client.access import Access, Login  # noqa: PLC0415 - rarely used
+        from kafkalite.client.fencing import fence_producers  # noqa: PLC0415 - as above
 
         addresses = [Address.parse(each) for each in self.bootstrap_servers.split(",")]
-        results = self._run_on_loop(fence_producers(addresses, transactional_ids))
+        own = self._client_access()
+        login = own.login and Login(own.login.mechanism, own.login.user, own.login.password)
+        access = Access(client_context(own), login)
+        results = self._run_on_loop(fence_producers(addresses, transactional_ids, access=access))
         failed = [f"{each.transactional_id!r}: {each.error}" for each in results if each.error]
         if failed:
             raise RuntimeError(f"cannot fence {', '.join(failed)}")
@@ -467,13 +504,6 @@ def _text_of_path(path: str | PathLike[str] | None) -> str | None:
     return None if path is None else str(path)
 
 
-def _listen_address(security: str, port: int) -> str:
-    """Return the address of a listener; its name is that of its security protocol."""
-    if security not in SECURITY.choices:
-        raise ValueError(f"security {security!r} is not one of {', '.join(SECURITY.choices)}")
-    return f"{security}://127.0.0.1:{port}"
-
-
 def _users(users: Mapping[str, str] | Sequence[User] | None) -> Sequence[User]:
     """Return the users of an argument; raises ValueError for an invalid one."""
     if not users:
@@ -487,15 +517,22 @@ def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:
     return {key: _config_text(value) for key, value in config.items()}
 
 
-def _node_config_texts(
-    config: Mapping[int, Mapping[str, str | float]],
+def _texts_by_node(
+    node_config: Mapping[int, Mapping[str, str | float]],
 ) -> dict[int, dict[str, str]]:
-    return {node_id: _config_texts(values) for node_id, values in config.items()}
+    return {node_id: _config_texts(values) for node_id, values in node_config.items()}
 
 
 def _config_text(value: str | float) -> str:
     """Return the text of a setting in a properties file: Kafka's booleans are lower case."""
     return f"{value}".lower() if isinstance(value, bool) else f"{value}"
+
+
+def _security_protocol(name: str) -> str:
+    """Return a valid security protocol; raises ValueError for another one."""
+    if name not in SECURITY_PROTOCOLS:
+        raise ValueError(f"security {name!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
+    return name
 
 
 class _CaptureToReplay(NamedTuple):

@@ -19,6 +19,7 @@ EXTRAS: Final = {
     "traffic.replay": "columnar",
     "traffic.spark": "spark",
     "cli": "spark",
+    "security": "security",
     "testing": "test",
 }
 """Package → the extra that its modules need beyond the dependencies."""

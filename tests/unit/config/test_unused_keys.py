@@ -153,5 +153,5 @@ def test_no_key_is_in_the_table_twice() -> None:
 
 
 def test_keys_are_returned_as_written() -> None:
-    given = ["num.io.threads", "num.partitions", "listener.name.a.ssl.key.password", "own.key"]
-    assert keys_without_effect(given) == ["listener.name.a.ssl.key.password", "num.io.threads"]
+    given = ["num.io.threads", "num.partitions", "listener.name.a.ssl.provider", "own.key"]
+    assert keys_without_effect(given) == ["listener.name.a.ssl.provider", "num.io.threads"]

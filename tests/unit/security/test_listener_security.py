@@ -54,8 +54,11 @@ def test_a_setting_of_the_listener_has_precedence() -> None:
 
 
 def test_a_dynamic_setting_applies_to_the_next_read() -> None:
-    outside = from_text({"ssl.client.auth": "none"})
-    outside.config.publish({}, {}, {"listener.name.outside.ssl.client.auth": "requested"})
+    config = BrokerConfig.from_text({"ssl.client.auth": "none"})
+    outside = ListenerSecurity("OUTSIDE", SecurityProtocol.SSL, config)
+    assert not outside.has_own("ssl.client.auth")
+    config.publish({}, {}, {"listener.name.outside.ssl.client.auth": "requested"})
+    assert outside.has_own("ssl.client.auth")
     assert outside.str("ssl.client.auth") == "requested"
 
 

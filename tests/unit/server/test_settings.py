@@ -42,7 +42,7 @@ def test_listeners_of_a_properties_file_are_used_without_options() -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        {"listeners": "SSL://:9092", "security.inter.broker.protocol": "SSL"},
+        {"listeners": "SASL_SSL://:9092", "security.inter.broker.protocol": "SASL_SSL"},
         {"listeners": "A://:9092", "listener.security.protocol.map": "A:SASL_PLAINTEXT"},
     ],
 )
@@ -81,6 +81,9 @@ def test_the_protocol_of_a_listener_is_mapped_by_its_name() -> None:
     config = {"listener.security.protocol.map": "ssl:plaintext, B : PLAINTEXT"}
     specs = Settings(listen=("SSL://h:1", "B://h:2", "C://h:3"), config=config).listeners
     assert {spec.protocol for spec in specs} == {SecurityProtocol.PLAINTEXT}
+    config = {"listener.security.protocol.map": "B:ssl"}
+    specs = Settings(listen=("SSL://h:1", "B://h:2"), config=config).listeners
+    assert {spec.protocol for spec in specs} == {SecurityProtocol.SSL}
 
 
 @pytest.mark.parametrize("text", ["A:TLS", "A", ":", "A:PLAINTEXT,B:"])

@@ -188,6 +188,47 @@ def test_a_test_sees_transactions_and_fences_their_producers() -> None:
             broker.fence_producers("")
 
 
+def test_a_secured_broker_returns_settings_for_clients() -> None:
+    with Broker(security="SSL", brokers=2, topics={"orders": 3}) as broker:
+        config = broker.client_config("librdkafka")
+        assert config["bootstrap.servers"] == broker.bootstrap_servers
+        found = AdminClient(config).list_topics(timeout=10)
+        assert len(found.topics["orders"].partitions) == 3
+        assert len(found.brokers) == 2
+        (fenced,) = broker.fence_producers("shop")
+        assert fenced.transactional_id == "shop"
+        with pytest.raises(ValueError, match="library 'kcat' is not one of"):
+            broker.client_config("kcat")
+
+
+def test_the_traffic_of_a_secured_broker_is_recorded_without_encryption(tmp_path: Path) -> None:
+    with Broker(security="SSL", topics={"orders": 1}, capture=tmp_path / "capture") as broker:
+        AdminClient(broker.client_config("librdkafka")).list_topics(timeout=10)
+    problems: list[Problem] = []
+    frames = [
+        each
+        for each in read([str(tmp_path / "capture")], problems.append)
+        if isinstance(each, Frame)
+    ]
+    assert problems == []
+    assert any(b"orders" in frame.body for frame in frames)
+
+
+def test_the_files_of_a_secured_broker_remain_in_its_data_directory(tmp_path: Path) -> None:
+    contents = []
+    for _ in range(2):
+        with Broker(security="SSL", data_directory=tmp_path) as broker:
+            path = Path(broker.client_config("java")["ssl.truststore.location"])
+            assert path == tmp_path / "ca.pem"
+            contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
+
+
+def test_an_unknown_security_protocol_is_rejected() -> None:
+    with pytest.raises(ValueError, match="security 'TLS' is not one of PLAINTEXT, SSL"):
+        Broker(security="TLS")
+
+
 def test_traffic_is_recorded_on_request(tmp_path: Path) -> None:
     captures = tmp_path / "captures"
     broker = Broker(capture=captures, clock="manual@2020-01-01T00:00:00Z")

@@ -1,0 +1,47 @@
+# ruff: noqa: PTH105, PTH108, PTH116, PTH123
+"""Files with keys and certificates: read whole, and written for OpenSSL, which reads only files."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def read_key_file(path: str) -> bytes:
+    """Return the content of a file; raises OSError."""
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def modification_time_ns(path: str) -> int | None:
+    """Return the time of the last change of a file, None if it does not exist."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return None
+
+
+def write_key_file(path: str, content: bytes) -> None:
+    """Write a file that only this user can read, replacing an existing one; raises OSError."""
+    new_path = f"{path}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(new_path)
+    descriptor = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+    os.replace(new_path, path)
+
+
+@contextmanager
+def temporary_key_file(content: bytes) -> Iterator[str]:
+    """Yield the path of a file with this content, which only this user can read."""
+    import tempfile  # noqa: PLC0415 - imported only with TLS: a start should be fast
+
+    with tempfile.NamedTemporaryFile(prefix="kafkalite-") as file:
+        file.write(content)
+        file.flush()
+        yield file.name

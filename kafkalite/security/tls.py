@@ -1,0 +1,340 @@
+"""TlsServer: the TLS context of one listener, its principals, and reasons of failed handshakes."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.config.definitions import ConfigError
+from kafkalite.ports.key_files import modification_time_ns, read_key_file, temporary_key_file
+from kafkalite.security.key_stores import KeyStoreError, read_key_store, read_trust_store
+from kafkalite.security.listener_security import SecurityProtocol
+from kafkalite.security.principal_mapper import PrincipalMapper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from kafkalite.config.definitions import Value
+    from kafkalite.security.key_stores import KeyMaterial
+    from kafkalite.security.listener_security import ListenerSecurity
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+
+_CONTEXT_KEYS: Final = (
+    "ssl.keystore.type",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.key",
+    "ssl.keystore.certificate.chain",
+    "ssl.key.password",
+    "ssl.truststore.type",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.certificates",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.cipher.suites",
+)
+"""The settings that a context is made from."""
+
+_CLIENT_AUTH: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+_VERSIONS: Final = {
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
+_OLD_VERSIONS: Final = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
+"""Versions that Java knows but disables, as OpenSSL does."""
+_PARTIAL_CHAIN: Final = 0x80000
+"""X509_V_FLAG_PARTIAL_CHAIN: as in Java, each certificate in the trust store is a trust anchor."""
+
+
+class TlsError(ValueError):
+    """Settings of TLS that cannot be used; the text is one line for users."""
+
+
+class _State(NamedTuple):
+    """A context, and the settings and files that it was made from."""
+
+    values: Sequence[Value]
+    modification_times_ns: Sequence[int | None]
+    key: KeyMaterial
+    context: ssl.SSLContext
+
+
+class TlsServer:
+    """The TLS side of one listener.
+
+    The context is made again when its settings or its files have changed. Connections that exist
+    already do not change. If the new files cannot be used, the former context remains in use.
+    """
+
+    __slots__ = ("_mapper", "_report", "_security", "_state")
+
+    def __init__(self, security: ListenerSecurity, report: Callable[[str], None]) -> None:
+        """Load the files; raises TlsError. `report` is called when a reload fails."""
+        self._security = security
+        self._report = report
+        try:
+            self._mapper = PrincipalMapper(security.str("ssl.principal.mapping.rules"))
+        except ValueError as error:
+            raise TlsError(f"ssl.principal.mapping.rules: {error}") from error
+        values, times = self._values(), self._modification_times_ns()
+        key = _read_key(security)
+        self._state = _State(values, times, key, _new_context(security, key))
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context for a new connection."""
+        state = self._state
+        values, times = self._values(), self._modification_times_ns()
+        if values != state.values or times != state.modification_times_ns:
+            # Also after an error, which is reported once for each change.
+            self._state = state._replace(values=values, modification_times_ns=times)
+            try:
+                key = _read_key(self._security)
+                context = _new_context(self._security, key)
+            except TlsError as error:
+                self._report(str(error))
+            else:
+                self._state = self._state._replace(key=key, context=context)
+        return self._state.context
+
+    def check_change(self, names: Collection[str], get: Callable[[str], Value]) -> None:
+        """Check new settings of the listener, as Kafka's SslFactory does; raises ConfigError."""
+        prefix = self._security.prefix
+        changed = sorted(name for name in names if name.startswith(f"{prefix}ssl."))
+        if not changed:
+            return
+        candidate = self._security._replace(config=_Lookup(get))
+        try:
+            key = _read_key(candidate)
+            _new_context(candidate, key)
+            _check_identity(self._state.key, key, candidate)
+        except TlsError as error:
+            raise ConfigError(
+                changed[0], f"Validation of dynamic config update of SSLFactory failed: {error}"
+            ) from error
+
+    def principal_of(self, certificate: bytes | None) -> str:
+        """Return the principal of a client by its certificate in DER.
+
+        Raises NoMatchingRuleError if no mapping rule applies, and ValueError for invalid DER.
+        """
+        if certificate is None or self._security.protocol is not SecurityProtocol.SSL:
+            return ANONYMOUS
+        from kafkalite.security.distinguished_name import subject_of  # noqa: PLC0415 - heavy
+
+        return f"User:{self._mapper.name_of(subject_of(certificate))}"
+
+    def _values(self) -> Sequence[Value]:
+        get = self._security.get
+        return [get(key) for key in _CONTEXT_KEYS]
+
+    def _modification_times_ns(self) -> Sequence[int | None]:
+        locations = map(
+            self._security.str_or_none, ("ssl.keystore.location", "ssl.truststore.location")
+        )
+        return [None if path is None else modification_time_ns(path) for path in locations]
+
+
+class _Lookup(NamedTuple):
+    """Settings that a function returns."""
+
+    get: Callable[[str], Value]
+
+
+def _check_identity(current: KeyMaterial, new: KeyMaterial, security: ListenerSecurity) -> None:
+    """Check that a new certificate has the names of the current one; raises TlsError."""
+    from kafkalite.security.distinguished_name import names_of_pem  # noqa: PLC0415 - heavy
+
+    old_names, new_names = names_of_pem(current.pem), names_of_pem(new.pem)
+    is_same_subject = old_names.subject.lower() == new_names.subject.lower()
+    if not is_same_subject and not security.get("ssl.allow.dn.changes"):
+        raise TlsError(
+            f"Keystore DistinguishedName does not match: existing={old_names.subject}, "
+            f"new={new_names.subject}"
+        )
+    are_names_retained = old_names.alternatives <= new_names.alternatives
+    if not are_names_retained and not security.get("ssl.allow.san.changes"):
+        raise TlsError(
+            "Keystore SubjectAltNames do not match: existing="
+            f"{sorted(old_names.alternatives)}, new={sorted(new_names.alternatives)}"
+        )
+
+
+def _read_key(security: ListenerSecurity) -> KeyMaterial:
+    """Return the key and the certificates of a listener; raises TlsError."""
+    try:
+        key = read_key_store(security, read_key_file)
+    except KeyStoreError as error:
+        raise TlsError(f"listener {security.name}: {error}") from error
+    if key is None:
+        raise TlsError(
+            f"listener {security.name} needs a certificate: set ssl.keystore.location, or use "
+            "--tls auto"
+        )
+    return key
+
+
+def _new_context(security: ListenerSecurity, key: KeyMaterial) -> ssl.SSLContext:
+    """Return a context with the current settings of a listener; raises TlsError."""
+    try:
+        trusted = read_trust_store(security, read_key_file)
+    except KeyStoreError as error:
+        raise TlsError(f"listener {security.name}: {error}") from error
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    _load_key(context, key, security)
+    context.verify_mode = _client_verification(security)
+    context.verify_flags |= ssl.VerifyFlags(_PARTIAL_CHAIN)
+    if context.verify_mode is not ssl.CERT_NONE:
+        _load_trusted(context, trusted, security)
+    _set_versions(context, security)
+    return context
+
+
+def _load_key(context: ssl.SSLContext, key: KeyMaterial, security: ListenerSecurity) -> None:
+    def password() -> str:
+        if key.password is None:
+            raise ValueError("the key has a password: set ssl.key.password")
+        return key.password
+
+    try:
+        with temporary_key_file(key.pem.encode()) as path:
+            context.load_cert_chain(path, password=password)
+    except (OSError, ValueError) as error:
+        place = security.str_or_none("ssl.keystore.location") or "ssl.keystore.key"
+        raise TlsError(
+            f"listener {security.name}: cannot use key and certificate in {place}: "
+            f"{_openssl_reason(error)}"
+        ) from error
+
+
+def _load_trusted(context: ssl.SSLContext, trusted: str | None, security: ListenerSecurity) -> None:
+    if trusted is None:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        return
+    try:
+        context.load_verify_locations(cadata=trusted)
+    except (OSError, ValueError) as error:
+        place = security.str_or_none("ssl.truststore.location") or "ssl.truststore.certificates"
+        raise TlsError(
+            f"listener {security.name}: cannot use certificates in {place}: "
+            f"{_openssl_reason(error)}"
+        ) from error
+
+
+def _client_verification(security: ListenerSecurity) -> ssl.VerifyMode:
+    """Return whether client certificates are verified.
+
+    As in Kafka, `ssl.client.auth` without a listener's name does not apply to SASL_SSL.
+    """
+    key = "ssl.client.auth"
+    if security.protocol is SecurityProtocol.SASL_SSL and not security.has_own(key):
+        return ssl.CERT_NONE
+    return _CLIENT_AUTH[security.str(key)]
+
+
+def _set_versions(context: ssl.SSLContext, security: ListenerSecurity) -> None:
+    """Enable the configured versions and cipher suites; raises TlsError."""
+    protocols = security.list("ssl.enabled.protocols") or tuple(_VERSIONS)
+    unknown = [name for name in protocols if name not in (*_VERSIONS, *_OLD_VERSIONS)]
+    if unknown:
+        raise TlsError(f"ssl.enabled.protocols: unsupported protocol {unknown[0]}")
+    versions = [_VERSIONS[name] for name in protocols if name in _VERSIONS]
+    suites = security.list("ssl.cipher.suites")
+    if suites:
+        versions = _versions_with_suites(context, suites, versions)
+    if not versions:
+        raise TlsError(
+            "ssl.enabled.protocols and ssl.cipher.suites leave no version of TLS: enable TLSv1.2 "
+            "or TLSv1.3"
+        )
+    context.minimum_version = min(versions)
+    context.maximum_version = max(versions)
+
+
+def _versions_with_suites(
+    context: ssl.SSLContext, suites: Sequence[str], versions: Sequence[ssl.TLSVersion]
+) -> list[ssl.TLSVersion]:
+    """Enable cipher suites, and return those of the versions that have one of them.
+
+    Python cannot select single suites of TLS 1.3, so one of them enables all of them.
+    """
+    known = {each["name"] for each in context.get_ciphers() if each["protocol"] == "TLSv1.3"}
+    of_version_1_3 = [name for name in suites if name in known]
+    others = [name for name in suites if name not in known]
+    if others:
+        try:
+            context.set_ciphers(":".join(map(openssl_name, others)))
+        except ssl.SSLError as error:
+            raise TlsError(
+                f"ssl.cipher.suites: unsupported suite in {', '.join(others)}"
+            ) from error
+        enabled = {each["name"] for each in context.get_ciphers()}
+        unsupported = [name for name in others if openssl_name(name) not in enabled]
+        if unsupported:
+            raise TlsError(f"ssl.cipher.suites: unsupported suite {unsupported[0]}")
+    with_suites = {
+        ssl.TLSVersion.TLSv1_2: bool(others),
+        ssl.TLSVersion.TLSv1_3: bool(of_version_1_3),
+    }
+    return [version for version in versions if with_suites[version]]
+
+
+def openssl_name(suite: str) -> str:
+    """Return OpenSSL's name of a cipher suite of TLS 1.2, such as ECDHE-RSA-AES128-GCM-SHA256."""
+    exchange, separator, cipher = suite.removeprefix("TLS_").partition("_WITH_")
+    if not separator:
+        return suite
+    cipher = re.sub(r"(AES|CAMELLIA|ARIA)_(\d+)", r"\1\2", cipher).replace("_CBC_", "_")
+    cipher = re.sub(r"(CHACHA20_POLY1305)_SHA256", r"\1", cipher)
+    parts = [cipher] if exchange == "RSA" else [exchange, cipher]
+    return "-".join(parts).replace("_", "-")
+
+
+_TLS_HANDSHAKE: Final = 0x16
+
+_REASONS: Final = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has no certificate, but ssl.client.auth is "
+    "required",
+    "NO_SHARED_CIPHER": "the client supports none of the cipher suites",
+    "UNSUPPORTED_PROTOCOL": "the client supports none of the versions in ssl.enabled.protocols",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the client rejects the certificate of this listener",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client finds the certificate of this listener expired",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the client rejects the certificate of this listener",
+    "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust the certificate of this listener",
+}
+"""Reason of OpenSSL → text."""
+
+
+def starts_handshake(content: bytes | memoryview) -> bool:
+    """Return whether the first received bytes can be those of a TLS handshake."""
+    return content[0] == _TLS_HANDSHAKE
+
+
+def plain_text_reason(content: bytes) -> str:
+    """Return why a connection is closed whose first bytes are not those of TLS."""
+    protocol = "HTTP" if content[:4].rstrip().isalpha() else "plain text"
+    return f"the listener requires TLS, but the client seems to speak {protocol}"
+
+
+def handshake_failure_reason(error: Exception) -> str:
+    """Return why a handshake or a record of TLS is refused, as one line."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate of the client is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason in _REASONS:
+        return _REASONS[error.reason]
+    return f"TLS failed: {_openssl_reason(error)}"
+
+
+def _openssl_reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "not in PEM format").lower().replace("_", " ")
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    return str(error)

@@ -1,0 +1,76 @@
+"""Certificates that a broker makes for itself and for its clients (`--tls auto`)."""
+
+from __future__ import annotations
+
+from os import makedirs
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.ports.temporary import new_temporary_directory
+from kafkalite.server.settings import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafkalite.ports.entropy import Entropy
+    from kafkalite.ports.temporary import TemporaryDirectory
+    from kafkalite.security.certificates import CertificateFiles
+    from kafkalite.server.addresses import ListenerSpec
+    from kafkalite.server.settings import Settings
+
+_LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+_STORE_PREFIXES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
+
+
+class GeneratedCertificates:
+    """The files with certificates, in a given, in the data or in a temporary directory."""
+
+    __slots__ = ("_temporary", "files")
+
+    def __init__(self, settings: Settings, specs: Iterable[ListenerSpec], entropy: Entropy) -> None:
+        """Make the files that do not exist yet; raises SettingsError."""
+        encrypted = [spec for spec in specs if spec.protocol.uses_tls]
+        if not encrypted:
+            raise SettingsError(
+                "--tls needs a listener with TLS, such as --listen SSL://127.0.0.1:9093"
+            )
+        stores = [key for key in settings.config if key.startswith(_STORE_PREFIXES)]
+        if stores:
+            raise SettingsError(f"--tls makes certificates, but {stores[0]} is set: remove one")
+        self._temporary: TemporaryDirectory | None = None
+        self.files: CertificateFiles = self._make(settings, encrypted, entropy)
+
+    @property
+    def config(self) -> dict[str, str]:
+        """The settings of the broker that use the files."""
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self.files.server,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.files.authority,
+        }
+
+    def remove(self) -> None:
+        """Remove the files if they are in a temporary directory."""
+        if self._temporary is not None:
+            self._temporary.remove()
+
+    def _make(
+        self, settings: Settings, specs: Iterable[ListenerSpec], entropy: Entropy
+    ) -> CertificateFiles:
+        try:
+            from kafkalite.security.certificates import make_certificates  # noqa: PLC0415 - heavy
+        except ImportError as error:
+            raise SettingsError("--tls needs pip install 'kafkalite[security]'") from error
+        hosts = [spec.advertised_address(0, 0).host for spec in specs]
+        directory = settings.tls_directory
+        try:
+            if directory is None:
+                self._temporary = new_temporary_directory(entropy.uuid())
+                directory = self._temporary.path
+            else:
+                makedirs(directory, exist_ok=True)  # noqa: PTH103 - Path adds nothing here
+            return make_certificates(directory, (*hosts, *_LOOPBACK_NAMES))
+        except OSError as error:
+            self.remove()
+            path = error.filename or directory
+            raise SettingsError(f"--tls: cannot use {path}: {error.strerror}") from error

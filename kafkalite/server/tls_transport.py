@@ -1,0 +1,291 @@
+"""TlsTransport: TLS between a client's socket and its connection.
+
+The event loop's own TLS does not fit: it reports neither the client nor the reason of a failed
+handshake, creates the connection only after the handshake, so that waiting clients are not counted,
+and cannot change its certificate. So OpenSSL is driven here through memory buffers. The connection
+exists from the first moment: the limits for connections and the check for idle ones apply to
+handshakes as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from kafkalite.security.tls import (
+    handshake_failure_reason,
+    plain_text_reason,
+    starts_handshake,
+)
+from kafkalite.wire.frames import SHARED_BUFFER_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafkalite.security.tls import TlsServer
+    from kafkalite.server.connection import Connection
+
+HANDSHAKE_TIMEOUT_S: Final = 30.0
+"""The maximum duration of a handshake, so that slow clients do not occupy connections."""
+
+MAX_HANDSHAKE_BYTES: Final = 256 * 1024
+"""The maximum size of what a client sends in a handshake; certificate chains are much shorter."""
+
+_receive_buffer: Final = memoryview(bytearray(SHARED_BUFFER_BYTES))
+"""Shared: the event loop fills it and the transport empties it in one call."""
+
+Protocol = asyncio.BufferedProtocol
+"""A connection, or its recording."""
+
+
+class _State(Enum):
+    HANDSHAKE = "handshake"
+    ESTABLISHED = "established"
+    CLOSED = "closed"
+    """Nothing more is read; the last bytes may still be sent."""
+
+
+class TlsTransport(asyncio.BufferedProtocol):
+    """The protocol of a socket, and the transport of its connection."""
+
+    __slots__ = (
+        "_connection",
+        "_handshake_bytes",
+        "_incoming",
+        "_is_decrypting",
+        "_is_reading",
+        "_outgoing",
+        "_protocol",
+        "_socket",
+        "_state",
+        "_timer",
+        "_tls",
+        "_tls_server",
+    )  # fmt: skip
+
+    def __init__(self, tls_server: TlsServer, connection: Connection, protocol: Protocol) -> None:
+        """`protocol` receives decrypted bytes: the connection, or its recording."""
+        self._tls_server = tls_server
+        self._connection = connection
+        self._protocol = protocol
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls: ssl.SSLObject
+        """Created for the first bytes: it needs more memory than the rest of a connection."""
+        self._state = _State.HANDSHAKE
+        self._handshake_bytes = 0
+        self._is_reading = True
+        self._is_decrypting = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._socket: asyncio.Transport
+
+    # The protocol of the socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Create the connection, and wait for the client's handshake."""
+        self._socket = cast("asyncio.Transport", transport)
+        self._timer = asyncio.get_running_loop().call_later(
+            HANDSHAKE_TIMEOUT_S, self._fail, "the TLS handshake takes too long"
+        )
+        self._protocol.connection_made(cast("asyncio.BaseTransport", self))
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - this class chooses the size
+        """Return the buffer for encrypted bytes."""
+        return _receive_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Decrypt received bytes, and pass them on."""
+        if self._state is _State.CLOSED:
+            return
+        received = _receive_buffer[:nbytes]
+        if self._state is _State.HANDSHAKE:
+            if not self._handshake_bytes and not starts_handshake(received):
+                self._fail(plain_text_reason(bytes(received[:4])))
+                return
+            if not self._handshake_bytes:
+                self._tls = self._tls_server.context().wrap_bio(
+                    self._incoming, self._outgoing, server_side=True
+                )
+            self._handshake_bytes += nbytes
+        self._incoming.write(received)
+        if self._state is _State.HANDSHAKE:
+            self._continue_handshake()
+        self._decrypt()
+
+    def eof_received(self) -> None:
+        """Return None, so that the event loop closes the socket: the client has disconnected."""
+        if self._state is _State.HANDSHAKE and self._handshake_bytes:
+            self._fail("the client disconnects during the TLS handshake")
+        self._protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        """Forward: the client does not read."""
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Forward: the client reads again."""
+        self._protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forward: the socket is closed."""
+        self._state = _State.CLOSED
+        self._stop_timer()
+        self._protocol.connection_lost(exc)
+
+    def _continue_handshake(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send_encrypted()
+            if self._handshake_bytes > MAX_HANDSHAKE_BYTES:
+                self._fail(f"the TLS handshake is above {MAX_HANDSHAKE_BYTES} bytes")
+            return
+        except (ssl.SSLError, ValueError) as error:
+            self._fail(handshake_failure_reason(error))
+            return
+        self._send_encrypted()
+        self._stop_timer()
+        try:
+            principal = self._tls_server.principal_of(self._tls.getpeercert(binary_form=True))
+        except ValueError as error:
+            self._fail(str(error))
+            return
+        self._connection.set_principal(principal)
+        self._state = _State.ESTABLISHED
+
+    def _decrypt(self) -> None:
+        """Pass decrypted bytes on while the connection reads."""
+        if self._is_decrypting:
+            return  # The connection resumes reading while it is given bytes.
+        self._is_decrypting = True
+        try:
+            while self._state is _State.ESTABLISHED and self._is_reading and self._has_bytes:
+                space = cast("memoryview", self._protocol.get_buffer(-1))
+                count = self._read_into(space)
+                # A reference would prevent that the buffer grows.
+                del space
+                if not count:
+                    break
+                self._protocol.buffer_updated(count)
+        finally:
+            self._is_decrypting = False
+
+    @property
+    def _has_bytes(self) -> bool:
+        return bool(self._incoming.pending or self._tls.pending())
+
+    def _read_into(self, space: memoryview) -> int:
+        """Decrypt into `space`, and return the number of bytes."""
+        count = 0
+        size = len(space)
+        try:
+            while count < size:
+                read = cast("int", self._tls.read(size - count, space[count:]))
+                if not read:
+                    self._end_reading()
+                    break
+                count += read
+                if not self._has_bytes:
+                    break
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            self._end_reading()
+        except ssl.SSLError as error:
+            self._fail(handshake_failure_reason(error))
+        if self._outgoing.pending:
+            self._send_encrypted()  # such as the answer to an update of keys
+        return count
+
+    def _end_reading(self) -> None:
+        """Close the connection, as after the end of a stream: the client sends nothing more."""
+        asyncio.get_running_loop().call_soon(self.close)
+
+    def _fail(self, reason: str) -> None:
+        """Send the alert, if there is one, and close the connection with a log line."""
+        self._send_encrypted()
+        self._state = _State.CLOSED
+        self._stop_timer()
+        self._connection.close(reason)
+
+    def _send_encrypted(self) -> None:
+        if self._outgoing.pending and not self._socket.is_closing():
+            self._socket.write(self._outgoing.read())
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    # The transport of the connection
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypt and send."""
+        self.writelines((data,))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Encrypt and send all pieces in one call."""
+        if self._state is not _State.ESTABLISHED:
+            return
+        try:
+            for data in list_of_data:
+                if data:
+                    self._tls.write(data)
+        except ssl.SSLError as error:
+            self._fail(handshake_failure_reason(error))
+            return
+        self._send_encrypted()
+
+    def set_protocol(self, protocol: Protocol) -> None:
+        """Pass decrypted bytes to another protocol from now on."""
+        self._protocol = protocol
+
+    def close(self) -> None:
+        """Announce the end to the client, and close when all bytes are sent."""
+        if self._state is _State.ESTABLISHED:
+            self._state = _State.CLOSED
+            with suppress(ssl.SSLError):  # The client has not answered yet, and need not.
+                self._tls.unwrap()
+            self._send_encrypted()
+        self._state = _State.CLOSED
+        self._stop_timer()
+        self._socket.close()
+
+    def abort(self) -> None:
+        """Close immediately."""
+        self._state = _State.CLOSED
+        self._stop_timer()
+        self._socket.abort()
+
+    def is_closing(self) -> bool:
+        """Whether the socket is closed or about to be closed."""
+        return self._socket.is_closing()
+
+    def pause_reading(self) -> None:
+        """Receive nothing more."""
+        self._is_reading = False
+        self._socket.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Continue with the bytes that were received already."""
+        self._is_reading = True
+        if self._socket.is_closing():
+            return
+        self._socket.resume_reading()
+        if not self._is_decrypting:
+            asyncio.get_running_loop().call_soon(self._decrypt)
+
+    def get_write_buffer_size(self) -> int:
+        """Return the number of encrypted bytes that wait to be sent."""
+        return self._socket.get_write_buffer_size()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Set the sizes at which `pause_writing` and `resume_writing` are called."""
+        self._socket.set_write_buffer_limits(high, low)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - as asyncio
+        """Return a fact about the socket."""
+        return self._socket.get_extra_info(name, default)

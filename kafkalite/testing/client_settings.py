@@ -1,0 +1,203 @@
+"""Settings with which client libraries connect to a broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkalite.ports.key_files import read_key_file
+from kafkalite.security.listener_security import SecurityProtocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from ssl import SSLContext
+
+
+class ClientLogin(NamedTuple):
+    """A user, a password, and the SASL mechanism."""
+
+    user: str
+    password: str
+    mechanism: str
+
+
+class ClientAccess(NamedTuple):
+    """The facts about a cluster that a client needs.
+
+    `authority_file` is the trusted certificate; `client_file` has a private key and a certificate.
+    """
+
+    bootstrap_servers: str
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    authority_file: str | None = None
+    client_file: str | None = None
+    login: ClientLogin | None = None
+
+    @property
+    def uses_files(self) -> bool:
+        """Whether the client needs the files with certificates."""
+        return self.protocol.uses_tls and self.authority_file is not None
+
+
+def client_settings(library: str, access: ClientAccess) -> dict[str, Any]:
+    """Return the settings of a client library; raises ValueError for an unknown one."""
+    if library not in LIBRARIES:
+        raise ValueError(f"library {library!r} is not one of {', '.join(LIBRARIES)}")
+    return LIBRARIES[library](access)
+
+
+def _librdkafka(access: ClientAccess) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "bootstrap.servers": access.bootstrap_servers,
+        "security.protocol": access.protocol.value,
+    }
+    if access.uses_files:
+        settings |= {
+            "ssl.ca.location": access.authority_file,
+            "ssl.certificate.location": access.client_file,
+            "ssl.key.location": access.client_file,
+        }
+    if access.login is not None:
+        settings |= {
+            "sasl.mechanisms": access.login.mechanism,
+            "sasl.username": access.login.user,
+            "sasl.password": access.login.password,
+        }
+    return settings
+
+
+def _java(access: ClientAccess) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "bootstrap.servers": access.bootstrap_servers,
+        "security.protocol": access.protocol.value,
+    }
+    if access.uses_files:
+        settings |= {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": access.authority_file,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": access.client_file,
+        }
+    if access.login is not None:
+        settings |= {
+            "sasl.mechanism": access.login.mechanism,
+            "sasl.jaas.config": jaas_config(access.login),
+        }
+    return settings
+
+
+def jaas_config(login: ClientLogin) -> str:
+    """Return the text of `sasl.jaas.config` for a login."""
+    package = "org.apache.kafka.common.security"
+    module = (
+        f"{package}.scram.ScramLoginModule"
+        if login.mechanism.startswith("SCRAM-")
+        else f"{package}.plain.PlainLoginModule"
+    )
+    user, password = (
+        text.replace("\\", "\\\\").replace('"', '\\"') for text in (login.user, login.password)
+    )
+    return f'{module} required username="{user}" password="{password}";'
+
+
+def _python(access: ClientAccess) -> dict[str, Any]:
+    """Return the settings that aiokafka and kafka-python have in common."""
+    settings: dict[str, Any] = {
+        "bootstrap_servers": access.bootstrap_servers,
+        "security_protocol": access.protocol.value,
+    }
+    if access.login is not None:
+        settings |= {
+            "sasl_mechanism": access.login.mechanism,
+            "sasl_plain_username": access.login.user,
+            "sasl_plain_password": access.login.password,
+        }
+    return settings
+
+
+def _aiokafka(access: ClientAccess) -> dict[str, Any]:
+    settings = _python(access)
+    context = client_context(access)
+    if context is not None:
+        settings["ssl_context"] = context
+    return settings
+
+
+def client_context(access: ClientAccess) -> SSLContext | None:
+    """Return a context with the certificates of a cluster; None if clients need none."""
+    if not access.uses_files:
+        return None
+    import ssl  # noqa: PLC0415 - only with TLS
+
+    context = ssl.create_default_context(cafile=access.authority_file)
+    if access.client_file is not None:
+        context.load_cert_chain(access.client_file)
+    return context
+
+
+def _kafka_python(access: ClientAccess) -> dict[str, Any]:
+    settings = _python(access)
+    if access.uses_files:
+        settings |= {
+            "ssl_cafile": access.authority_file,
+            "ssl_certfile": access.client_file,
+            "ssl_keyfile": access.client_file,
+        }
+    return settings
+
+
+def _kafkajs(access: ClientAccess) -> dict[str, Any]:
+    settings: dict[str, Any] = {"brokers": access.bootstrap_servers.split(",")}
+    if access.uses_files:
+        settings["ssl"] = _pem_texts(access)
+    elif access.protocol.uses_tls:
+        settings["ssl"] = True
+    if access.login is not None:
+        settings["sasl"] = {
+            "mechanism": access.login.mechanism.lower(),
+            "username": access.login.user,
+            "password": access.login.password,
+        }
+    return settings
+
+
+def _pem_texts(access: ClientAccess) -> dict[str, Any]:
+    """Return the options of Node.js for TLS."""
+    options: dict[str, Any] = {"ca": [_text_of(access.authority_file)]}
+    if access.client_file is not None:
+        text = _text_of(access.client_file)
+        options |= {"key": text, "cert": text}
+    return options
+
+
+def _text_of(path: str | None) -> str:
+    assert path is not None
+    return read_key_file(path).decode()
+
+
+def _franz_go(access: ClientAccess) -> dict[str, Any]:
+    """Return arguments for kgo.SeedBrokers, tls.Config and the package sasl."""
+    settings: dict[str, Any] = {"seed_brokers": access.bootstrap_servers.split(",")}
+    if access.protocol.uses_tls:
+        settings["tls"] = {
+            key: path
+            for key, path in (
+                ("ca_file", access.authority_file),
+                ("cert_file", access.client_file),
+                ("key_file", access.client_file),
+            )
+            if path is not None
+        }
+    if access.login is not None:
+        settings["sasl"] = access.login._asdict()
+    return settings
+
+
+LIBRARIES: Final[Mapping[str, Callable[[ClientAccess], dict[str, Any]]]] = {
+    "librdkafka": _librdkafka,
+    "java": _java,
+    "aiokafka": _aiokafka,
+    "kafka-python": _kafka_python,
+    "kafkajs": _kafkajs,
+    "franz-go": _franz_go,
+}
+"""Name of a library → function that returns its settings."""

@@ -1,0 +1,41 @@
+"""Files with keys: private, and replaced as a whole."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from kafkalite.ports.key_files import (
+    modification_time_ns,
+    read_key_file,
+    temporary_key_file,
+    write_key_file,
+)
+
+
+def test_written_files_are_private_and_replaced(tmp_path: Path) -> None:
+    path = str(tmp_path / "key.pem")
+    (tmp_path / "key.pem.new").write_bytes(b"of a killed process")
+    write_key_file(path, b"first")
+    write_key_file(path, b"second")
+    assert read_key_file(path) == b"second"
+    assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["key.pem"]
+
+
+def test_the_time_of_a_missing_file_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "key.pem"
+    assert modification_time_ns(str(path)) is None
+    path.write_bytes(b"")
+    assert modification_time_ns(str(path)) == path.stat().st_mtime_ns
+    with pytest.raises(FileNotFoundError):
+        read_key_file(str(tmp_path / "missing"))
+
+
+def test_a_temporary_file_is_private_and_removed() -> None:
+    with temporary_key_file(b"content") as path:
+        assert Path(path).read_bytes() == b"content"
+        assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
+    assert not Path(path).exists()

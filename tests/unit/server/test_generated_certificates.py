@@ -1,0 +1,75 @@
+"""Certificates that a broker makes: their directory, names and settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.key_files import modification_time_ns
+from kafkalite.security.distinguished_name import names_of_pem
+from kafkalite.server.broker import Broker
+from kafkalite.server.generated_certificates import GeneratedCertificates
+from kafkalite.server.logging import Level, Log
+from kafkalite.server.settings import Settings, SettingsError
+
+LISTEN = ("SSL://0.0.0.0:9093", "PLAINTEXT://inside.test:9092")
+ADVERTISE = ("SSL://broker.test:9093",)
+
+
+def generated(settings: Settings) -> GeneratedCertificates:
+    return GeneratedCertificates(settings, settings.listeners, SystemEntropy())
+
+
+def test_the_certificate_has_the_advertised_names(tmp_path: Path) -> None:
+    settings = Settings(listen=LISTEN, advertise=ADVERTISE, data_directory=str(tmp_path / "data"))
+    certificates = generated(settings)
+    assert certificates.files.directory == settings.data_directory
+    names = names_of_pem(Path(certificates.files.server).read_text())
+    expected = {"broker.test", "localhost", "127.0.0.1", "::1"}
+    assert names == ("CN=broker.test", frozenset(expected))
+    certificates.remove()
+    assert Path(certificates.files.server).exists()
+
+
+def test_a_directory_can_be_given(tmp_path: Path) -> None:
+    settings = Settings(listen=LISTEN, data_directory="/unused", tls=f"auto:{tmp_path / 'tls'}")
+    assert generated(settings).config == {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(tmp_path / "tls" / "server.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(tmp_path / "tls" / "ca.pem"),
+    }
+
+
+def test_a_temporary_directory_is_removed() -> None:
+    certificates = generated(Settings(listen=LISTEN, tls="auto"))
+    assert Path(certificates.files.client).exists()
+    certificates.remove()
+    assert not Path(certificates.files.directory).exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings(tls="auto"), "--tls needs a listener with TLS"),
+        (Settings(listen=LISTEN, config={"ssl.keystore.type": "PEM"}), "ssl.keystore.type is set"),
+        (Settings(listen=LISTEN, tls="auto:/dev/null/x"), "cannot use /dev/null"),
+    ],
+)
+def test_unusable_settings_are_rejected(settings: Settings, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        generated(settings)
+
+
+async def test_a_broker_uses_and_removes_its_certificates() -> None:
+    broker = Broker(Settings(listen=("SSL://127.0.0.1:0",), tls="auto"), Log(Level.ERROR))
+    assert broker.certificate_files is None
+    await broker.start()
+    files = broker.certificate_files
+    assert files is not None
+    assert modification_time_ns(files.server) is not None
+    await broker.stop(grace_s=0)
+    assert modification_time_ns(files.directory) is None
+    assert broker.certificate_files is None

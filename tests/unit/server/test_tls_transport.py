@@ -1,0 +1,317 @@
+"""TLS between a client's socket and its connection: handshakes, data, failures, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import ssl
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.server import tls_transport
+from kafkalite.server.broker import Broker
+from kafkalite.server.logging import Level, Log
+from kafkalite.server.settings import Settings, SettingsError
+from tests.unit.frames import request_frame
+from tests.unit.security.issued_files import Files, authority, client
+from tests.unit.server.client import METADATA_VERSION, Client
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+VERSIONS_FRAME = request_frame(ApiVersionsRequest(), 0)
+CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+
+
+class SecuredBroker:
+    """A broker with an SSL and a PLAINTEXT listener, and the files of its certificates."""
+
+    def __init__(self, directory: Path, **config: str) -> None:
+        self.files = Files(directory)
+        self._log_output = io.StringIO()
+        self.broker = Broker(
+            Settings(
+                listen=("SSL://127.0.0.1:0", "PLAINTEXT://127.0.0.1:0"),
+                config=self.files.config(**config),
+                topics={"orders": 1},
+            ),
+            Log(Level.INFO, "json", self._log_output),
+        )
+
+    def address(self, listener: str = "SSL") -> tuple[str, int]:
+        host, _, port = self.broker.bootstrap_by_listener()[listener].partition(":")
+        return host, int(port)
+
+    async def connect(self, context: ssl.SSLContext | None = None) -> Client:
+        """Connect with TLS."""
+        host, port = self.address()
+        context = context or self.files.client_context()
+        return Client(*await asyncio.open_connection(host, port, ssl=context))
+
+    async def connect_socket(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect without TLS to the listener with TLS."""
+        return await asyncio.open_connection(*self.address())
+
+    @property
+    def reasons(self) -> list[str]:
+        """The reasons in the log why connections were closed."""
+        lines = map(json.loads, self._log_output.getvalue().splitlines())
+        return [line["reason"] for line in lines if "reason" in line]
+
+    @property
+    def connections(self) -> list[Any]:
+        return [each for served in self.broker._nodes for each in served.admission]
+
+
+class ClientHandshake:
+    """A client's side of a handshake, which sends alerts, unlike asyncio."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+
+    async def perform(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Return after the handshake; raises ssl.SSLError after its alert was sent."""
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                writer.write(self._outgoing.read())
+                self._incoming.write(await reader.read(65536))
+            else:
+                return
+            finally:
+                writer.write(self._outgoing.read())
+
+
+@asynccontextmanager
+async def secured_broker(directory: Path, **config: str) -> AsyncIterator[SecuredBroker]:
+    world = SecuredBroker(directory, **config)
+    await world.broker.start()
+    try:
+        yield world
+    finally:
+        await world.broker.stop(grace_s=0)
+
+
+async def until_closed(reader: asyncio.StreamReader) -> bytes:
+    """Return all bytes until the other side closes the connection."""
+    try:
+        return await reader.read(-1)
+    except ConnectionError:
+        return b""
+
+
+async def test_requests_are_served(tmp_path: Path) -> None:
+    async with secured_broker(tmp_path) as world:
+        connected = await world.connect()
+        for _ in range(3):
+            answer = await connected.ask(MetadataRequest(topics=None), METADATA_VERSION)
+            assert [topic.name for topic in answer.topics] == ["orders"]
+            (node,) = answer.brokers
+            assert (node.host, node.port) == world.address()
+        await connected.close()
+    assert world.reasons == []
+
+
+async def test_pipelined_and_split_requests_are_served(tmp_path: Path) -> None:
+    async with secured_broker(tmp_path) as world:
+        context = world.files.client_context()
+        reader, writer = await asyncio.open_connection(*world.address(), ssl=context)
+        content = VERSIONS_FRAME * 500
+        middle = len(content) // 2 + 3
+        writer.write(content[:middle])
+        await writer.drain()
+        writer.write(content[middle:])
+        for _ in range(500):
+            length = int.from_bytes(await reader.readexactly(4))
+            assert len(await reader.readexactly(length)) == length
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_the_certificate_is_the_principal(tmp_path: Path) -> None:
+    async with secured_broker(tmp_path, ssl_client_auth="requested") as world:
+        connected = await world.connect(world.files.client_context(client()))
+        await connected.ask(ApiVersionsRequest(), 0)
+        (connection,) = world.connections
+        assert connection._call.principal == "User:CN=alice"
+        await connected.close()
+        anonymous = await world.connect()
+        await anonymous.ask(ApiVersionsRequest(), 0)
+        assert "User:ANONYMOUS" in {each._call.principal for each in world.connections}
+        await anonymous.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (VERSIONS_FRAME, "the listener requires TLS, but the client seems to speak plain text"),
+        (
+            b"GET / HTTP/1.1\r\n\r\n",
+            "the listener requires TLS, but the client seems to speak HTTP",
+        ),
+        (b"\x16" + b"\xff" * 100, "TLS failed: wrong version number"),
+        (CLIENT_HELLO + b"\xff" * 600, "TLS failed: "),
+    ],
+)
+async def test_garbage_closes_the_connection(tmp_path: Path, sent: bytes, reason: str) -> None:
+    async with secured_broker(tmp_path) as world:
+        other = await world.connect()
+        reader, writer = await world.connect_socket()
+        writer.write(sent)
+        await until_closed(reader)
+        writer.close()
+        (logged,) = world.reasons
+        assert logged.startswith(reason)
+        await other.ask(ApiVersionsRequest(), 0)
+        await other.close()
+
+
+async def test_tls_on_a_plain_listener_closes_the_connection(tmp_path: Path) -> None:
+    async with secured_broker(tmp_path) as world:
+        context = world.files.client_context()
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.open_connection(*world.address("PLAINTEXT"), ssl=context)
+    (reason,) = world.reasons
+    assert reason.endswith("the client seems to speak TLS")
+
+
+async def test_a_client_that_trusts_another_authority_is_logged(tmp_path: Path) -> None:
+    async with secured_broker(tmp_path) as world:
+        trusted = world.files.write("other.pem", authority("other").pem)
+        handshake = ClientHandshake(world.files.client_context(trusted=trusted))
+        reader, writer = await world.connect_socket()
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await handshake.perform(reader, writer)
+        await until_closed(reader)
+        writer.close()
+    (reason,) = world.reasons
+    assert reason == "the client does not trust the certificate of this listener"
+
+
+@pytest.mark.parametrize(
+    ("is_expired", "reason"),
+    [(True, "certificate has expired"), (None, "the client has no certificate")],
+)
+async def test_client_certificates_are_checked(
+    tmp_path: Path, *, is_expired: bool | None, reason: str
+) -> None:
+    async with secured_broker(tmp_path, ssl_client_auth="required") as world:
+        issued = None if is_expired is None else client(is_expired=is_expired)
+        host, port = world.address()
+        context = world.files.client_context(issued)
+        reader, writer = await asyncio.open_connection(host, port, ssl=context)
+        with pytest.raises(ssl.SSLError):
+            await reader.read(1)
+        writer.close()
+    (logged,) = world.reasons
+    assert reason in logged
+
+
+async def test_a_principal_without_a_rule_is_refused(tmp_path: Path) -> None:
+    rules = "RULE:O=(.*)/$1/"
+    config = {"ssl_client_auth": "required", "ssl_principal_mapping_rules": rules}
+    async with secured_broker(tmp_path, **config) as world:
+        host, port = world.address()
+        context = world.files.client_context(client())
+        reader, writer = await asyncio.open_connection(host, port, ssl=context)
+        assert await until_closed(reader) == b""
+        writer.close()
+    assert world.reasons == ["no rule of ssl.principal.mapping.rules applies to CN=alice"]
+
+
+async def test_a_slow_handshake_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_transport, "HANDSHAKE_TIMEOUT_S", 0.05)
+    async with secured_broker(tmp_path) as world:
+        established = await world.connect()
+        reader, writer = await world.connect_socket()
+        writer.write(CLIENT_HELLO)
+        assert await until_closed(reader) == b""
+        writer.close()
+        assert world.reasons == ["the TLS handshake takes too long"]
+        await established.ask(ApiVersionsRequest(), 0)
+        await established.close()
+
+
+async def test_a_handshake_has_a_maximum_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_transport, "MAX_HANDSHAKE_BYTES", 100)
+    async with secured_broker(tmp_path) as world:
+        reader, writer = await world.connect_socket()
+        writer.write(CLIENT_HELLO + b"\0" * 100)
+        await until_closed(reader)
+        writer.close()
+    assert world.reasons == ["the TLS handshake is above 100 bytes"]
+
+
+async def test_a_client_that_disconnects_during_the_handshake_is_logged(tmp_path: Path) -> None:
+    async with secured_broker(tmp_path) as world:
+        silent_reader, silent_writer = await world.connect_socket()
+        silent_writer.write_eof()
+        assert await until_closed(silent_reader) == b""
+        assert world.reasons == []
+        reader, writer = await world.connect_socket()
+        writer.write(CLIENT_HELLO)
+        writer.write_eof()
+        await until_closed(reader)
+        silent_writer.close()
+        writer.close()
+    assert world.reasons == ["the client disconnects during the TLS handshake"]
+
+
+async def test_handshakes_count_as_connections(tmp_path: Path) -> None:
+    async with secured_broker(tmp_path, max_connections_per_ip="2") as world:
+        waiting = [await world.connect_socket() for _ in range(2)]
+        reader, writer = await world.connect_socket()
+        assert await until_closed(reader) == b""
+        for _, each in (*waiting, (reader, writer)):
+            each.close()
+    assert world.reasons == ["more than max.connections.per.ip=2 from one address"]
+
+
+async def test_damaged_records_close_the_connection(tmp_path: Path) -> None:
+    async with secured_broker(tmp_path) as world:
+        reader, writer = await world.connect_socket()
+        await ClientHandshake(world.files.client_context()).perform(reader, writer)
+        writer.write(b"\x17\x03\x03\x00\x20" + b"\0" * 32)
+        await until_closed(reader)
+        writer.close()
+    (reason,) = world.reasons
+    assert reason == "TLS failed: decryption failed or bad record mac"
+
+
+async def test_the_end_of_the_stream_is_announced(tmp_path: Path) -> None:
+    async with secured_broker(tmp_path) as world:
+        connected = await world.connect()
+        await connected.ask(ApiVersionsRequest(), 0)
+        (connection,) = world.connections
+        connection.close()
+        assert await connected.is_closed()
+        await connected.close()
+
+
+async def test_changed_files_apply_to_new_connections(tmp_path: Path) -> None:
+    async with secured_broker(tmp_path) as world:
+        before = await world.connect()
+        other = authority("other")
+        issued = other.issue("server", ("127.0.0.1",))
+        world.files.write("server.pem", other.chain_pem(issued) + b"# of another length\n")
+        trusted = world.files.write("other.pem", other.pem)
+        after = await world.connect(world.files.client_context(trusted=trusted))
+        for each in (before, after):
+            await each.ask(ApiVersionsRequest(), 0)
+            await each.close()
+
+
+async def test_a_broker_without_a_certificate_does_not_start() -> None:
+    broker = Broker(Settings(listen=("SSL://127.0.0.1:0",)), Log(Level.ERROR))
+    with pytest.raises(SettingsError, match="needs a certificate"):
+        await broker.start()
