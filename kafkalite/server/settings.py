@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.default_overrides import DEFAULTS_NAMES
-from kafkalite.config.options import SECURITY_PROTOCOLS
 from kafkalite.security.listener_security import (
     PROTOCOL_MAP_KEY,
     SecurityProtocol,
@@ -107,13 +106,7 @@ class Settings(NamedTuple):
         except ValueError as error:
             raise SettingsError(str(error)) from error
         named = SecurityProtocol.__members__.get(listener, SecurityProtocol.PLAINTEXT)
-        protocol = protocols.get(listener, named)
-        if protocol.value not in SECURITY_PROTOCOLS:
-            raise SettingsError(
-                f"listener {listener} needs {protocol.value}, but the supported protocols are "
-                f"{', '.join(SECURITY_PROTOCOLS)}: give other listeners by --listen"
-            )
-        return protocol
+        return protocols.get(listener, named)
 
     @property
     def log_directory(self) -> str | None:
