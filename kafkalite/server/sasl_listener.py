@@ -50,7 +50,15 @@ class SaslListener:
     Settings are read for each connection, so dynamic changes apply to the next one.
     """
 
-    __slots__ = ("_gate_settings", "_node", "_rules", "_secret", "_security", "_users")
+    __slots__ = (
+        "_gate_settings",
+        "_node",
+        "_rules",
+        "_rules_settings",
+        "_secret",
+        "_security",
+        "_users",
+    )
 
     def __init__(
         self, node: Node, security: ListenerSecurity, users: Sequence[User], gateway: Gateway
@@ -60,6 +68,7 @@ class SaslListener:
         self._security = security
         self._users = users
         self._secret = node.entropy.uuid() + node.entropy.uuid()
+        self._rules_settings: tuple[object, ...] = ()
         self._rules = self._read_rules()
         self._gate_settings = SaslGateSettings(
             max_receive_bytes=security.int("sasl.server.max.receive.size"),
@@ -69,6 +78,23 @@ class SaslListener:
             refuse=gateway.refuse,
             accept=_accept,
         )
+
+    def _current_rules(self) -> AuthenticationRules:
+        """Return the rules for a new connection; they are made again if a setting has changed."""
+        security = self._security
+        mechanisms = security.list(_MECHANISMS_KEY)
+        settings = (
+            mechanisms,
+            *(
+                (security.jaas_config(each), security.mechanism_get(each, _MAX_REAUTH_KEY))
+                for each in mechanisms
+            ),
+        )
+        if settings != self._rules_settings:
+            self._rules_settings = settings
+            with suppress(ConfigError):  # the previous rules apply
+                self._rules = self._read_rules()
+        return self._rules
 
     def _read_rules(self) -> AuthenticationRules:
         security = self._security
@@ -94,9 +120,7 @@ class SaslListener:
 
     def new_gate(self, call: Call, following: SessionSettings, log: Log) -> SaslGate:
         """Return the gate of a new connection, and set the authenticator of its call."""
-        with suppress(ConfigError):  # an invalid dynamic change: the previous settings apply
-            self._rules = self._read_rules()
-        call.authenticator = authenticator = Authenticator(self._rules)
+        call.authenticator = authenticator = Authenticator(self._current_rules())
         settings = self._gate_settings
         if log.level <= Level.DEBUG:
             serve = log_requests(log, settings.serve_authentication)

@@ -128,8 +128,7 @@ class Broker:
         on_miss: str = "fail",
     ) -> None:
         self._settings = Settings(
-            listen=(f"{_security_protocol(security)}://127.0.0.1:{port}",),
-            tls="auto" if SecurityProtocol[security].uses_tls else None,
+            **_listener_settings(security, port),
             brokers=brokers,
             topics=dict(topics or {}),
             config=_config_texts(config or {}),
@@ -155,8 +154,8 @@ class Broker:
         self._broker: ServerBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
         self._owner_pid = 0
+        self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
 
     @property
     def bootstrap_servers(self) -> str:
@@ -528,11 +527,14 @@ def _config_text(value: str | float) -> str:
     return f"{value}".lower() if isinstance(value, bool) else f"{value}"
 
 
-def _security_protocol(name: str) -> str:
-    """Return a valid security protocol; raises ValueError for another one."""
-    if name not in SECURITY_PROTOCOLS:
-        raise ValueError(f"security {name!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
-    return name
+def _listener_settings(security: str, port: int) -> dict[str, Any]:
+    """Return the settings of the listener; raises ValueError for an unknown security protocol."""
+    if security not in SECURITY_PROTOCOLS:
+        raise ValueError(f"security {security!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
+    return {
+        "listen": (f"{security}://127.0.0.1:{port}",),
+        "tls": "auto" if SecurityProtocol[security].uses_tls else None,
+    }
 
 
 class _CaptureToReplay(NamedTuple):

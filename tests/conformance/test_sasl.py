@@ -1,4 +1,4 @@
-"""Authentication byte by byte: kafkalite and a real Kafka answer alike, and close alike.
+"""Authentication byte by byte: kafkalite and a real Kafka give the same answers.
 
 Two differences are intended. Kafka refuses unknown users and tokens of SCRAM at the first message.
 A proof of another length raises an exception in Kafka, which closes the connection.

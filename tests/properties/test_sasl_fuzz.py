@@ -187,6 +187,6 @@ def test_no_mutated_authentication_is_accepted(seed: int) -> None:
 
 
 @pytest.mark.endurance
-@pytest.mark.parametrize("seed", range(100, 110))
+@pytest.mark.parametrize("seed", range(100, 140))
 def test_no_authentication_of_a_million_is_accepted(seed: int) -> None:
-    attack(100_000, seed)
+    attack(25_000, seed)
