@@ -16,15 +16,17 @@ import difflib
 import os
 import re
 import socket
+import ssl
 import struct
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.config.options import ADVERTISE, LISTEN, OPTIONS, TOPIC, VARIABLE_PREFIX
+from kafkalite.config.options import ADVERTISE, CONFIG, LISTEN, OPTIONS, TOPIC, VARIABLE_PREFIX
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
-from kafkalite.server.addresses import Address, AddressError
+from kafkalite.server.addresses import AddressError
+from kafkalite.server.settings import Settings, SettingsError, parse_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -105,16 +107,34 @@ def find_misspelt_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return suggestions
 
 
-def health_check_address(environment: Mapping[str, str]) -> tuple[str, int]:
-    """Return host and port of the first listener in this container; raises AddressError."""
+def health_check_address(environment: Mapping[str, str]) -> tuple[str, int, bool]:
+    """Return host and port of a listener in this container, and whether it uses TLS.
+
+    It is the first listener without TLS, or else the first one. Raises AddressError for an invalid
+    address, and SettingsError for other invalid settings.
+    """
     listen, _ = listener_options(environment, "")
-    address = Address.parse(listen[0])
-    return (_LOOPBACK.get(address.host, address.host), address.port)
+    config = parse_config(option_values(CONFIG, environment))
+    specs = Settings(listen=listen, config=config).listeners
+    spec = min(specs, key=lambda each: each.protocol.uses_tls)
+    host, port, _ = spec.listen_address
+    return _LOOPBACK.get(host, host), port, spec.protocol.uses_tls
 
 
-def check(host: str, port: int, topics: Sequence[str]) -> None:
+def _connect(host: str, port: int, *, uses_tls: bool) -> socket.socket:
+    connection = socket.create_connection((host, port), _TIMEOUT_S)
+    if not uses_tls:
+        return connection
+    # The broker is in this container, so its certificate need not be verified.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context.wrap_socket(connection)
+
+
+def check(host: str, port: int, topics: Sequence[str], *, uses_tls: bool = False) -> None:
     """Check that the broker answers and has all `topics`; raises UnhealthyError or OSError."""
-    with socket.create_connection((host, port), _TIMEOUT_S) as connection:
+    with _connect(host, port, uses_tls=uses_tls) as connection:
         versions = _ask(connection, ApiVersionsRequest(), _API_VERSIONS)
         if versions.error_code:
             raise UnhealthyError(f"ApiVersions returned error {versions.error_code}")
@@ -156,8 +176,11 @@ def healthcheck(environment: Mapping[str, str]) -> int:
     """Return the exit status of a health check: 0 if this container is healthy, else 1."""
     names = [topic.rpartition(":")[0] for topic in option_values(TOPIC, environment)]
     try:
-        check(*health_check_address(environment), names)
-    except (OSError, AddressError, UnhealthyError, *codec.PARSE_ERRORS) as error:
+        host, port, uses_tls = health_check_address(environment)
+        check(host, port, names, uses_tls=uses_tls)
+    except (
+        OSError, AddressError, SettingsError, UnhealthyError, *codec.PARSE_ERRORS
+    ) as error:  # fmt: skip
         print(f"unhealthy: {error}", file=sys.stderr)  # noqa: T201 - for the log of the engine
         return 1
     return 0

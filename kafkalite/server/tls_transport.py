@@ -34,6 +34,9 @@ HANDSHAKE_TIMEOUT_S: Final = 30.0
 MAX_HANDSHAKE_BYTES: Final = 256 * 1024
 """The maximum size of what a client sends in a handshake; certificate chains are much shorter."""
 
+MAX_ENCRYPTED_BYTES: Final = 256 * 1024
+"""Bytes to encrypt before they are sent: OpenSSL never shrinks the buffer of a connection."""
+
 _receive_buffer: Final = memoryview(bytearray(SHARED_BUFFER_BYTES))
 """Shared: the event loop fills it and the transport empties it in one call."""
 
@@ -232,12 +235,22 @@ class TlsTransport(asyncio.BufferedProtocol):
             return
         try:
             for data in list_of_data:
-                if data:
-                    self._tls.write(data)
+                if len(data) <= MAX_ENCRYPTED_BYTES:
+                    self._encrypt(data)
+                    continue
+                view = memoryview(data)
+                for start in range(0, len(view), MAX_ENCRYPTED_BYTES):
+                    self._encrypt(view[start : start + MAX_ENCRYPTED_BYTES])
         except ssl.SSLError as error:
             self._fail(handshake_failure_reason(error))
             return
         self._send_encrypted()
+
+    def _encrypt(self, data: bytes | bytearray | memoryview) -> None:
+        if data:
+            self._tls.write(data)
+        if self._outgoing.pending >= MAX_ENCRYPTED_BYTES:
+            self._send_encrypted()
 
     def set_protocol(self, protocol: Protocol) -> None:
         """Pass decrypted bytes to another protocol from now on."""

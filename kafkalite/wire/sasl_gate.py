@@ -17,7 +17,7 @@ from kafkalite.protocol.api_names import known_api_name
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.security.sasl.authenticator import AuthenticationFailedError, SaslState
 from kafkalite.wire.headers import HEADER_BYTES, unpack_header
-from kafkalite.wire.session import Deferred, PendingAnswer
+from kafkalite.wire.session import Deferred, PendingAnswer, invalid_length_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock
     from kafkalite.security.sasl.authenticator import Authenticator
     from kafkalite.wire.session import Pieces, Serve, ServeResult, Session, SessionSettings
+
+_MAX_RECEIVE_KEY = "sasl.server.max.receive.size"
 
 _pack_length = Struct(">i").pack
 
@@ -209,8 +211,9 @@ class SaslGate:
 
     def _reject_length(self, context: object, length: int, maximum: int) -> PendingAnswer:
         """Close the connection because of the length of a frame; see `SessionSettings`."""
-        del context, maximum
-        return self._close(self._authenticator.refuse_length(length), [])
+        del context
+        reason = invalid_length_reason(length, maximum, _MAX_RECEIVE_KEY)
+        return self._close(self._authenticator.refuse_length(reason), [])
 
     def _close(self, failure: AuthenticationFailedError, pieces: Pieces) -> PendingAnswer:
         """Send an answer and close the connection, after the delay for clients that fail."""

@@ -344,11 +344,14 @@ class Session:
             self._settings.wake(self._owner)
 
 
-def invalid_length_reason(length: int, maximum: int) -> str:
-    """Return the reason why a frame length is invalid, and the protocol that the client may use."""
+def invalid_length_reason(length: int, maximum: int, key: str = "socket.request.max.bytes") -> str:
+    """Return the reason why a frame length is invalid, and the protocol that the client may use.
+
+    `key` is the configuration that sets the maximum.
+    """
     if length < 0:
         return f"negative frame length {length}"
-    reason = f"frame length {length} is above socket.request.max.bytes={maximum}"
+    reason = f"frame length {length} is above {key}={maximum}"
     start = length.to_bytes(LENGTH_BYTES)
     if start.startswith(_TLS_HANDSHAKE):
         return f"{reason}: the client seems to speak TLS"

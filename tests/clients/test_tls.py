@@ -95,10 +95,15 @@ def by_aiokafka(config: dict[str, Any], connect_timeout_s: float = TIMEOUT_S) ->
     """Produce VALUES, and return the records of the topic."""
 
     async def run() -> list[bytes]:
-        timeout_ms = int(connect_timeout_s * 1000)
-        async with aiokafka.AIOKafkaProducer(**config, request_timeout_ms=timeout_ms) as producer:
+        producer = aiokafka.AIOKafkaProducer(
+            **config, request_timeout_ms=int(connect_timeout_s * 1000)
+        )
+        try:
+            await producer.start()
             for value in VALUES:
                 await producer.send_and_wait(TOPIC, value)
+        finally:
+            await producer.stop()  # also after a start that failed
         async with aiokafka.AIOKafkaConsumer(
             TOPIC, **config, auto_offset_reset="earliest"
         ) as consumer:

@@ -1,6 +1,7 @@
 """Produce and consume with librdkafka, in a separate process.
 
-`python -m tests.perf.transfer produce|consume PORT TOPIC COUNT SIZE` prints its seconds.
+`python -m tests.perf.transfer produce|consume PORT TOPIC COUNT SIZE [CA]` prints its seconds. With
+the certificate file of an authority, it connects by TLS.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ _IN_FLIGHT = 50_000
 _TIMEOUT_S = 180.0
 
 
-def produce(port: int, topic: str, count: int, size: int) -> float:
+def _connection(port: int, authority: str | None) -> dict[str, str | int | bool]:
+    settings: dict[str, str | int | bool] = {"bootstrap.servers": f"127.0.0.1:{port}"}
+    if authority is not None:
+        settings |= {"security.protocol": "SSL", "ssl.ca.location": authority}
+    return settings
+
+
+def produce(port: int, topic: str, count: int, size: int, authority: str | None = None) -> float:
     """Produce with acks=all; returns the seconds until all records are acknowledged."""
-    producer = Producer(
-        {
-            "bootstrap.servers": f"127.0.0.1:{port}",
-            "acks": "all",
-        }
-    )
+    producer = Producer({**_connection(port, authority), "acks": "all"})
     producer.list_topics(topic, _TIMEOUT_S)  # creates the topic, and warms up the connection
     value = bytes(size)
     started = time.perf_counter()
@@ -39,11 +42,11 @@ def produce(port: int, topic: str, count: int, size: int) -> float:
     return elapsed_s
 
 
-def consume(port: int, topic: str, count: int, size: int) -> float:
+def consume(port: int, topic: str, count: int, size: int, authority: str | None = None) -> float:
     """Consume from the beginning; returns the seconds from the first to the last record."""
     consumer = Consumer(
         {
-            "bootstrap.servers": f"127.0.0.1:{port}",
+            **_connection(port, authority),
             "group.id": "perf",
             "enable.auto.commit": False,
             # With its defaults the consumer pauses for up to a second whenever a fast broker has
@@ -67,14 +70,18 @@ def consume(port: int, topic: str, count: int, size: int) -> float:
     return elapsed_s
 
 
-def measure(direction: str, port: int, topic: str, count: int, size: int) -> float:
+def measure(
+    direction: str, port: int, topic: str, count: int, size: int, *, authority: str | None = None
+) -> float:
     """Run one transfer in a separate process; returns its duration in seconds."""
     command = [sys.executable, "-m", __name__, direction, str(port), topic, str(count), str(size)]
+    if authority is not None:
+        command.append(authority)
     completed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     return float(completed.stdout)
 
 
 if __name__ == "__main__":
-    _direction, _port, _topic, _count, _size = sys.argv[1:]
+    _direction, _port, _topic, _count, _size, *_authority = sys.argv[1:]
     run = {"produce": produce, "consume": consume}[_direction]
-    sys.stdout.write(f"{run(int(_port), _topic, int(_count), int(_size))}\n")
+    sys.stdout.write(f"{run(int(_port), _topic, int(_count), int(_size), *_authority)}\n")

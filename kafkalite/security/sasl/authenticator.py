@@ -263,9 +263,9 @@ class Authenticator:
         self.failure = AuthenticationFailedError(f"{activity}: {reason}", is_delayed=is_delayed)
         return self.failure
 
-    def refuse_length(self, length: int) -> AuthenticationFailedError:
+    def refuse_length(self, reason: str) -> AuthenticationFailedError:
         """Return the error for a frame of an invalid length."""
-        return self._fail(f"invalid receive size {length}")
+        return self._fail(reason)
 
 
 def _unexpected(api_key: int, phase: str) -> str:

@@ -92,7 +92,24 @@ def test_empty_variables_have_no_effect() -> None:
 )
 def test_health_check_uses_the_first_listener(listen: str | None, host: str, port: int) -> None:
     environment = {} if listen is None else {"KAFKALITE_LISTEN": listen}
-    assert entrypoint.health_check_address(environment) == (host, port)
+    assert entrypoint.health_check_address(environment) == (host, port, False)
+
+
+def test_health_check_prefers_a_listener_without_tls() -> None:
+    environment = {
+        "KAFKALITE_LISTEN": "SSL://:19,B://:20",
+        "KAFKALITE_CONFIG": "listener.security.protocol.map=B:PLAINTEXT",
+    }
+    assert entrypoint.health_check_address(environment) == ("127.0.0.1", 20, False)
+    environment["KAFKALITE_CONFIG"] = "listener.security.protocol.map=B:SSL"
+    assert entrypoint.health_check_address(environment) == ("127.0.0.1", 19, True)
+
+
+def test_a_broker_with_tls_is_healthy() -> None:
+    with Broker(security="SSL", topics={"orders": 3}) as broker:
+        port = broker.bootstrap_servers.rpartition(":")[2]
+        environment = {"KAFKALITE_LISTEN": f"SSL://0.0.0.0:{port}", "KAFKALITE_TOPICS": "orders:3"}
+        assert entrypoint.healthcheck(environment) == 0
 
 
 def test_invalid_address_is_unhealthy(capsys: pytest.CaptureFixture[str]) -> None:

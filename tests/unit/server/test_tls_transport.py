@@ -6,7 +6,8 @@ import asyncio
 import io
 import json
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -75,6 +76,12 @@ class ClientHandshake:
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+
+    def client_hello(self) -> bytes:
+        """Return the first bytes of the handshake."""
+        with suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+        return self._outgoing.read()
 
     async def perform(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Return after the handshake; raises ssl.SSLError after its alert was sent."""
@@ -275,6 +282,24 @@ async def test_handshakes_count_as_connections(tmp_path: Path) -> None:
         for _, each in (*waiting, (reader, writer)):
             each.close()
     assert world.reasons == ["more than max.connections.per.ip=2 from one address"]
+
+
+async def test_mutated_handshakes_harm_no_other_client(tmp_path: Path) -> None:
+    random = Random(17)  # noqa: S311 - test data
+    async with secured_broker(tmp_path, ssl_client_auth="requested") as world:
+        other = await world.connect()
+        for _ in range(100):
+            hello = bytearray(ClientHandshake(world.files.client_context()).client_hello())
+            for _ in range(random.randint(1, 8)):
+                hello[random.randrange(len(hello))] = random.randrange(256)
+            reader, writer = await world.connect_socket()
+            writer.write(hello[: random.randint(1, len(hello))])
+            writer.write_eof()
+            await until_closed(reader)
+            writer.close()
+        await other.ask(ApiVersionsRequest(), 0)
+        assert len(world.connections) == 1
+        await other.close()
 
 
 async def test_damaged_records_close_the_connection(tmp_path: Path) -> None:
