@@ -24,6 +24,7 @@ from kafkalite.server.settings import (
     parse_config,
     parse_node_config,
     parse_topics,
+    parse_users,
 )
 
 try:
@@ -33,10 +34,11 @@ except ImportError:  # only Unix has this module
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from kafkalite.control.server import ControlServer
     from kafkalite.ports.clock import Clock
+    from kafkalite.security.sasl.users import User
     from kafkalite.server.addresses import Address
     from kafkalite.traffic.scalar.recorder import Recorder
 
@@ -82,8 +84,19 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         node_config=parse_node_config(arguments.node_config),
         as_version=arguments.as_version,
         defaults=arguments.defaults,
+        users=_users_from(arguments.user),
         tls=arguments.tls,
     )
+
+
+def _users_from(texts: Sequence[str]) -> Sequence[User]:
+    """Return the users of `--user`, and hide their passwords from other processes."""
+    users = parse_users(texts)
+    if users:
+        from kafkalite.ports.command_line import hide_passwords  # noqa: PLC0415 - rarely used
+
+        hide_passwords(texts)
+    return users
 
 
 def log_from(level: str, log_format: str) -> Log:

@@ -64,6 +64,8 @@ _TEST_DEFAULTS: Final[Mapping[str, str]] = {
     "group.streams.min.heartbeat.interval.ms": "100",
     "group.streams.heartbeat.interval.ms": "1000",
     "group.streams.initial.rebalance.delay.ms": "0",
+    # Kerberos, Kafka's default, is not supported.
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256,PLAIN",
 }
 DEFAULTS_NAMES: Final = DEFAULTS.choices
 

@@ -22,7 +22,7 @@ DEFAULT_CONTROL_PORT: Final = 9097
 DEFAULT_CONTROL: Final = f"{DEFAULT_CONTROL_HOST}:{DEFAULT_CONTROL_PORT}"
 """The address of the control API if `--control` has no value."""
 
-SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL")
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """The security protocols that a listener can have."""
 
 _MAX_BROKERS: Final = 1000
@@ -141,6 +141,7 @@ _SEMICOLON_OR_NEWLINE: Final = r"[;\n]"
 
 _NODES_SECTION: Final = "Nodes and listeners"
 _DATA_SECTION: Final = "Data and broker configuration"
+_SECURITY_SECTION: Final = "Security"
 _CLOCK_SECTION: Final = "Clock and control"
 _RECORDING_SECTION: Final = "Recording of traffic"
 _STAND_IN_SECTION: Final = "Stand-in for a recorded cluster"
@@ -269,6 +270,18 @@ DEFAULTS: Final = Option(
     keyword=Keyword("defaults", "kafkalite"),
     variable=Variable("KAFKALITE_DEFAULTS", "kafka"),
 )
+USER: Final = Option(
+    _SECURITY_SECTION,
+    "--user",
+    "let this user authenticate on listeners with SASL, by SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN "
+    "unless MECHANISM is one of them; repeatable",
+    "NAME:PASSWORD[:MECHANISM]",
+    is_repeatable=True,
+    keyword=Keyword("users"),
+    variable=Variable(
+        "KAFKALITE_USERS", "alice:secret;bob:secret:SCRAM-SHA-256", _SEMICOLON_OR_NEWLINE
+    ),
+)
 CONTROL: Final = Option(
     _CLOCK_SECTION,
     "--control",
@@ -395,6 +408,7 @@ OPTIONS: Final = (
     PROPERTIES,
     AS_VERSION,
     DEFAULTS,
+    USER,
     CONTROL,
     CLOCK,
     CAPTURE,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.gateway.repeated import RepeatedRequest
+    from kafkalite.security.sasl.authenticator import Authenticator
 
 
 class Call:
@@ -20,6 +21,7 @@ class Call:
     __slots__ = (
         "_on_close",
         "api_version",
+        "authenticator",
         "client_host",
         "client_id",
         "encoded_client_id",
@@ -47,6 +49,8 @@ class Call:
         self.client_host = client_host
         """The address as Java prints it: "/127.0.0.1"."""
         self.principal = principal
+        self.authenticator: Authenticator | None = None
+        """The authentication of the connection; None on a listener without SASL."""
         self.sender = sender
         """The node that calls; None if a client calls."""
         self.client_id: str | None = None

@@ -247,6 +247,40 @@ class Gateway:
         finally:
             call.may_pause = False
 
+    def serve_authentication(
+        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces
+    ) -> ServeResult:
+        """Do the same as `serve` for a request that is not passed to the responder.
+
+        The request is not batched and does not take long.
+        """
+        route, correlation_id, request = self._read_directly(call, buffer, start, end)
+        answer = self._call_handler(call, route, request)
+        if answer.__class__ is Waiting:
+            encode = partial(self._encode, call, route, correlation_id, request)
+            return PendingAnswer(answer, encode)
+        return self._encode(call, route, correlation_id, request, answer, out)
+
+    def refuse(  # noqa: PLR0917 - the parameters of `serve`, and the error
+        self, call: Call, buffer: bytearray, start: int, end: int, out: Pieces, error: KafkaError
+    ) -> int:
+        """Answer a request with an error, and return the size of the answer.
+
+        Raises ProtocolViolation for a request that cannot be answered.
+        """
+        route, correlation_id, request = self._read_directly(call, buffer, start, end)
+        if route.lift is not None:
+            request = route.lift(request, route.version)
+        return self._encode(call, route, correlation_id, request, error, out)
+
+    def _read_directly(
+        self, call: Call, buffer: bytearray, start: int, end: int
+    ) -> tuple[Route, int, object]:
+        """Return the route, the correlation id and the request, whether or not it is long."""
+        key_and_version, correlation_id, client_id_length = unpack_header(buffer, start)
+        route = self._routes.get(key_and_version) or self._create_route(key_and_version)
+        return route, correlation_id, route.read(call, buffer, start, end, client_id_length)
+
     def _call_handler(self, call: Call, route: Route, request: object) -> object:
         """Return the answer to a request, or the KafkaError that refuses it."""
         call.api_version = route.version

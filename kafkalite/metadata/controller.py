@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.leadership import ElectionType
     from kafkalite.metadata.partition_creation import NewPartitions
     from kafkalite.metadata.reassignment import RequestedReassignment
+    from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
 
@@ -254,6 +255,12 @@ class MetadataController:
     ) -> dict[ConfigResource, KafkaError | None]:
         """Replace all keys of some resources; each resource succeeds or fails on its own."""
         return self._write(self._shard.replace_configs(requested, validate_only=validate_only))
+
+    def alter_scram_credentials(
+        self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    ) -> dict[str, KafkaError | None]:
+        """Set and remove SCRAM credentials; return an error or None for each user."""
+        return self._write(self._shard.alter_scram_credentials(deletions, upsertions))
 
     def allocate_producer_ids(self, node_id: int) -> tuple[int, int]:
         """Allocate a block of producer ids to a node: its first id and size."""

@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafkalite.security.sasl.scram_credentials import ScramCredential
+
+    ScramKey = tuple[int, str]
+    """The number of a SCRAM mechanism, and a user."""
+
 NO_LEADER = -1
 NO_INCARNATION_EPOCH = -1
 
@@ -119,6 +124,7 @@ class MetadataImage(NamedTuple):
     configs: Mapping[ConfigResource, Mapping[str, str]] = _EMPTY
     features: Mapping[str, int] = _EMPTY
     max_incarnation_epoch: int = 0
+    scram_credentials: Mapping[ScramKey, ScramCredential] = _EMPTY
 
     def config_of(self, kind: ResourceType, name: str) -> Mapping[str, str]:
         """Return the settings of a resource, as text; empty if there are none."""

@@ -21,6 +21,7 @@ from kafkalite.metadata.partition_change import LeadershipRules
 from kafkalite.metadata.partition_creation import NewPartitions, plan_new_partitions
 from kafkalite.metadata.producer_ids import ProducerIds
 from kafkalite.metadata.reassignment import RequestedReassignment, plan_reassignment
+from kafkalite.metadata.scram_credentials import ScramCredentials
 from kafkalite.metadata.topics import Topics
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
@@ -33,8 +34,12 @@ from kafkalite.protocol._generated.records.partition_change import PartitionChan
 from kafkalite.protocol._generated.records.producer_ids import ProducerIdsRecord
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
 from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
+from kafkalite.protocol._generated.records.remove_user_scram_credential import (
+    RemoveUserScramCredentialRecord,
+)
 from kafkalite.protocol._generated.records.topic import TopicRecord
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
+from kafkalite.protocol._generated.records.user_scram_credential import UserScramCredentialRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.metadata.configs import ConfigChange
+    from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
     from kafkalite.metadata.topics import TopicState
     from kafkalite.ports.entropy import Entropy
 
@@ -55,7 +61,7 @@ def to_coordinator_records(
 
 
 class MetadataShard:
-    """Topics, settings, nodes, features and producer ids of one cluster."""
+    """Topics, settings, nodes, features, producer ids and SCRAM credentials of one cluster."""
 
     def __init__(self, config: BrokerConfig, entropy: Entropy) -> None:
         self.changes = Changes()
@@ -64,6 +70,7 @@ class MetadataShard:
         self.configs = Configs(config, self.topics, self.changes)
         self.features = Features(config)
         self.producer_ids = ProducerIds(self.brokers)
+        self.scram_credentials = ScramCredentials()
         self.leadership = Leadership(self.topics, self.brokers, self._rules_of)
         self._entropy = entropy
         self._planner = TopicPlanner(
@@ -83,8 +90,12 @@ class MetadataShard:
             ProducerIdsRecord: self.producer_ids.replay_producer_ids,
             RegisterBrokerRecord: self.brokers.replay_register_broker,
             RemoveTopicRecord: self._replay_remove_topic,
+            RemoveUserScramCredentialRecord: (
+                self.scram_credentials.replay_remove_user_scram_credential
+            ),
             TopicRecord: self.topics.replay_topic,
             UnregisterBrokerRecord: self.brokers.replay_unregister_broker,
+            UserScramCredentialRecord: self.scram_credentials.replay_user_scram_credential,
         }
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
@@ -308,6 +319,13 @@ class MetadataShard:
         }
         return self._decide_configs(deciders, validate_only=validate_only)
 
+    def alter_scram_credentials(
+        self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
+    ) -> CoordinatorResult[dict[str, KafkaError | None]]:
+        """Set and remove credentials; the response has an error or None by user."""
+        outcome, records = self.scram_credentials.alter(deletions, upsertions)
+        return CoordinatorResult(response=outcome, records=to_coordinator_records(records))
+
     def _decide_configs(
         self,
         deciders: Mapping[ConfigResource, Callable[[], list[ConfigRecord]]],
@@ -369,6 +387,7 @@ class MetadataShard:
             configs=self.configs.images(),
             features=self.features.levels,
             max_incarnation_epoch=self.topics.max_incarnation_epoch,
+            scram_credentials=self.scram_credentials.credentials,
         )
         delta = MetadataDelta(
             created=created,

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.generated_certificates import GeneratedCertificates
+    from kafkalite.server.sasl_listener import SaslListener
     from kafkalite.server.settings import Settings
     from kafkalite.storage.disk_health import DiskFailure
     from kafkalite.traffic.scalar.recorder import Recorder
@@ -253,6 +254,7 @@ class Broker:
                 on_truncation=partial(log_truncation, self._log),
             )
             self.cluster.create_missing_topics(settings.topics)
+            self._store_users(self.cluster)
         except UnreadableLogError as error:
             raise BrokerDirectoryError(
                 f"cannot use {error.filename}: {error.strerror}; {_METADATA_LOG_ADVICE}"
@@ -431,10 +433,11 @@ class Broker:
         scheduler, memory_queue, session_settings = self._client_services(loop, cluster)
 
         def context_of(served: ServedNode, listener: Listener) -> ListenerContext:
+            security = ListenerSecurity(listener.name, listener.protocol, config)
             return ListenerContext(
                 node=served.node,
                 listener=listener.name,
-                security=ListenerSecurity(listener.name, listener.protocol, config),
+                security=security,
                 admission=served.admission,
                 session_settings=session_settings,
                 scheduler=scheduler,
@@ -443,6 +446,7 @@ class Broker:
                 warn_about_client=self._warnings.warn,
                 recording=self._recording,
                 refusal_observers=self.gateway.refusal_observers,
+                sasl=self._sasl_listener(served.node, security),
                 tls_server=self._tls_servers.get(listener.name),
             )
 
@@ -453,6 +457,24 @@ class Broker:
         self._maintenance = Maintenance(cluster, config, self._clock, self._log, executor)
         self._maintenance.start()
         self._remove_abandoned(executor, remove_abandoned())
+
+    def _sasl_listener(self, node: Node, security: ListenerSecurity) -> SaslListener | None:
+        """Return the authentication of a listener, if its clients authenticate by SASL.
+
+        Raises ConfigError for invalid settings.
+        """
+        if not security.protocol.uses_sasl:
+            return None
+        from kafkalite.server.sasl_listener import SaslListener  # noqa: PLC0415 - rarely used
+
+        return SaslListener(node, security, self._settings.users, self.gateway)
+
+    def _store_users(self, cluster: Cluster) -> None:
+        """Store the SCRAM credentials of the users in the settings."""
+        if self._settings.users:
+            from kafkalite.server.scram_users import store_users  # noqa: PLC0415 - rarely used
+
+            store_users(cluster.metadata, self._settings.users, self._entropy)
 
     async def _serve_node(self, served: ServedNode) -> None:
         """Accept the clients of one node."""

@@ -106,6 +106,8 @@ class Connection(asyncio.BufferedProtocol):
         if context.log.level <= Level.DEBUG:
             settings = log_requests(context.log, settings)
         self.session = Session(settings, call, self)
+        if context.sasl is not None:
+            context.sasl.new_gate(call, settings, context.log).attach(self.session)
         self.session.is_paused = True
         context.admission.add(self)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kafkalite.server.logging import Log
     from kafkalite.server.memory_queue import MemoryQueue
     from kafkalite.server.recording import Recording
+    from kafkalite.server.sasl_listener import SaslListener
     from kafkalite.server.scheduler import Scheduler
     from kafkalite.wire.session import SessionSettings
 
@@ -54,6 +55,8 @@ class ListenerContext(NamedTuple):
     warn_about_client: WarnAboutClient
     recording: Recording
     refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
+    sasl: SaslListener | None = None
+    """The authentication of clients; None if they do not authenticate by SASL."""
     tls_server: TlsServer | None = None
     """None if connections are not encrypted."""
 

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.default_overrides import DEFAULTS_NAMES
-from kafkalite.config.options import SECURITY_PROTOCOLS
 from kafkalite.security.listener_security import (
     PROTOCOL_MAP_KEY,
     SecurityProtocol,
@@ -22,6 +21,7 @@ from kafkalite.server.addresses import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from kafkalite.security.sasl.users import User
     from kafkalite.server.addresses import ListenerSpec
 
 _UNSUPPORTED = {
@@ -48,6 +48,7 @@ class Settings(NamedTuple):
     `log.dirs` are used where `listen`, `advertise` and `data_directory` are not given; its
     `node.id` is the id of the first node. `node_config` holds settings of single nodes by node id.
     `as_version` is the Kafka release to emulate; `defaults` selects the default values of settings.
+    `users` can authenticate on listeners with SASL.
     `tls` is "auto" or "auto:DIRECTORY" to make certificates.
     """
 
@@ -60,6 +61,7 @@ class Settings(NamedTuple):
     node_config: Mapping[int, Mapping[str, str]] = MappingProxyType({})
     as_version: str | None = None
     defaults: str = DEFAULTS_NAMES[0]
+    users: Sequence[User] = ()
     tls: str | None = None
 
     @property
@@ -104,13 +106,7 @@ class Settings(NamedTuple):
         except ValueError as error:
             raise SettingsError(str(error)) from error
         named = SecurityProtocol.__members__.get(listener, SecurityProtocol.PLAINTEXT)
-        protocol = protocols.get(listener, named)
-        if protocol.value not in SECURITY_PROTOCOLS:
-            raise SettingsError(
-                f"listener {listener} needs {protocol.value}, but the supported protocols are "
-                f"{', '.join(SECURITY_PROTOCOLS)}: give other listeners by --listen"
-            )
-        return protocol
+        return protocols.get(listener, named)
 
     @property
     def log_directory(self) -> str | None:
@@ -242,3 +238,15 @@ def parse_node_config(texts: Iterable[str]) -> dict[int, dict[str, str]]:
             raise SettingsError(f"--node-config {text!r}: write ID:KEY=VALUE")
         by_node.setdefault(int(node_id), {})[key.strip()] = value.strip()
     return by_node
+
+
+def parse_users(texts: Iterable[str]) -> list[User]:
+    """Return users from texts such as `alice:secret`; raises SettingsError."""
+    if not texts:
+        return []
+    from kafkalite.security.sasl import users  # noqa: PLC0415 - rarely used
+
+    try:
+        return users.parse_users(texts)
+    except users.UserError as error:
+        raise SettingsError(f"--user: {error}") from None

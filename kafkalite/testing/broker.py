@@ -35,7 +35,12 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import Settings
 from kafkalite.testing.broker_clock import BrokerClock
-from kafkalite.testing.client_settings import ClientAccess, client_context, client_settings
+from kafkalite.testing.client_settings import (
+    ClientAccess,
+    ClientLogin,
+    client_context,
+    client_settings,
+)
 from kafkalite.testing.faults import BrokerFaults
 from kafkalite.testing.nodes import BrokerNodes
 
@@ -57,6 +62,7 @@ if TYPE_CHECKING:
     from kafkalite.control.server import ControlServer
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.gateway.faults import FaultState
+    from kafkalite.security.sasl.users import User
     from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
     from kafkalite.traffic.scalar.recorder import Recorder
     from kafkalite.transactions.state import Transaction
@@ -77,9 +83,12 @@ class Broker:
     - `node_config`: configurations of single nodes by node id, such as {2: {"broker.rack": "b"}}.
     - `data_directory`: directory for the data, which is then available after the block.
     - `port`: port of the first node; each further node uses the next port. 0 selects free ports.
-    - `security`: security protocol of the listener, "PLAINTEXT" or "SSL". With "SSL", certificates
-      are made in the data directory, unless `config` has a key store; `client_config` has settings
-      for clients.
+    - `security`: security protocol of the listener: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or
+      "SASL_SSL". With "SSL" and "SASL_SSL", certificates are made in the data directory, unless
+      `config` has a key store. With "SASL_PLAINTEXT" and "SASL_SSL", clients must authenticate.
+      `client_config` has settings for clients.
+    - `users`: passwords by user name. These users can authenticate by SCRAM-SHA-512, SCRAM-SHA-256
+      and PLAIN.
     - `log_level`: "debug", "info", "warning" or "error"; log lines go to stderr.
     - `clock`: "real", "manual" (stopped until advanced) or "accelerated:60". "@TIME" after it, in
       ISO 8601, is its initial time. A restart in the same process continues the time.
@@ -107,6 +116,7 @@ class Broker:
         data_directory: str | PathLike[str] | None = None,
         port: int = 0,
         security: str = "PLAINTEXT",
+        users: Mapping[str, str] | Sequence[User] | None = None,
         log_level: str = "warning",
         clock: str = "real",
         control: bool | str = False,
@@ -118,19 +128,19 @@ class Broker:
         on_miss: str = "fail",
     ) -> None:
         self._settings = Settings(
-            listen=(f"{_security_protocol(security)}://127.0.0.1:{port}",),
-            tls=_tls_mode(security, config or {}),
+            **_listener_settings(security, port, config or {}),
             brokers=brokers,
             topics=dict(topics or {}),
             config=_config_texts(config or {}),
             node_config=_texts_by_node(node_config or {}),
-            data_directory=None if data_directory is None else str(data_directory),
+            data_directory=_text_of_path(data_directory),
             as_version=as_version,
             defaults=defaults,
+            users=_users(users),
         )
         self._log = _log_of(log_level)
         self._adjustable_clock = new_clock(clock)
-        self._capture = None if capture is None else str(capture)
+        self._capture = _text_of_path(capture)
         self._recorder: Recorder | None = None
         self._replay = _capture_to_replay(replay, match, on_miss)
         self._control_address = _control_address(control)
@@ -144,9 +154,8 @@ class Broker:
         self._broker: ServerBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._pending_calls: set[Future[Any]] = set()
-        """Results of calls that other threads wait for."""
         self._owner_pid = 0
+        self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
 
     @property
     def bootstrap_servers(self) -> str:
@@ -171,17 +180,20 @@ class Broker:
 
         `library` is "librdkafka", "java", "aiokafka", "kafka-python", "kafkajs" or "franz-go". The
         settings have the names of the library. They contain the certificates that the cluster has
-        made. Those of kafkajs and franz-go contain only text, lists and mappings, so they can be
-        passed as JSON. Raises ValueError for another library.
+        made, and the login of the first user. Those of kafkajs and franz-go contain only text,
+        lists and mappings, so they can be passed as JSON. Raises ValueError for another library.
         """
         return client_settings(library, self._client_access())
 
     def _client_access(self) -> ClientAccess:
         broker = self._running_broker()
         files = broker.certificate_files
+        protocol = SecurityProtocol[next(iter(broker.bootstrap_by_listener()))]
+        user = next(iter(self._settings.users), None) if protocol.uses_sasl else None
         return ClientAccess(
             bootstrap_servers=broker.bootstrap_servers,
-            protocol=SecurityProtocol[next(iter(broker.bootstrap_by_listener()))],
+            protocol=protocol,
+            login=user and ClientLogin(user.name, user.password, user.mechanisms[0]),
             authority_file=None if files is None else files.authority,
             client_file=None if files is None else files.client,
         )
@@ -240,11 +252,13 @@ class Broker:
         Each id has a new producer id or epoch when this returns. Raises RuntimeError if an id could
         not be fenced.
         """
-        from kafkalite.client.access import Access  # noqa: PLC0415 - rarely used
+        from kafkalite.client.access import Access, Login  # noqa: PLC0415 - rarely used
         from kafkalite.client.fencing import fence_producers  # noqa: PLC0415 - as above
 
         addresses = [Address.parse(each) for each in self.bootstrap_servers.split(",")]
-        access = Access(tls=client_context(self._client_access()))
+        own = self._client_access()
+        login = own.login and Login(own.login.mechanism, own.login.user, own.login.password)
+        access = Access(client_context(own), login)
         results = self._run_on_loop(fence_producers(addresses, transactional_ids, access=access))
         failed = [f"{each.transactional_id!r}: {each.error}" for each in results if each.error]
         if failed:
@@ -485,6 +499,19 @@ def _log_of(level: str) -> Log:
     return Log(Level[level.upper()])
 
 
+def _text_of_path(path: str | PathLike[str] | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _users(users: Mapping[str, str] | Sequence[User] | None) -> Sequence[User]:
+    """Return the users of an argument; raises ValueError for an invalid one."""
+    if not users:
+        return ()
+    from kafkalite.security.sasl.users import users_of  # noqa: PLC0415 - rarely used
+
+    return users_of(users)
+
+
 def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:
     return {key: _config_text(value) for key, value in config.items()}
 
@@ -500,11 +527,14 @@ def _config_text(value: str | float) -> str:
     return f"{value}".lower() if isinstance(value, bool) else f"{value}"
 
 
-def _security_protocol(name: str) -> str:
-    """Return a valid security protocol; raises ValueError for another one."""
-    if name not in SECURITY_PROTOCOLS:
-        raise ValueError(f"security {name!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
-    return name
+def _listener_settings(security: str, port: int, config: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of the listener; raises ValueError for an unknown security protocol."""
+    if security not in SECURITY_PROTOCOLS:
+        raise ValueError(f"security {security!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
+    return {
+        "listen": (f"{security}://127.0.0.1:{port}",),
+        "tls": _tls_mode(security, config),
+    }
 
 
 def _tls_mode(security: str, config: Iterable[str]) -> str | None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kafkalite.testing.broker import Broker
 
 _PREFIX = "--kafkalite-"
-_MAPPINGS = ("topic", "config", "node-config")
-"""Repeatable options that together make a mapping."""
+_REPEATABLE = ("topic", "config", "node-config", "user")
+"""Options whose values together are one argument."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             arguments["metavar"] = option.metavar
         if option.choices:
             arguments["choices"] = option.choices
-        if option.name in _MAPPINGS:
+        if option.name in _REPEATABLE:
             arguments["action"] = "append"
         group.addoption(f"{_PREFIX}{option.name}", **arguments)
 
@@ -63,9 +63,11 @@ def broker_arguments(config: pytest.Config) -> dict[str, Any]:
         parse_config,
         parse_node_config,
         parse_topics,
+        parse_users,
     )
 
-    parsers = dict(zip(_MAPPINGS, (parse_topics, parse_config, parse_node_config), strict=True))
+    parse_values = (parse_topics, parse_config, parse_node_config, parse_users)
+    parsers: dict[str, Any] = dict(zip(_REPEATABLE, parse_values, strict=True))
     arguments: dict[str, Any] = {}
     for option in _options():
         value = config.getoption(_dest(option))

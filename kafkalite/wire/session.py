@@ -90,6 +90,19 @@ answer. Raises ProtocolViolation for a frame that can only be answered by closin
 """
 
 
+RejectLength = Callable[[Any, int, int], PendingAnswer]
+"""(context, length, maximum): called for a frame of an invalid length.
+
+Raises ProtocolViolation, or returns an answer that raises it later.
+"""
+
+
+def reject_length(context: object, length: int, maximum: int) -> PendingAnswer:
+    """Raise ProtocolViolation with the reason why the length is invalid."""
+    del context
+    raise ProtocolViolation(invalid_length_reason(length, maximum))
+
+
 class SessionSettings(NamedTuple):
     """Settings that all sessions of one listener share."""
 
@@ -106,6 +119,7 @@ class SessionSettings(NamedTuple):
     max_request_bytes: int
     max_buffered_bytes: int
     is_turn_over: Callable[[], bool] = lambda: False
+    reject_length: RejectLength = reject_length
     flush: Callable[[Pieces], int] | None = None
     """(out): called when all complete frames in the buffer were served, before answers are sent.
 
@@ -174,6 +188,10 @@ class Session:
     def is_idle(self) -> bool:
         """Whether there is no incomplete, unserved or unanswered request."""
         return self._pending is None and not self.out and not self._frames.stored_bytes
+
+    def replace_settings(self, settings: SessionSettings) -> None:
+        """Serve with other settings, from the next `serve` on or after a pending answer."""
+        self._settings = settings
 
     def reserve(self) -> bool:
         """Take the memory that the next read needs; return False if the limit does not allow it."""
@@ -281,7 +299,7 @@ class Session:
                         break
                     length = _unpack_length(buffer, position)[0]
                     if not 0 <= length <= maximum:
-                        self.violation = invalid_length_reason(length, maximum)
+                        self._pending = settings.reject_length(context, length, maximum)
                         position = end
                         break
                     stop = position + LENGTH_BYTES + length
@@ -328,11 +346,14 @@ class Session:
             self._settings.wake(self._owner)
 
 
-def invalid_length_reason(length: int, maximum: int) -> str:
-    """Return the reason why a frame length is invalid, and the protocol that the client may use."""
+def invalid_length_reason(length: int, maximum: int, key: str = "socket.request.max.bytes") -> str:
+    """Return the reason why a frame length is invalid, and the protocol that the client may use.
+
+    `key` is the configuration that sets the maximum.
+    """
     if length < 0:
         return f"negative frame length {length}"
-    reason = f"frame length {length} is above socket.request.max.bytes={maximum}"
+    reason = f"frame length {length} is above {key}={maximum}"
     start = length.to_bytes(LENGTH_BYTES)
     if start.startswith(_TLS_HANDSHAKE):
         return f"{reason}: the client seems to speak TLS"

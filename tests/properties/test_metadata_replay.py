@@ -18,6 +18,7 @@ from kafkalite.metadata.image import NO_LEADER, ConfigResource, MetadataImage, R
 from kafkalite.metadata.leadership import ElectionType
 from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.metadata.reassignment import RequestedReassignment
+from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.entropy import SeededEntropy
@@ -75,6 +76,15 @@ class Cluster(RuleBasedStateMachine):
         self.world = MetadataWorld(nodes=nodes)
         self.epochs: dict[tuple[bytes, int], int] = {}
         self.max_incarnation_epoch = 0
+
+    @rule(user=NAMES, mechanism=st.integers(0, 3), iterations=st.integers(4095, 4097))
+    def set_scram_credential(self, user: str, mechanism: int, iterations: int) -> None:
+        upsertion = ScramUpsertion(user, mechanism, iterations, b"salt", b"salted password")
+        self.world.controller.alter_scram_credentials([], [upsertion])
+
+    @rule(user=NAMES, mechanism=st.integers(1, 2))
+    def remove_scram_credential(self, user: str, mechanism: int) -> None:
+        self.world.controller.alter_scram_credentials([ScramDeletion(user, mechanism)], [])
 
     @rule(nodes=NODES)
     def restart(self, nodes: set[int]) -> None:

@@ -28,6 +28,7 @@ from tests.unit.gateway.served import BEAT, HEARTBEAT, Served, alive, refuse
 
 if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
+    from kafkalite.gateway.responder import Responder
     from kafkalite.gateway.steps import Handler
     from kafkalite.wire.session import Pieces, ServeResult
 
@@ -586,3 +587,38 @@ def test_errors_of_a_long_request_do_not_refer_to_its_frames() -> None:
     (error,) = errors
     assert (error.__traceback__, error.__context__) == (None, None)
     worker.end()
+
+
+def test_a_request_of_an_authentication_is_served_before_a_responder() -> None:
+    served = Served(alive)
+    served.gateway.install_responder(cast("Responder", object()))
+    content = request_frame(BEAT, 4)
+    buffer, out = bytearray(content), served.out
+    served.gateway.serve_authentication(served.call, buffer, 4, len(buffer), out)
+    assert served.answer(4)[1].error_code == 0
+    assert served.requests == [BEAT]
+
+
+def test_an_answer_of_an_authentication_may_be_pending() -> None:
+    waiting: Waiting[HeartbeatResponse] = Waiting()
+    served = Served(lambda *_: waiting)
+    buffer = bytearray(request_frame(BEAT, 4))
+    pending = served.gateway.serve_authentication(served.call, buffer, 4, len(buffer), served.out)
+    assert isinstance(pending, PendingAnswer)
+    waiting.resolve(HeartbeatResponse())
+    pending.encode(waiting.value, served.out)
+    assert served.answer(4)[1].error_code == 0
+
+
+@pytest.mark.parametrize("version", [0, 4])
+def test_a_request_is_refused_without_its_handler(version: int) -> None:
+    served = Served(alive)
+    buffer = bytearray(request_frame(BEAT, version))
+    error = KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
+    size = served.gateway.refuse(served.call, buffer, 4, len(buffer), served.out, error)
+    assert size == len(b"".join(served.out))
+    assert served.answer(version)[1].error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert served.requests == []
+    buffer = bytearray(request_frame(BEAT, 4)[:-3])
+    with pytest.raises(ProtocolViolation):
+        served.gateway.refuse(served.call, buffer, 4, len(buffer), [], error)

@@ -12,6 +12,7 @@ from kafkalite.server.settings import (
     parse_config,
     parse_node_config,
     parse_topics,
+    parse_users,
 )
 
 
@@ -40,15 +41,24 @@ def test_listeners_of_a_properties_file_are_used_without_options() -> None:
 
 
 @pytest.mark.parametrize(
-    "config",
+    ("config", "protocol"),
     [
-        {"listeners": "SASL_SSL://:9092", "security.inter.broker.protocol": "SASL_SSL"},
-        {"listeners": "A://:9092", "listener.security.protocol.map": "A:SASL_PLAINTEXT"},
+        ({"listeners": "SASL_SSL://:9092", "inter.broker.listener.name": "SASL_SSL"}, "SASL_SSL"),
+        (
+            {
+                "listeners": "A://:9092",
+                "listener.security.protocol.map": "A:SASL_PLAINTEXT",
+                "inter.broker.listener.name": "A",
+            },
+            "SASL_PLAINTEXT",
+        ),
     ],
 )
-def test_an_unsupported_security_protocol_is_rejected(config: dict[str, str]) -> None:
-    with pytest.raises(SettingsError, match="PLAINTEXT"):
-        _ = Settings(config=config).listeners
+def test_listeners_of_a_properties_file_may_be_secured(
+    config: dict[str, str], protocol: str
+) -> None:
+    (spec,) = Settings(config=config).listeners
+    assert spec.protocol.value == protocol
 
 
 IMPOSSIBLE_NAMES = [
@@ -204,3 +214,16 @@ def test_configuration_of_an_unknown_node_is_rejected(brokers: int, known: str) 
 
 def test_configuration_of_known_nodes_is_accepted() -> None:
     Settings(brokers=3, node_config={1: {"a": "b"}, 3: {"a": "b"}}).check_node_config()
+
+
+def test_users_are_parsed() -> None:
+    (user,) = parse_users(["alice:secret:PLAIN"])
+    assert (user.name, user.password, user.mechanisms) == ("alice", "secret", ("PLAIN",))
+    assert parse_users([]) == []
+
+
+def test_an_invalid_user_is_rejected_without_its_password() -> None:
+    with pytest.raises(SettingsError, match="--user: the mechanism of user 'alice'") as error:
+        parse_users(["alice:secret:SCRAM-SHA-1"])
+    assert "secret" not in str(error.value)
+    assert error.value.__cause__ is None

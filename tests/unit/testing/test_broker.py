@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
 from kafkalite.config.definitions import ConfigError
+from kafkalite.security.sasl.users import User
 from kafkalite.testing import Broker
 from kafkalite.traffic.model import Direction, Frame, Problem
 from kafkalite.traffic.replay.standin.preparation import PreparationError
@@ -279,3 +280,61 @@ def test_a_recording_ends_if_the_broker_cannot_start(tmp_path: Path) -> None:
     assert list(read([str(capture)], problems.append)) == []
     assert problems == []
     assert not [each for each in threading.enumerate() if each.name == "kafkalite-capture"]
+
+
+PASSWORD = "s3cr3t-passw0rd"  # noqa: S105 - of a test
+LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+def test_clients_of_a_broker_with_users_authenticate() -> None:
+    with Broker(security="SASL_PLAINTEXT", users={"alice": PASSWORD}, topics={"t": 1}) as broker:
+        config = broker.client_config("librdkafka")
+        assert config["sasl.mechanisms"] == "SCRAM-SHA-512"
+        assert "t" in AdminClient(config).list_topics(timeout=10).topics
+        config |= {"sasl.mechanisms": "PLAIN", "sasl.username": "bob", "log_level": 0}
+        with pytest.raises(KafkaException):
+            AdminClient(config).list_topics(timeout=1)
+        broker.fence_producers("id")
+
+
+def test_users_of_one_mechanism_have_it_in_the_settings_of_clients() -> None:
+    users = [User("alice", PASSWORD, ("PLAIN",))]
+    with Broker(security="SASL_SSL", users=users, topics={"t": 1}) as broker:
+        config = broker.client_config("librdkafka")
+        assert config["sasl.mechanisms"] == "PLAIN"
+        assert "t" in AdminClient(config).list_topics(timeout=10).topics
+
+
+def test_an_invalid_user_is_rejected() -> None:
+    with pytest.raises(ValueError, match="user 'alice' needs a name and a password"):
+        Broker(security="SASL_PLAINTEXT", users={"alice": ""})
+
+
+def test_passwords_are_neither_recorded_nor_logged_nor_described(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    jaas = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+    with Broker(
+        security="SASL_PLAINTEXT",
+        users={"alice": PASSWORD},
+        config={jaas: f'{LOGIN_MODULE} user_bob="{PASSWORD}";'},
+        log_level="debug",
+        capture=tmp_path,
+    ) as broker:
+        config = broker.client_config("librdkafka")
+        resource = ConfigResource(ConfigResource.Type.BROKER, "1")
+        for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+            admin = AdminClient({**config, "sasl.mechanisms": mechanism})
+            described = admin.describe_configs([resource])[resource].result(10)
+            assert (described[jaas].value, described[jaas].is_sensitive) == (None, True)
+        config |= {"sasl.mechanisms": "PLAIN", "sasl.username": "carol", "log_level": 0}
+        with pytest.raises(KafkaException):
+            AdminClient(config).list_topics(timeout=1)
+        assert PASSWORD not in f"{broker.explain()}{broker!r}"
+    logged = capfd.readouterr()
+    recorded = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert "Invalid username or password" in logged.err
+    assert PASSWORD not in logged.out + logged.err
+    assert PASSWORD.encode() not in recorded
+    assert b",p=" not in recorded, "the proof of SCRAM"
+    assert b",s=" not in recorded, "the salt of SCRAM"

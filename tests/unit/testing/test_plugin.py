@@ -55,6 +55,7 @@ def test_options_are_arguments_of_the_brokers(
                 assert len(broker.bootstrap_servers.split(",")) == 2
                 assert broker.clock.now().year == 2020
                 assert broker._settings.node_config == {2: {"broker.rack": "b"}}
+                assert broker.client_config("librdkafka")["sasl.username"] == "alice"
         """
     )
     options = (
@@ -63,6 +64,9 @@ def test_options_are_arguments_of_the_brokers(
         "--kafkalite-config=num.partitions=2",
         "--kafkalite-node-config=2:broker.rack=b",
         "--kafkalite-clock=manual@2020-01-01",
+        "--kafkalite-security=SASL_PLAINTEXT",
+        "--kafkalite-user=alice:secret",
+        "--kafkalite-user=bob:secret:PLAIN",
     )
     run(pytester, monkeypatch, *options).assert_outcomes(passed=1)
 
@@ -72,6 +76,7 @@ def test_options_are_arguments_of_the_brokers(
     [
         ("--kafkalite-brokers=0", "--kafkalite-brokers: '0' is not a number from 1 to 1000"),
         ("--kafkalite-topic=orders", "--kafkalite-topic 'orders': write NAME:PARTITIONS"),
+        ("--kafkalite-user=alice", "--kafkalite-user: a user is NAME:PASSWORD"),
         ("--kafkalite-node-config=2", "--kafkalite-node-config '2': write ID:KEY=VALUE"),
     ],
 )

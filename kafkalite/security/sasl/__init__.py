@@ -1,0 +1,1 @@
+"""SASL: the server's side of the mechanisms, without I/O."""

@@ -1,0 +1,36 @@
+"""The interface of the SASL mechanisms, and the errors of an exchange."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class SaslError(Exception):
+    """The client does not prove who it is.
+
+    The client gets a text that names the mechanism only. The text of this error is for the log; it
+    has no password and no token.
+    """
+
+
+class SaslAuthenticationError(SaslError):
+    """The client does not prove who it is, and gets the text of this error."""
+
+
+class SaslServer(Protocol):
+    """The server's side of one exchange; it is used once."""
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Return the answer to the client's next token; raises SaslError if the exchange fails."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the client has proved who it is."""
+
+    @property
+    def user(self) -> str:
+        """The name of the authenticated user; empty before the exchange is complete."""
+
+    @property
+    def expires_at_ms(self) -> int | None:
+        """The time at which the credentials expire; None if they do not expire."""

@@ -1,0 +1,42 @@
+"""Passwords in the command line are overwritten."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kafkalite.ports.command_line import without_passwords
+
+
+def test_the_passwords_of_users_are_overwritten() -> None:
+    arguments = b"serve\0--user\0alice:secret\0--user=bob:pw:PLAIN\0--topic\0secret:1\0"
+    assert without_passwords(arguments, ["alice:secret", "bob:pw:PLAIN", "carol", "dave:"]) == (
+        b"serve\0--user\0alice:******\0--user=bob:********\0--topic\0secret:1\0"
+    )
+
+
+def test_a_password_may_have_any_bytes() -> None:
+    user = b"alice:\xff\xc3\xa4".decode(errors="surrogateescape")
+    assert without_passwords(b"alice:\xff\xc3\xa4\0", [user]) == b"alice:***\0"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows this memory")
+def test_other_processes_do_not_see_the_passwords() -> None:
+    program = (
+        "import sys\n"
+        "from kafkalite.ports.command_line import hide_passwords\n"
+        "hide_passwords(sys.argv[2:])\n"
+        "print(open('/proc/self/cmdline', 'rb').read().split(b'\\0')[-4:], sys.argv[2:])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--user", "alice:secret", "bob:pw"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split("] ") == [
+        "[b'--user', b'alice:******', b'bob:**', b''",
+        "['alice:secret', 'bob:pw']\n",
+    ]

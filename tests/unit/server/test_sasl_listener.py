@@ -1,0 +1,140 @@
+"""SaslListener: mechanisms, passwords and rules of a listener's settings, and invalid settings."""
+
+from __future__ import annotations
+
+import io
+from base64 import b64encode
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.config.definitions import ConfigError
+from kafkalite.gateway.call import Call
+from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkalite.security.sasl.scram_credentials import SCRAM_SHA_256
+from kafkalite.security.sasl.users import User
+from kafkalite.server.logging import Level, Log
+from kafkalite.wire.session import Session
+from tests.unit.frames import request_frame
+from tests.unit.sasl_wire import SaslWire, parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MECHANISMS = "sasl.enabled.mechanisms"
+PLAIN_JAAS = "listener.name.outside.plain.sasl.jaas.config"
+JAAS_OF_TOKENS = "listener.name.outside.oauthbearer.sasl.jaas.config"
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+BEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+
+
+def unpadded(text: str) -> str:
+    return b64encode(text.encode()).decode().rstrip("=")
+
+
+def test_passwords_of_a_login_module_are_accepted() -> None:
+    jaas = f'{PLAIN_MODULE} username="x" password="y" user_bob="hunter2" user_alice="other";'
+    wire = SaslWire({PLAIN_JAAS: jaas})
+    assert wire.connect().log_in("hunter2", "bob").error_code == 0
+    assert wire.connect().log_in("other").error_code == 0
+    assert wire.connect().log_in("secret") is None
+    assert wire.connect().log_in("y", "x") is None
+
+
+def test_a_changed_login_module_applies_to_new_connections() -> None:
+    wire = SaslWire({PLAIN_JAAS: f'{PLAIN_MODULE} user_bob="one";'})
+    client = wire.connect()
+    wire.config.publish({}, {}, {PLAIN_JAAS: f'{PLAIN_MODULE} user_bob="two";'})
+    assert client.log_in("one", "bob").error_code == 0
+    assert wire.connect().log_in("one", "bob") is None
+    assert wire.connect().log_in("two", "bob").error_code == 0
+    wire.config.publish({}, {}, {PLAIN_JAAS: "nonsense"})
+    assert wire.connect().log_in("two", "bob").error_code == 0
+
+
+def test_mechanisms_of_the_listener_have_precedence() -> None:
+    wire = SaslWire({MECHANISMS: "PLAIN", f"listener.name.outside.{MECHANISMS}": "SCRAM-SHA-256"})
+    assert wire.connect().handshake("SCRAM-SHA-256").mechanisms == ["SCRAM-SHA-256"]
+    assert wire.connect().handshake("PLAIN") is None
+
+
+def test_a_user_authenticates_by_its_mechanisms_only() -> None:
+    wire = SaslWire(
+        users=[User("alice", "secret", ("PLAIN",)), User("bob", "b", ("SCRAM-SHA-256",))]
+    )
+    assert wire.connect().log_in().error_code == 0
+    assert wire.connect().log_in_by_scram(SCRAM_SHA_256) is None
+    assert wire.connect().log_in("b", "bob") is None
+    assert wire.connect().log_in_by_scram(SCRAM_SHA_256, "bob", "b").error_code == 0
+
+
+def test_the_lifetime_of_a_session_can_differ_by_mechanism() -> None:
+    wire = SaslWire({
+        "connections.max.reauth.ms": "9000",
+        "listener.name.outside.plain.connections.max.reauth.ms": "3000",
+    })  # fmt: skip
+    assert wire.connect().log_in().session_lifetime_ms == 3000
+    assert wire.connect().log_in_by_scram(SCRAM_SHA_256).session_lifetime_ms == 9000
+
+
+def test_unsecured_tokens_are_accepted_if_their_mechanism_is_enabled() -> None:
+    options = 'unsecuredValidatorRequiredScope="write"'
+    wire = SaslWire({MECHANISMS: "OAUTHBEARER", JAAS_OF_TOKENS: f"{BEARER_MODULE} {options};"})
+    expiry_s = wire.clock.now_ms() // 1000 + 60
+    header = unpadded('{"alg":"none"}')
+    for scope, is_accepted in (("write", True), ("read", False)):
+        claims = f'{{"sub":"alice","exp":{expiry_s},"scope":"{scope}"}}'
+        message = f"n,,\x01auth=Bearer {header}.{unpadded(claims)}.\x01\x01"
+        client = wire.connect()
+        client.handshake("OAUTHBEARER")
+        response = client.authenticate(message.encode())
+        assert response.error_code == 0
+        if is_accepted:
+            assert client.call.principal == "User:alice"
+            assert response.session_lifetime_ms == expiry_s * 1000 - wire.clock.now_ms()
+        else:
+            error = b'{"status":"insufficient_scope", "scope":"[write]"}'
+            assert bytes(response.auth_bytes) == error
+            assert client.authenticate(b"\x01") is None
+            refused = parsed(client.fail_later(), SaslAuthenticateRequest(), 2)
+            assert refused.error_message == error.decode()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({MECHANISMS: "GSSAPI"}, "listener OUTSIDE: sasl.enabled.mechanisms is GSSAPI, but only"),
+        ({f"listener.name.outside.{MECHANISMS}": ""}, "sasl.enabled.mechanisms is empty"),
+        ({PLAIN_JAAS: f'{PLAIN_MODULE} user_a="secret"'}, "not terminated by semi-colon"),
+        ({PLAIN_JAAS: 'a.B required user_a="secret";'}, "the login module of PLAIN must be org"),
+        (
+            {
+                MECHANISMS: "OAUTHBEARER",
+                JAAS_OF_TOKENS: f'{BEARER_MODULE} unsecuredValidatorAllowableClockSkewMs="x";',
+            },
+            "must not be negative",
+        ),
+    ],
+)
+def test_invalid_settings_are_rejected_without_being_shown(
+    config: Mapping[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        SaslWire(config)
+    assert "secret" not in str(error.value)
+
+
+def test_requests_are_logged_without_tokens_at_level_debug() -> None:
+    wire = SaslWire()
+    output = io.StringIO()
+    call = Call(node=wire.node, listener="OUTSIDE", client_host="/127.0.0.1")
+    client = wire.connect()
+    client.session = Session(client.settings, call, client)
+    log = Log(Level.DEBUG, "json", output)
+    wire.listener.new_gate(call, client.settings, log).attach(client.session)
+    client.send(request_frame(SaslAuthenticateRequest(auth_bytes=b"x"), 2)[:0])
+    assert client.log_in().error_code == 0
+    lines = output.getvalue()
+    assert '"api":"SaslHandshake"' in lines.replace(" ", "")
+    assert '"api":"SaslAuthenticate"' in lines.replace(" ", "")
+    assert "secret" not in lines
