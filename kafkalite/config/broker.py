@@ -31,8 +31,12 @@ if TYPE_CHECKING:
     from kafkalite.config.releases import Release
 
 
-_UNVALIDATED_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
-"""Prefixes of keys that are not validated: they configure one listener or a plug-in."""
+_UNVALIDATED_PREFIXES = (
+    "allow.everyone.if.no.acl.found", "listener.name.", "rlmm.config.", "rsm.config.",
+    "super.users",
+)  # fmt: skip
+"""Prefixes of keys that are not validated: they configure one listener, an authorizer or a plug-in.
+"""
 
 NODE_KEYS: Final = ("broker.rack", "replica.lag.time.max.ms", "replica.selector.class")
 """The keys whose values can differ between the nodes of a cluster."""

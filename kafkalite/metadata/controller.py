@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorLog, CoordinatorResult
+    from kafkalite.metadata.acls import Acl, AclFilter
     from kafkalite.metadata.configs import ConfigChange
     from kafkalite.metadata.creation import NewTopic, TopicCreation
     from kafkalite.metadata.image import ConfigResource
@@ -229,6 +230,20 @@ class MetadataController:
     ) -> dict[ConfigResource, KafkaError | None]:
         """Replace all keys of some resources; each resource succeeds or fails on its own."""
         return self._write(self._shard.replace_configs(requested, validate_only=validate_only))
+
+    def create_acls(self, requested: Sequence[Acl]) -> list[KafkaError | None]:
+        """Create ACLs, except those that exist; return an error or None for each.
+
+        Raises KafkaError if there are too many.
+        """
+        return self._write(self._shard.create_acls(requested))
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
+        """Delete the ACLs that the filters select; return the selected ACLs of each filter.
+
+        Raises KafkaError if there are too many.
+        """
+        return self._write(self._shard.delete_acls(filters))
 
     def allocate_producer_ids(self, node_id: int) -> tuple[int, int]:
         """Allocate a block of producer ids to a node: its first id and size."""

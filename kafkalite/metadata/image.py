@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafkalite.metadata.acls import Acl
+
 NO_LEADER = -1
 NO_INCARNATION_EPOCH = -1
 
@@ -108,6 +110,8 @@ class MetadataImage(NamedTuple):
     configs: Mapping[ConfigResource, Mapping[str, str]] = _EMPTY
     features: Mapping[str, int] = _EMPTY
     max_incarnation_epoch: int = 0
+    acls: Mapping[bytes, Acl] = _EMPTY
+    """ACLs by id; images share the mapping until an ACL changes."""
 
     def config_of(self, kind: ResourceType, name: str) -> Mapping[str, str]:
         """Return the settings of a resource, as text; empty if there are none."""

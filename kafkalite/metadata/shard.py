@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
+from kafkalite.metadata.acls import Acls
 from kafkalite.metadata.brokers import Brokers
 from kafkalite.metadata.changes import Changes
 from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
@@ -22,6 +23,7 @@ from kafkalite.metadata.partition_creation import NewPartitions, plan_new_partit
 from kafkalite.metadata.producer_ids import ProducerIds
 from kafkalite.metadata.reassignment import RequestedReassignment, plan_reassignment
 from kafkalite.metadata.topics import Topics
+from kafkalite.protocol._generated.records.access_control_entry import AccessControlEntryRecord
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
@@ -32,6 +34,9 @@ from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 from kafkalite.protocol._generated.records.producer_ids import ProducerIdsRecord
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
+from kafkalite.protocol._generated.records.remove_access_control_entry import (
+    RemoveAccessControlEntryRecord,
+)
 from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
 from kafkalite.protocol._generated.records.topic import TopicRecord
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
+    from kafkalite.metadata.acls import Acl, AclFilter
     from kafkalite.metadata.configs import ConfigChange
     from kafkalite.metadata.topics import TopicState
     from kafkalite.ports.entropy import Entropy
@@ -55,7 +61,7 @@ def to_coordinator_records(
 
 
 class MetadataShard:
-    """Topics, settings, nodes, features and producer ids of one cluster."""
+    """Topics, settings, nodes, features, producer ids and ACLs of one cluster."""
 
     def __init__(self, config: BrokerConfig, entropy: Entropy) -> None:
         self.changes = Changes()
@@ -64,6 +70,7 @@ class MetadataShard:
         self.configs = Configs(config, self.topics, self.changes)
         self.features = Features(config)
         self.producer_ids = ProducerIds(self.brokers)
+        self.acls = Acls(self.changes, entropy)
         self.leadership = Leadership(self.topics, self.brokers, self._rules_of)
         self._entropy = entropy
         self._planner = TopicPlanner(
@@ -74,6 +81,7 @@ class MetadataShard:
             entropy=entropy,
         )
         self._replayers: Mapping[type, Callable[[Any], object]] = {
+            AccessControlEntryRecord: self.acls.replay_access_control_entry,
             BrokerRegistrationChangeRecord: self.brokers.replay_broker_registration_change,
             ClearElrRecord: self.topics.replay_clear_elr,
             ConfigRecord: self.configs.replay_config,
@@ -82,6 +90,7 @@ class MetadataShard:
             PartitionRecord: self.topics.replay_partition,
             ProducerIdsRecord: self.producer_ids.replay_producer_ids,
             RegisterBrokerRecord: self.brokers.replay_register_broker,
+            RemoveAccessControlEntryRecord: self.acls.replay_remove_access_control_entry,
             RemoveTopicRecord: self._replay_remove_topic,
             TopicRecord: self.topics.replay_topic,
             UnregisterBrokerRecord: self.brokers.replay_unregister_broker,
@@ -320,6 +329,16 @@ class MetadataShard:
                 is_of_topic = config.resource_type == ResourceType.TOPIC
                 yield ClearElrRecord(topic_name=config.resource_name if is_of_topic else "")
 
+    def create_acls(self, requested: Sequence[Acl]) -> CoordinatorResult[list[KafkaError | None]]:
+        """Create ACLs; the response has an error or None for each, in order."""
+        errors, records = self.acls.create(requested)
+        return CoordinatorResult(response=errors, records=to_coordinator_records(records))
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> CoordinatorResult[list[list[Acl]]]:
+        """Delete ACLs; the response has the ACLs that each filter selects, in order."""
+        selected, records = self.acls.delete(filters)
+        return CoordinatorResult(response=selected, records=to_coordinator_records(records))
+
     def next_image(
         self, previous: MetadataImage, version: int
     ) -> tuple[MetadataImage, MetadataDelta]:
@@ -347,6 +366,7 @@ class MetadataShard:
             configs=self.configs.images(),
             features=self.features.levels,
             max_incarnation_epoch=self.topics.max_incarnation_epoch,
+            acls=self.acls.images(),
         )
         delta = MetadataDelta(
             created=created,

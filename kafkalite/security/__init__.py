@@ -1,0 +1,1 @@
+"""Security: authentication, TLS, authorization."""
