@@ -213,10 +213,9 @@ RULES: Final[Mapping[int, Rule]] = {
 }  # fmt: skip
 """API key → rule."""
 
-WITHOUT_CLUSTER_MESSAGE: Final = frozenset((
-    ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ALTER_REPLICA_LOG_DIRS, ApiKey.DESCRIBE_LOG_DIRS,
+WITH_STANDARD_MESSAGE: Final = frozenset((
     ApiKey.DELETE_SHARE_GROUP_STATE, ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-    ApiKey.LIST_CONFIG_RESOURCES, ApiKey.READ_SHARE_GROUP_STATE,
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    ApiKey.WRITE_SHARE_GROUP_STATE,
 ))  # fmt: skip
-"""APIs whose refusals for the cluster have the standard message of the error code, or none."""
+"""APIs whose refusals for the cluster have the standard message of the error code."""

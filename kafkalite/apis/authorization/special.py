@@ -38,9 +38,7 @@ def _refusal(access: Access, operation: Operation, resource: Resource, name: str
     return refusal(access, operation, resource, name, access.decide(operation, resource, name))
 
 
-def complete_rows(
-    key: int, response: Any, request: Any, code: ErrorCode, message: str | None
-) -> None:
+def complete_rows(key: int, call: Call, response: Any, request: Any, code: ErrorCode) -> None:
     """Add rows to a response of an API whose errors otherwise are for the whole request."""
     if key == ApiKey.OFFSET_DELETE:
         from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteResponse
@@ -62,14 +60,18 @@ def complete_rows(
             AlterShareGroupOffsetsResponse,
         )
 
+        topics = call.node.image.topics
         response.responses = [
             AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic(
                 topic_name=topic.topic_name,
+                topic_id=topics[topic.topic_name].topic_id
+                if topic.topic_name in topics
+                else ZERO_UUID,
                 partitions=[
                     AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition(
                         partition_index=each.partition_index,
                         error_code=code,
-                        error_message=message,
+                        error_message=code.message,
                     )
                     for each in topic.partitions
                 ],
@@ -83,7 +85,7 @@ def complete_rows(
 
         response.responses = [
             DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic(
-                topic_name=topic.topic_name, error_code=code, error_message=message
+                topic_name=topic.topic_name, error_code=code, error_message=code.message
             )
             for topic in request.topics
         ]
@@ -266,7 +268,9 @@ def add_partitions_to_txn(guard: Guard, call: Call, access: Access, request: Any
     The handler checks the topics.
     """
     if call.era.is_from_brokers:
-        check(access, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+        if not access.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+            empty = with_fields(request, transactions=[])
+            return guard.api.refuse(empty, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     else:
         for transaction in request.transactions:
             check(
@@ -639,7 +643,10 @@ def alter_configs(guard: Guard, call: Call, access: Access, request: Any) -> Any
             rows.append(next(answered))
             continue
         code = refused[index].code
-        rows += guard.api.refuse(with_fields(request, resources=[each]), code, None).responses
+        (row,) = guard.api.refuse(with_fields(request, resources=[each]), code, None).responses
+        if each.resource_type == ResourceType.BROKER_LOGGER:
+            row.error_message = None
+        rows.append(row)
     return with_fields(response, responses=rows)
 
 

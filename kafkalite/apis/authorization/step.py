@@ -19,7 +19,7 @@ from kafkalite.apis.authorization.checks import (
     refusal,
     with_fields,
 )
-from kafkalite.apis.authorization.rules import RULES, WITHOUT_CLUSTER_MESSAGE, Position
+from kafkalite.apis.authorization.rules import RULES, WITH_STANDARD_MESSAGE, Position
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import report_refusal, report_refusal_of_request
 from kafkalite.gateway.steps import ImmediateStep
@@ -100,31 +100,46 @@ class Guard:
 
     def checking_handler(self) -> Handler:
         """Return the handler that clients' requests are passed to."""
-        if len(self._checks) == 1 and len(self._checks[0]) == 1 and self._checks[0][0].field:
-            only_check = self._checks[0][0]
-            if self.function is None and self._listed is None and self._after is None:
-                return self._with_single_check(only_check)
+        if len(self._checks) == 1 and self._checks[0][0].field == "group_id":
+            is_heartbeat = self.function is special.subscription
+            if is_heartbeat or (
+                self.function is None and self._listed is None and self._after is None
+            ):
+                return self._heartbeat_handler(self._checks[0][0], may_subscribe=is_heartbeat)
         return self._serve
 
-    def _with_single_check(self, only_check: Check) -> Handler:
-        """Return a handler for requests that need one permission, such as heartbeats."""
+    def _heartbeat_handler(self, only_check: Check, *, may_subscribe: bool) -> Handler:
+        """Return a handler for frequent requests that need one permission on a group.
+
+        With `may_subscribe`, requests that name subscribed topics need more permissions.
+        """
         handler, key = self.handler, only_check.key
-        is_group = only_check.field == "group_id"
+        serve = self._serve
 
         def handle(call: Call, request: Any) -> Any:
             access = call.access
             if (
                 access is None
+                or request.group_id not in access.permitted[key]
                 or access.acls is not call.node.image.acls
-                or access.principal != call.principal
+                or access.principal is not call.principal
             ):
-                access = self._renew(call)
-            name = request.group_id if is_group else request.transactional_id
-            if name not in access.permitted[key]:
-                self.check_alternatives(call, access, (only_check,), request)
+                return serve(call, request)
             return handler(call, request)
 
-        return handle
+        def handle_subscription(call: Call, request: Any) -> Any:
+            access = call.access
+            if (
+                access is None
+                or request.subscribed_topic_names
+                or request.group_id not in access.permitted[key]
+                or access.acls is not call.node.image.acls
+                or access.principal is not call.principal
+            ):
+                return serve(call, request)
+            return handler(call, request)
+
+        return handle_subscription if may_subscribe else handle
 
     def _renew(self, call: Call) -> Access:
         """Set the access of a call by the present ACLs of its node."""
@@ -135,6 +150,8 @@ class Guard:
             call.client_host.removeprefix("/"),
             is_node=call.sender is not None,
         )
+        # The same object, so that later requests compare it by identity.
+        call.principal = access.principal
         return access
 
     def _serve(self, call: Call, request: Any) -> Any:
@@ -147,8 +164,9 @@ class Guard:
             access = self._renew(call)
         permitted = access.permitted
         for alternatives in self._checks:
-            first = alternatives[0]
-            if first.name_in(request) not in permitted[first.key]:
+            _, _, field, key = alternatives[0]
+            name = getattr(request, field) if field else CLUSTER_NAME
+            if name not in permitted[key]:
                 self.check_alternatives(call, access, alternatives, request)
         if self.function is not None:
             return self.function(self, call, access, request)
@@ -163,8 +181,12 @@ class Guard:
         self.check_first(call, request)
         operation, resource = alternatives[0].operation, alternatives[0].resource
         message = None
-        if resource is Resource.CLUSTER and self.api.key not in WITHOUT_CLUSTER_MESSAGE:
-            message = cluster_message(self.api.name, operation)
+        if resource is Resource.CLUSTER:
+            message = (
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
+                if self.api.key in WITH_STANDARD_MESSAGE
+                else cluster_message(self.api.name, operation)
+            )
         check(access, operation, resource, alternatives[0].name_in(request), message)
 
     def check_first(self, call: Call, request: object) -> None:
@@ -211,16 +233,15 @@ class Guard:
             request, **{listed.entries: [entries[index] for index in refused]}
         )
         response = self.api.refuse(refused_request, code, message)
-        special.complete_rows(self.api.key, response, refused_request, code, message)
+        special.complete_rows(self.api.key, call, response, refused_request, code)
         if hasattr(response, "error_code"):
             response.error_code = ErrorCode.NONE
         if hasattr(response, "error_message"):
             response.error_message = None
         if not remaining and not listed.is_called_without_entries:
             return self.finish(access, response)
-        rows = getattr(response, listed.answers)
         answer = self.handler(call, with_fields(request, **{listed.entries: remaining}))
-        merge = partial(_merge, listed, rows, tuple(refused), len(entries))
+        merge = partial(_merge, listed, response, tuple(refused), len(entries))
         return self.finish(access, chain(answer, merge))
 
     def _refused_entries(
@@ -269,12 +290,11 @@ def _name_of(listed: Listed, call: Call, entry: Any) -> str | None:
     return None if topic is None else topic.name
 
 
-def _merge(
-    listed: Listed, rows: Sequence[Any], refused: Sequence[int], count: int, response: Any
-) -> Any:
-    """Add the rows of refused elements to a response."""
+def _merge(listed: Listed, refusing: Any, refused: Sequence[int], count: int, response: Any) -> Any:
+    """Add the rows of refused elements to a response; without one, they are the response."""
     if response is None:
-        return None
+        return refusing
+    rows = getattr(refusing, listed.answers)
     answered = getattr(response, listed.answers)
     if listed.position is Position.FIRST:
         merged = [*rows, *answered]

@@ -168,7 +168,8 @@ def handle_describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAc
                 permission_type=acl.permission,
             )
         )
-    return DescribeAclsResponse(error_message=None, resources=list(resources.values()))
+    # Kafka's response has no null here.
+    return DescribeAclsResponse(error_message="", resources=list(resources.values()))
 
 
 def refuse_describe_acls(

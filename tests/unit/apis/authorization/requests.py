@@ -12,6 +12,7 @@ from kafkalite.apis.table import TABLE
 from kafkalite.protocol import codec
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import Operation, Resource
+from tests.conformance.batches import batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -197,20 +198,21 @@ def _empty(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
 def _create_topics(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del version, ids
     topic = request.CreatableTopic(name=MISSING_TOPIC, num_partitions=1, replication_factor=1)
-    return request(topics=[topic], validate_only=True)
+    return request(topics=[topic], validate_only=True, timeout_ms=10_000)
 
 
 def _delete_topics(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del ids
     if version < 6:
-        return request(topic_names=[MISSING_TOPIC, TOPIC])
+        return request(topic_names=[MISSING_TOPIC, TOPIC], timeout_ms=10_000)
     states = [request.DeleteTopicState(name=name) for name in (MISSING_TOPIC, TOPIC)]
-    return request(topics=states)
+    return request(topics=states, timeout_ms=10_000)
 
 
 def _delete_topic_by_id(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del version
-    return request(topics=[request.DeleteTopicState(name=None, topic_id=ids[TOPIC])])
+    state = request.DeleteTopicState(name=None, topic_id=ids[TOPIC])
+    return request(topics=[state], timeout_ms=10_000)
 
 
 def _delete_records(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
@@ -327,7 +329,7 @@ def _describe_log_dirs(request: Any, version: int, ids: Mapping[str, bytes]) -> 
 def _create_partitions(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del version, ids
     topic = request.CreatePartitionsTopic(name=TOPIC, count=9, assignments=None)
-    return request(topics=[topic], validate_only=True)
+    return request(topics=[topic], validate_only=True, timeout_ms=10_000)
 
 
 def _delete_groups(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
@@ -470,7 +472,8 @@ def _alter_configs(kind: int, name: str, key: str, value: str) -> Callable[..., 
 
 
 def _produce(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
-    data = request.PartitionProduceData(index=0, records=None)
+    # The partition does not exist, so that nothing is written.
+    data = request.PartitionProduceData(index=9, records=batch(b"value"))
     topic = request.TopicProduceData(**_topic_fields(version, 13, ids), partition_data=[data])
     return request(acks=1, timeout_ms=1000, topic_data=[topic])
 

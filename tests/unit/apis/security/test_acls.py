@@ -81,7 +81,7 @@ def test_created_acls_are_described_by_resource_pattern(wire: ClusterWire, versi
     ]
     assert create(wire, *acls, version=version) == [(0, None)] * 3
     response = wire.ask(DescribeAclsRequest(**selection()), version)
-    assert (response.error_code, response.error_message) == (0, None)
+    assert (response.error_code, response.error_message) == (0, "")
     assert [
         (resource.resource_type, resource.resource_name, resource.pattern_type,
          [(each.principal, each.host, each.operation, each.permission_type)
