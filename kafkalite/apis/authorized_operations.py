@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.metadata.acls import CLUSTER_NAME
-from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.acl_operations import Operation, Resource
 
 if TYPE_CHECKING:
     from kafkalite.gateway.call import Call

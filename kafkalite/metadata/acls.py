@@ -14,7 +14,7 @@ from kafkalite.protocol._generated.records.access_control_entry import AccessCon
 from kafkalite.protocol._generated.records.remove_access_control_entry import (
     RemoveAccessControlEntryRecord,
 )
-from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 

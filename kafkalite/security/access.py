@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.metadata.acls import Acl
-    from kafkalite.protocol.catalogue import Operation, Resource
+    from kafkalite.protocol.acl_operations import Operation, Resource
     from kafkalite.security.authorizer import AuthorizerSettings
 
 _MAX_CACHED_NAMES: Final = 10_000

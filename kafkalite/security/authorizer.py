@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.metadata.acls import ALL_OPERATIONS, WILDCARD, PatternType, PermissionType
-from kafkalite.protocol.catalogue import Operation
+from kafkalite.protocol.acl_operations import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

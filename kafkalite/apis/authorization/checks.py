@@ -10,7 +10,8 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.metadata.acls import CLUSTER_NAME
-from kafkalite.protocol.catalogue import Operation, Resource, When
+from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.catalogue import When
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.access import permission_key

@@ -17,8 +17,8 @@ from kafkalite.metadata.acls import CLUSTER_NAME
 from kafkalite.metadata.image import ResourceType
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.waiting import chain
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.uuids import ZERO_UUID
@@ -41,54 +41,54 @@ def _refusal(access: Access, operation: Operation, resource: Resource, name: str
 def complete_rows(key: int, call: Call, response: Any, request: Any, code: ErrorCode) -> None:
     """Add rows to a response of an API whose errors otherwise are for the whole request."""
     if key == ApiKey.OFFSET_DELETE:
-        from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteResponse
-
-        response.topics = [
-            OffsetDeleteResponse.OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetDeleteResponse.OffsetDeleteResponsePartition(
-                        partition_index=each.partition_index, error_code=code
-                    )
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+        response.topics = _offset_delete_rows(request, code)
     elif key == ApiKey.ALTER_SHARE_GROUP_OFFSETS:
-        from kafkalite.protocol._generated.messages.alter_share_group_offsets import (
-            AlterShareGroupOffsetsResponse,
-        )
-
-        topics = call.node.image.topics
-        response.responses = [
-            AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic(
-                topic_name=topic.topic_name,
-                topic_id=topics[topic.topic_name].topic_id
-                if topic.topic_name in topics
-                else ZERO_UUID,
-                partitions=[
-                    AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition(
-                        partition_index=each.partition_index,
-                        error_code=code,
-                        error_message=code.message,
-                    )
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+        response.responses = _alter_share_offsets_rows(call, request, code)
     elif key == ApiKey.DELETE_SHARE_GROUP_OFFSETS:
-        from kafkalite.protocol._generated.messages.delete_share_group_offsets import (
-            DeleteShareGroupOffsetsResponse,
-        )
+        from kafkalite.apis.shares.offsets import DeletedTopic
 
         response.responses = [
-            DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic(
-                topic_name=topic.topic_name, error_code=code, error_message=code.message
-            )
-            for topic in request.topics
+            DeletedTopic(topic_name=each.topic_name, error_code=code, error_message=code.message)
+            for each in request.topics
         ]
+
+
+def _offset_delete_rows(request: Any, code: ErrorCode) -> list[Any]:
+    from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteResponse
+
+    return [
+        OffsetDeleteResponse.OffsetDeleteResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetDeleteResponse.OffsetDeleteResponsePartition(
+                    partition_index=each.partition_index, error_code=code
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+
+
+def _alter_share_offsets_rows(call: Call, request: Any, code: ErrorCode) -> list[Any]:
+    from kafkalite.apis.shares.offsets import AlteredPartition, AlteredTopic
+
+    topics = call.node.image.topics
+    return [
+        AlteredTopic(
+            topic_name=topic.topic_name,
+            topic_id=topics[topic.topic_name].topic_id if topic.topic_name in topics else ZERO_UUID,
+            partitions=[
+                AlteredPartition(
+                    partition_index=each.partition_index,
+                    error_code=code,
+                    error_message=code.message,
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
 
 
 # Errors that have precedence over refusals

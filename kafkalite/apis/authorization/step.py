@@ -26,7 +26,8 @@ from kafkalite.gateway.steps import ImmediateStep
 from kafkalite.metadata.acls import CLUSTER_NAME
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.ports.waiting import chain
-from kafkalite.protocol.catalogue import Resource, row
+from kafkalite.protocol.acl_operations import Resource
+from kafkalite.protocol.catalogue import row
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.security.access import AccessTable, permission_key, remember
 

@@ -20,7 +20,7 @@ from kafkalite.partitions.replicas import NO_EPOCH, ReplicaView
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps, without_pauses
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
-from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions

@@ -25,7 +25,7 @@ from kafkalite.protocol._generated.messages.describe_acls import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
-from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.versions import Versions

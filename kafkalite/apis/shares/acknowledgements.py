@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from kafkalite.gateway.api import Eras
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.ports.waiting import Waiting, chain, gather
-from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchResponse
-from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.acquisition import AcquiredRecords, AcquireRequest, FetchedBatches

@@ -19,7 +19,7 @@ from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.ports.turns import chunks, in_steps
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest, MetadataResponse
-from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ZERO_UUID

@@ -29,8 +29,8 @@ from kafkalite.protocol._generated.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
 )
 from kafkalite.protocol._generated.messages.end_txn import EndTxnResponse
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions

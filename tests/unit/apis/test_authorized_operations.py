@@ -15,7 +15,7 @@ from kafkalite.apis.authorized_operations import (
     topic_operations,
 )
 from kafkalite.metadata.acls import Acl, PatternType, PermissionType
-from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.security.access import AccessTable
 from kafkalite.security.authorizer import AuthorizerSettings
 from tests.unit.apis.cluster_wire import ClusterWire

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalite.metadata.acls import Acl, PatternType, PermissionType
-from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.security.access import AccessTable, permission_key
 from kafkalite.security.authorizer import AuthorizerSettings
 

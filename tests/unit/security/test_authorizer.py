@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.metadata.acls import ALL_OPERATIONS, Acl, PatternType, PermissionType
-from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.security.authorizer import Authorizer, AuthorizerSettings, Subject
 from tests.effort import examples
 

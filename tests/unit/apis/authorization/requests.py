@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.apis.table import TABLE
 from kafkalite.protocol import codec
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Operation, Resource
 from tests.conformance.batches import batch
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ def _describe_acls(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
 def _create_acls(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del version, ids
     acl = request.AclCreation(
-        resource_type=6, resource_name="t", principal="nobody", host="*", operation=3,
+        resource_type=6, resource_name="t", principal="untyped", host="*", operation=3,
         permission_type=3,
     )  # fmt: skip
     return request(creations=[acl])

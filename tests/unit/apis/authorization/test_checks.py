@@ -10,8 +10,8 @@ from kafkalite.apis.authorization.checks import check, checks_of, with_fields
 from kafkalite.metadata.acls import Acl, PatternType, PermissionType
 from kafkalite.protocol import catalogue
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.access import AccessTable

@@ -20,7 +20,7 @@ from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitReq
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
-from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from tests.conformance.batches import TRANSACTIONAL, Batch, batch

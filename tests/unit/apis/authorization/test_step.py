@@ -15,8 +15,8 @@ from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
 )
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
-from kafkalite.protocol.catalogue import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.security.authorizer import AuthorizerSettings
 from tests.unit.apis.cluster_wire import ClusterWire
