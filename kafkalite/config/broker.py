@@ -32,8 +32,12 @@ if TYPE_CHECKING:
     from kafkalite.config.releases import Release
 
 
-_UNVALIDATED_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
-"""Prefixes of keys that are not validated: they configure one listener or a plug-in."""
+_UNVALIDATED_PREFIXES = (
+    "allow.everyone.if.no.acl.found", "listener.name.", "rlmm.config.", "rsm.config.",
+    "super.users",
+)  # fmt: skip
+"""Prefixes of keys that are not validated: they configure one listener, an authorizer or a plug-in.
+"""
 
 NODE_KEYS: Final = ("broker.rack", "replica.lag.time.max.ms", "replica.selector.class")
 """The keys whose values can differ between the nodes of a cluster."""
@@ -378,6 +382,8 @@ _ALLOWED_CLASSES: Final[Mapping[str, frozenset[str]]] = {
 }
 """Keys of type string or list → the classes that they may name, in addition to the default."""
 
+_REMOVED_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+
 _TIERED_STORAGE_CLASSES: Final = (
     "remote.log.metadata.manager.class.name",
     "remote.log.storage.manager.class.name",
@@ -389,6 +395,13 @@ _TIERED_STORAGE_KEY: Final = "remote.log.storage.system.enable"
 def check_no_plugins(text: Mapping[str, str]) -> None:
     """Raise ConfigError for a setting that names a class which is not part of Kafka."""
     for name, value in text.items():
+        if name == "authorizer.class.name" and value.strip() == _REMOVED_AUTHORIZER:
+            (standard,) = _ALLOWED_CLASSES[name]
+            raise ConfigError(
+                name,
+                f"{name} is {_REMOVED_AUTHORIZER}, which needs ZooKeeper and which Kafka 4.0 "
+                f"removed: use {standard}",
+            )
         for item in _unsupported_classes(name, value, text):
             raise ConfigError(
                 name,

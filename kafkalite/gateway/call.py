@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.gateway.repeated import RepeatedRequest
+    from kafkalite.security.access import Access
     from kafkalite.security.sasl.authenticator import Authenticator
 
 
@@ -20,6 +21,7 @@ class Call:
 
     __slots__ = (
         "_on_close",
+        "access",
         "api_version",
         "authenticator",
         "client_host",
@@ -60,6 +62,8 @@ class Call:
         """Only the gateway and eras use it."""
         self.era: Any = None
         self._on_close: dict[object, Callable[[], None]] | None = None
+        self.access: Access | None = None
+        """The permissions of the client; None without an authorizer. See `apis.authorization`."""
         self.refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
         """They are called with each refusal. The default is for calls that no gateway serves."""
         self.repeated: RepeatedRequest | None = None

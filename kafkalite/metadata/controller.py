@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
+    from kafkalite.security.acls import Acl, AclFilter
 
     Listener = Callable[[MetadataImage, MetadataDelta], None]
 
@@ -261,6 +262,20 @@ class MetadataController:
     ) -> dict[str, KafkaError | None]:
         """Set and remove SCRAM credentials; return an error or None for each user."""
         return self._write(self._shard.alter_scram_credentials(deletions, upsertions))
+
+    def create_acls(self, requested: Sequence[Acl]) -> list[KafkaError | None]:
+        """Create ACLs, except those that exist; return an error or None for each.
+
+        Raises KafkaError if there are too many.
+        """
+        return self._write(self._shard.create_acls(requested))
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
+        """Delete the ACLs that the filters select; return the selected ACLs of each filter.
+
+        Raises KafkaError if there are too many.
+        """
+        return self._write(self._shard.delete_acls(filters))
 
     def allocate_producer_ids(self, node_id: int) -> tuple[int, int]:
         """Allocate a block of producer ids to a node: its first id and size."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafkalite.security.acls import Acl
     from kafkalite.security.sasl.scram_credentials import ScramCredential
 
     ScramKey = tuple[int, str]
@@ -125,6 +126,8 @@ class MetadataImage(NamedTuple):
     features: Mapping[str, int] = _EMPTY
     max_incarnation_epoch: int = 0
     scram_credentials: Mapping[ScramKey, ScramCredential] = _EMPTY
+    acls: Mapping[bytes, Acl] = _EMPTY
+    """ACLs by id; images share the mapping until an ACL changes."""
 
     def config_of(self, kind: ResourceType, name: str) -> Mapping[str, str]:
         """Return the settings of a resource, as text; empty if there are none."""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
+from kafkalite.metadata.acls import Acls
 from kafkalite.metadata.brokers import Brokers
 from kafkalite.metadata.changes import Changes
 from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
@@ -23,6 +24,7 @@ from kafkalite.metadata.producer_ids import ProducerIds
 from kafkalite.metadata.reassignment import RequestedReassignment, plan_reassignment
 from kafkalite.metadata.scram_credentials import ScramCredentials
 from kafkalite.metadata.topics import Topics
+from kafkalite.protocol._generated.records.access_control_entry import AccessControlEntryRecord
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
@@ -33,6 +35,9 @@ from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
 from kafkalite.protocol._generated.records.producer_ids import ProducerIdsRecord
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
+from kafkalite.protocol._generated.records.remove_access_control_entry import (
+    RemoveAccessControlEntryRecord,
+)
 from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
 from kafkalite.protocol._generated.records.remove_user_scram_credential import (
     RemoveUserScramCredentialRecord,
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
     from kafkalite.metadata.topics import TopicState
     from kafkalite.ports.entropy import Entropy
+    from kafkalite.security.acls import Acl, AclFilter
 
 
 def to_coordinator_records(
@@ -61,7 +67,7 @@ def to_coordinator_records(
 
 
 class MetadataShard:
-    """Topics, settings, nodes, features, producer ids and SCRAM credentials of one cluster."""
+    """Topics, settings, nodes, features, producer ids, credentials and ACLs of one cluster."""
 
     def __init__(self, config: BrokerConfig, entropy: Entropy) -> None:
         self.changes = Changes()
@@ -71,6 +77,7 @@ class MetadataShard:
         self.features = Features(config)
         self.producer_ids = ProducerIds(self.brokers)
         self.scram_credentials = ScramCredentials()
+        self.acls = Acls(self.changes, entropy)
         self.leadership = Leadership(self.topics, self.brokers, self._rules_of)
         self._entropy = entropy
         self._planner = TopicPlanner(
@@ -81,6 +88,7 @@ class MetadataShard:
             entropy=entropy,
         )
         self._replayers: Mapping[type, Callable[[Any], object]] = {
+            AccessControlEntryRecord: self.acls.replay_access_control_entry,
             BrokerRegistrationChangeRecord: self.brokers.replay_broker_registration_change,
             ClearElrRecord: self.topics.replay_clear_elr,
             ConfigRecord: self.configs.replay_config,
@@ -89,6 +97,7 @@ class MetadataShard:
             PartitionRecord: self.topics.replay_partition,
             ProducerIdsRecord: self.producer_ids.replay_producer_ids,
             RegisterBrokerRecord: self.brokers.replay_register_broker,
+            RemoveAccessControlEntryRecord: self.acls.replay_remove_access_control_entry,
             RemoveTopicRecord: self._replay_remove_topic,
             RemoveUserScramCredentialRecord: (
                 self.scram_credentials.replay_remove_user_scram_credential
@@ -360,6 +369,16 @@ class MetadataShard:
                 is_of_topic = config.resource_type == ResourceType.TOPIC
                 yield ClearElrRecord(topic_name=config.resource_name if is_of_topic else "")
 
+    def create_acls(self, requested: Sequence[Acl]) -> CoordinatorResult[list[KafkaError | None]]:
+        """Create ACLs; the response has an error or None for each, in order."""
+        errors, records = self.acls.create(requested)
+        return CoordinatorResult(response=errors, records=to_coordinator_records(records))
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> CoordinatorResult[list[list[Acl]]]:
+        """Delete ACLs; the response has the ACLs that each filter selects, in order."""
+        selected, records = self.acls.delete(filters)
+        return CoordinatorResult(response=selected, records=to_coordinator_records(records))
+
     def next_image(
         self, previous: MetadataImage, version: int
     ) -> tuple[MetadataImage, MetadataDelta]:
@@ -388,6 +407,7 @@ class MetadataShard:
             features=self.features.levels,
             max_incarnation_epoch=self.topics.max_incarnation_epoch,
             scram_credentials=self.scram_credentials.credentials,
+            acls=self.acls.images(),
         )
         delta = MetadataDelta(
             created=created,

@@ -14,10 +14,11 @@ field, the field has its default value, so one row is valid for all versions.
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -104,35 +105,6 @@ class ChangedState(Enum):
     BROKERS = "brokers and controllers"
     FEATURES = "finalized features"
     SECURITY = "ACLs, credentials, tokens and quotas"
-
-
-class Operation(IntEnum):
-    """Operations of ACLs, with Kafka's codes."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class Resource(IntEnum):
-    """Resource types of ACLs, with Kafka's codes."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
 
 
 class When(Enum):
@@ -257,6 +229,7 @@ _CREATE_TOKENS_USER_IF_FOR_OTHER_USER = (
 )
 _CREATE_TOPIC = (Permission(Operation.CREATE, Resource.TOPIC),)
 _CREATE_TOPIC_IF_CREATES_TOPIC = (Permission(Operation.CREATE, Resource.TOPIC, When.CREATES_TOPIC),)
+_DELETE_CLUSTER = (Permission(Operation.DELETE, Resource.CLUSTER),)
 _DELETE_GROUP = (Permission(Operation.DELETE, Resource.GROUP),)
 _DELETE_TOPIC = (Permission(Operation.DELETE, Resource.TOPIC),)
 _DESCRIBE_CLUSTER = (Permission(Operation.DESCRIBE, Resource.CLUSTER),)
@@ -546,7 +519,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DELETE_TOPICS: Row(
         AnsweringNode.CONTROLLER,
         ChangedState.TOPICS,
-        access=(_DELETE_TOPIC, _DESCRIBE_TOPIC_IF_BY_TOPIC_ID),
+        access=(_DELETE_TOPIC + _DELETE_CLUSTER, _DESCRIBE_TOPIC_IF_BY_TOPIC_ID),
         quota=Quota.CONTROLLER_MUTATION,
         request=Fields(topic="topics.name topic_names", topic_id="topics.topic_id"),
         response=Fields(topic="responses.name", topic_id="responses.topic_id"),
@@ -580,7 +553,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
         AnsweringNode.PARTITION_LEADER,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_TOPIC + _CLUSTER_ACTION_CLUSTER_IF_FOLLOWER,),
+        access=(_DESCRIBE_TOPIC + _CLUSTER_ACTION_CLUSTER,),
         request=Fields(
             topic="topics.topic", partition="topics.partitions.partition", broker="replica_id"
         ),
@@ -956,7 +929,7 @@ ROWS: Final[Mapping[int, Row]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: Row(
         AnsweringNode.TRANSACTION_COORDINATOR,
         ChangedState.NOTHING,
-        access=(_DESCRIBE_TRANSACTIONAL_ID,),
+        access=(_DESCRIBE_TRANSACTIONAL_ID, _DESCRIBE_TOPIC_IF_LISTED),
         request=Fields(transactional_id="transactional_ids"),
         response=Fields(
             transactional_id="transaction_states.transactional_id",

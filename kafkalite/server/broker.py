@@ -21,6 +21,7 @@ from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.gateway.error_messages import printable
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
+from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.brokers import NoNodesError
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
@@ -421,9 +422,24 @@ class Broker:
             self._report_bug,
             cluster.groups.window,
         )
+        self._install_authorizer(config, self._gateway)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
+
+    @staticmethod
+    def _install_authorizer(config: BrokerConfig, gateway: Gateway) -> None:
+        """Check requests by ACLs, if an authorizer is configured; raises SettingsError."""
+        if not config.str("authorizer.class.name"):
+            return
+        from kafkalite.apis.authorization.step import AuthorizationStep  # noqa: PLC0415 - rarely used
+        from kafkalite.security.authorizer import AuthorizerSettings  # noqa: PLC0415 - rarely used
+
+        try:
+            settings = AuthorizerSettings.from_text(config.static_text)
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
+        gateway.install(AuthorizationStep(settings), StepOrder.AUTHORIZE)
 
     async def _accept_clients(self) -> None:
         """Start the listeners, and then maintenance."""

@@ -141,6 +141,11 @@ def log_requests(log: Log, settings: SessionSettings) -> SessionSettings:
     )
 
 
+def log_authentication(log: Log, serve: Serve) -> Serve:
+    """Return a function that serves requests of an authentication and writes a line for each."""
+    return _RequestLog(log).wrap(serve)
+
+
 class _RequestLog:
     """The log lines of the requests of one session."""
 

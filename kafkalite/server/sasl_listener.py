@@ -15,7 +15,7 @@ from kafkalite.security.sasl.scram import ScramServer
 from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
 from kafkalite.security.sasl.unsecured_tokens import UnsecuredTokenRules, validate_unsecured_token
 from kafkalite.security.sasl.users import MECHANISMS, OAUTHBEARER, PLAIN, plain_passwords
-from kafkalite.server.logging import Level, log_requests
+from kafkalite.server.logging import Level, log_authentication
 from kafkalite.wire.sasl_gate import SaslGate, SaslGateSettings
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class SaslListener:
         call.authenticator = authenticator = Authenticator(self._current_rules())
         settings = self._gate_settings
         if log.level <= Level.DEBUG:
-            serve = log_requests(log, settings.serve_authentication)
+            serve = log_authentication(log, settings.serve_authentication)
             settings = settings._replace(serve_authentication=serve)
         return SaslGate(settings, authenticator, following)
 

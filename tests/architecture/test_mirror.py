@@ -10,7 +10,6 @@ UNIT = ROOT / "tests" / "unit"
 
 TESTED_ELSEWHERE = {
     "__main__.py": "tests/unit/cli/test_serve.py",
-    "apis/authorized_operations.py": "tests/unit/apis/topics/test_metadata.py",
     "apis/configs/log_levels.py": "tests/unit/apis/configs/test_alter.py",
     "apis/groups/offset_fetch.py": "tests/unit/apis/groups/test_offset_commit.py",
     "traffic/scalar/connection_writer.py": "tests/unit/traffic/scalar/test_capture_writer.py",

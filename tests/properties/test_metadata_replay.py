@@ -21,6 +21,7 @@ from kafkalite.metadata.reassignment import RequestedReassignment
 from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.security.acls import Acl, AclFilter
 from kafkalite.testing.entropy import SeededEntropy
 from tests.effort import examples
 from tests.unit.metadata_world import MetadataWorld
@@ -49,6 +50,12 @@ RESOURCES = st.builds(
     st.sampled_from([ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP]),
     st.sampled_from(["a", "b", "c.d", "1", ""]),
 )
+
+ACLS = st.builds(
+    Acl, st.sampled_from([2, 3, 99]), NAMES, st.sampled_from([2, 3, 4]),
+    st.sampled_from(["User:a", "User:*", "a"]), st.just("*"), st.sampled_from([1, 2, 3, 4]),
+    st.sampled_from([2, 3]),
+)  # fmt: skip
 
 
 def image_from_log(world: MetadataWorld) -> MetadataImage:
@@ -173,6 +180,15 @@ class Cluster(RuleBasedStateMachine):
             topic_id = self.world.topic(name).topic_id
             isr = tuple(dict.fromkeys((*partition.isr, *partition.replicas)))
             self.world.controller.alter_isr([(topic_id, index, isr)])
+
+    @rule(acls=st.lists(ACLS, max_size=3))
+    def create_acls(self, acls: list[Acl]) -> None:
+        self.world.controller.create_acls(acls)
+
+    @rule(name=NAMES | st.none(), pattern_type=st.sampled_from([1, 2, 3, 4]))
+    def delete_acls(self, name: str | None, pattern_type: int) -> None:
+        selection = AclFilter(resource_name=name, pattern_type=pattern_type)
+        self.world.controller.delete_acls([selection])
 
     @rule(node_id=st.integers(1, 4))
     def allocate(self, node_id: int) -> None:

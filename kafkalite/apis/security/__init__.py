@@ -1,1 +1,1 @@
-"""Request handlers about security: authentication, SCRAM credentials."""
+"""Request handlers about security: authentication, SCRAM credentials, ACLs, quotas."""

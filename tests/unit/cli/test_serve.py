@@ -340,7 +340,7 @@ def test_properties_file_of_a_real_kafka_is_accepted(tmp_path: Path, log_format:
         "listeners=PLAINTEXT://:0,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n"
         "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL\n"
         f"log.dirs={tmp_path}/data\nzookeeper.connect=localhost:2181\n"
-        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+        "remote.log.storage.system.enable=true\n"
     )
     broker = Serving("--properties", str(file), "--log-format", log_format)
     try:
@@ -352,7 +352,7 @@ def test_properties_file_of_a_real_kafka_is_accepted(tmp_path: Path, log_format:
         broker.kill()
     unknown, unmet, without_effect = output.splitlines()
     assert "zookeeper.connect" in unknown
-    assert "authorizer.class.name" in unmet
+    assert "remote.log.storage.system.enable" in unmet
     assert "controller.quorum.bootstrap.servers, process.roles" in without_effect
 
 

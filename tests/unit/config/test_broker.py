@@ -198,6 +198,15 @@ def test_a_class_that_is_not_kafkas_is_rejected_in_one_sentence(key: str) -> Non
     )
 
 
+def test_the_removed_authorizer_is_rejected_with_its_successor() -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig.from_text({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
+    assert str(refused.value) == (
+        "authorizer.class.name is kafka.security.authorizer.AclAuthorizer, which needs ZooKeeper "
+        "and which Kafka 4.0 removed: use org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    )
+
+
 @pytest.mark.parametrize("key", PLUGIN_KEYS)
 def test_kafkas_default_class_is_accepted(key: str) -> None:
     default = value_to_text(broker_keys()[key].default)

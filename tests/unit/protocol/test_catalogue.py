@@ -22,6 +22,7 @@ from kafkalite.protocol._generated.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
+from kafkalite.protocol.acl_operations import Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import (
     ROWS,
@@ -29,7 +30,6 @@ from kafkalite.protocol.catalogue import (
     ChangedState,
     Entity,
     Fields,
-    Resource,
     Row,
     TopicPartition,
     endpoints,

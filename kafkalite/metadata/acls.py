@@ -1,0 +1,147 @@
+"""ACLs: rules that allow or deny operations on resources, as records of the metadata log.
+
+The rules of creation and deletion are those of Kafka's AclControlManager. `kafkalite.security`
+applies ACLs to requests.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.protocol._generated.records.access_control_entry import AccessControlEntryRecord
+from kafkalite.protocol._generated.records.remove_access_control_entry import (
+    RemoveAccessControlEntryRecord,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.security.acls import (
+    OPERATION_NAMES,
+    PATTERN_NAMES,
+    PERMISSION_NAMES,
+    RESOURCE_NAMES,
+    Acl,
+    PatternType,
+    name_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.metadata.changes import Changes
+    from kafkalite.ports.entropy import Entropy
+    from kafkalite.security.acls import AclFilter
+
+MAX_ACLS_PER_REQUEST: Final = 10_000
+"""Maximum number of ACLs that one request creates or deletes, as in Kafka."""
+
+
+class Acls:
+    """All ACLs of a cluster, by id."""
+
+    __slots__ = ("_changes", "_entropy", "_existing", "_image", "by_id")
+
+    def __init__(self, changes: Changes, entropy: Entropy) -> None:
+        self._changes = changes
+        self._entropy = entropy
+        self.by_id: dict[bytes, Acl] = {}
+        self._existing: set[Acl] = set()
+        self._image: Mapping[bytes, Acl] = MappingProxyType({})
+
+    def create(
+        self, requested: Sequence[Acl]
+    ) -> tuple[list[KafkaError | None], list[AccessControlEntryRecord]]:
+        """Return an error or None for each ACL, and the records of those that do not exist.
+
+        Raises KafkaError POLICY_VIOLATION if there are too many.
+        """
+        errors: list[KafkaError | None] = []
+        created: dict[Acl, AccessControlEntryRecord] = {}
+        for acl in requested:
+            error = _creation_error(acl)
+            errors.append(error)
+            if error is None and acl not in self._existing and acl not in created:
+                created[acl] = AccessControlEntryRecord(
+                    id=self._entropy.uuid(),
+                    resource_type=acl.resource_type,
+                    resource_name=acl.resource_name,
+                    pattern_type=acl.pattern_type,
+                    principal=acl.principal,
+                    host=acl.host,
+                    operation=acl.operation,
+                    permission_type=acl.permission,
+                )
+        if len(created) > MAX_ACLS_PER_REQUEST:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+            )
+        return errors, list(created.values())
+
+    def delete(
+        self, filters: Sequence[AclFilter]
+    ) -> tuple[list[list[Acl]], list[RemoveAccessControlEntryRecord]]:
+        """Return the ACLs that each filter selects, and the records that remove them.
+
+        Raises KafkaError INVALID_REQUEST if there are too many.
+        """
+        selected: list[list[Acl]] = []
+        removed: dict[bytes, RemoveAccessControlEntryRecord] = {}
+        for each in filters:
+            ids = [acl_id for acl_id, acl in self.by_id.items() if each.matches(acl)]
+            selected.append([self.by_id[acl_id] for acl_id in ids])
+            for acl_id in ids:
+                removed[acl_id] = RemoveAccessControlEntryRecord(id=acl_id)
+        if len(removed) > MAX_ACLS_PER_REQUEST:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Cannot remove more than {MAX_ACLS_PER_REQUEST} acls in a single delete "
+                "operation.",
+            )
+        return selected, list(removed.values())
+
+    def replay_access_control_entry(self, record: AccessControlEntryRecord) -> None:
+        """Add an ACL."""
+        acl = Acl(
+            record.resource_type,
+            record.resource_name,
+            record.pattern_type,
+            record.principal,
+            record.host,
+            record.operation,
+            record.permission_type,
+        )
+        self.by_id[record.id] = acl
+        self._existing.add(acl)
+        self._changes.acls_changed = True
+
+    def replay_remove_access_control_entry(self, record: RemoveAccessControlEntryRecord) -> None:
+        """Remove an ACL."""
+        self._existing.discard(self.by_id.pop(record.id))
+        self._changes.acls_changed = True
+
+    def images(self) -> Mapping[bytes, Acl]:
+        """Return all ACLs for an image; the same object while no ACL changes."""
+        if self._changes.acls_changed:
+            self._image = MappingProxyType(dict(self.by_id))
+        return self._image
+
+
+def _creation_error(acl: Acl) -> KafkaError | None:
+    """Return the first reason why an ACL cannot be created, in Kafka's order."""
+    message = None
+    if acl.resource_type not in RESOURCE_NAMES:
+        message = f"Invalid resourceType {name_of(acl.resource_type, RESOURCE_NAMES)}"
+    elif acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        message = f"Invalid patternType {name_of(acl.pattern_type, PATTERN_NAMES)}"
+    elif acl.operation not in OPERATION_NAMES:
+        message = f"Invalid operation {name_of(acl.operation, OPERATION_NAMES)}"
+    elif acl.permission not in PERMISSION_NAMES:
+        message = f"Invalid permissionType {name_of(acl.permission, PERMISSION_NAMES)}"
+    elif not acl.resource_name:
+        message = "Resource name should not be empty"
+    elif ":" not in acl.principal:
+        message = (
+            f"Could not parse principal from `{acl.principal}` (no colon is present separating "
+            "the principal type from the principal name)"
+        )
+    return None if message is None else KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,300 @@
+"""Every API and version with and without each permission, compared with a real Kafka.
+
+The client of the real Kafka logs in as alice by SASL; the anonymous client is the administrator.
+The emulated cluster is in this process, where the principal of a call can be set.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from kafkalite.protocol import codec
+from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest
+from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.errors import ProtocolViolation
+from tests.conformance.compare import tree_differences
+from tests.conformance.normalization import Normaliser
+from tests.conformance.raw import ConnectionClosedError, RawClient
+from tests.oracle.real_kafka import RealKafka
+from tests.oracle.requirements import required
+from tests.oracle.target import COMMON_CONFIG, free_port
+from tests.unit.apis.authorization.requests import (
+    CASES,
+    MISSING_TOPIC,
+    OTHER_TOPIC,
+    TOPIC,
+    Case,
+    Needs,
+    grants_of,
+    request_of,
+    versions_of,
+)
+from tests.unit.apis.cluster_wire import ClusterWire
+from tests.unit.apis.group_wire import PendingResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from kafkalite.protocol.message import Message
+
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(600)]
+
+ALICE: Final = "User:alice"
+CLOSED: Final = "the connection was closed"
+_SETTLE_S: Final = 5.0
+_CONTROLLER_DELAY_S: Final = 0.3
+_AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "offsets.topic.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+}
+_IGNORED = frozenset((
+    "host", "controller_id", "base_offset", "cluster_id", "acquisition_lock_timeout_ms",
+    "last_timestamp",
+))  # fmt: skip
+"""Fields that differ between a process and a wire, or that depend on earlier requests."""
+
+
+class Kafka:
+    """A real Kafka, its administrator and the client whose requests are compared."""
+
+    def __init__(self, directory: Path) -> None:
+        self._sasl_port = free_port()
+        config = dict(COMMON_CONFIG)
+        self._broker = RealKafka(directory, config)
+        plain, controller = self._broker.bootstrap, self._broker.controller
+        listeners = (
+            f"PLAINTEXT://{plain},CONTROLLER://{controller},"
+            f"SASL_PLAINTEXT://127.0.0.1:{self._sasl_port}"
+        )
+        config |= {
+            **_AUTHORIZER,
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+            "listener.security.protocol.map": (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+            ),
+            "inter.broker.listener.name": "PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+                "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                'user_alice="secret";'
+            ),
+        }
+        self._clients: dict[str, RawClient] = {}
+
+    def start(self) -> None:
+        """Start the broker."""
+        self._broker.start()
+
+    def close(self) -> None:
+        """Close all connections and end the broker."""
+        for client in self._clients.values():
+            client.close()
+        self._broker.kill()
+
+    def ask(self, request: Message, version: int, *, as_admin: bool = False) -> Any:  # noqa: ANN401 - any response
+        """Return the response, or CLOSED."""
+        name = "admin" if as_admin else "alice"
+        client = self._clients.get(name)
+        if client is None:
+            client = RawClient(self._broker.port) if as_admin else self._log_in()
+            self._clients[name] = client
+        try:
+            return client.call(request, version)
+        except ConnectionClosedError:
+            self._clients.pop(name).close()
+            return CLOSED
+        except TimeoutError:
+            self._clients.pop(name).close()
+            raise
+
+    def _log_in(self) -> RawClient:
+        client = RawClient(self._sasl_port)
+        assert not client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code
+        answer = client.call(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2)
+        assert not answer.error_code, answer
+        return client
+
+
+class Emulator:
+    """The emulated cluster."""
+
+    def __init__(self, directory: Path) -> None:
+        self._wire = ClusterWire(directory, config={**COMMON_CONFIG, **_AUTHORIZER})
+
+    def close(self) -> None:
+        """Stop the cluster."""
+        self._wire.end()
+
+    def ask(self, request: Message, version: int, *, as_admin: bool = False) -> Any:  # noqa: ANN401 - any response
+        """Return the response, or CLOSED."""
+        call = self._wire.calls[1]
+        call.principal = "User:ANONYMOUS" if as_admin else ALICE
+        try:
+            response = self._wire.ask(request, version)
+        except ProtocolViolation:
+            return CLOSED
+        if isinstance(response, PendingResponse):
+            self._wire.clock.advance(30_000)
+            return response.response
+        return response
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kafka, Emulator]]:
+    directory = tmp_path_factory.mktemp("authorization")
+    kafka, emulator = Kafka(directory / "kafka"), Emulator(directory / "kafkalite")
+    try:
+        with required():
+            kafka.start()
+        for broker in (kafka, emulator):
+            prepare(broker)
+        yield kafka, emulator
+    finally:
+        kafka.close()
+        emulator.close()
+
+
+def topic_ids(broker: Kafka | Emulator) -> Mapping[str, bytes]:
+    response = broker.ask(MetadataRequest(topics=None), 12, as_admin=True)
+    return {topic.name: topic.topic_id for topic in response.topics}
+
+
+def wait_until(is_reached: Any) -> None:  # noqa: ANN401 - any predicate
+    deadline = time.monotonic() + _SETTLE_S
+    while not is_reached() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def create_topic(broker: Kafka | Emulator, name: str) -> None:
+    topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    broker.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7, as_admin=True)
+    wait_until(lambda: name in topic_ids(broker))
+
+
+def prepare(broker: Kafka | Emulator) -> None:
+    """Create the topics and the groups."""
+    for name in (TOPIC, OTHER_TOPIC):
+        create_topic(broker, name)
+    for key_type in (0, 1):
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["group"])
+
+        def is_available(request: FindCoordinatorRequest = request) -> bool:
+            (coordinator,) = broker.ask(request, 4, as_admin=True).coordinators
+            return not coordinator.error_code
+
+        wait_until(is_available)
+    for case in CASES:
+        if case.key in (ApiKey.OFFSET_COMMIT, ApiKey.ALTER_SHARE_GROUP_OFFSETS):
+            version = versions_of(case)[-1]
+
+            def is_done(case: Case = case, version: int = version) -> bool:
+                answer = broker.ask(
+                    request_of(case, version, topic_ids(broker)), version, as_admin=True
+                )
+                codes = [p.error_code for t in getattr(answer, "responses", None) or answer.topics
+                         for p in t.partitions]  # fmt: skip
+                return not getattr(answer, "error_code", 0) and not any(codes)
+
+            wait_until(is_done)
+
+
+def restore(broker: Kafka | Emulator) -> None:
+    """Undo the changes of requests that were allowed."""
+    known = topic_ids(broker)
+    if MISSING_TOPIC in known:
+        state = DeleteTopicsRequest.DeleteTopicState(name=MISSING_TOPIC)
+        broker.ask(DeleteTopicsRequest(topics=[state], timeout_ms=10_000), 6, as_admin=True)
+        wait_until(lambda: MISSING_TOPIC not in topic_ids(broker))
+    if TOPIC not in known:
+        create_topic(broker, TOPIC)
+
+
+def grant(broker: Kafka | Emulator, needs: Sequence[Needs]) -> None:
+    """Replace all ACLs, and wait until the broker knows them."""
+    everything: dict[str, Any] = {"operation": 1, "permission_type": 1, "resource_type_filter": 1,
+                  "resource_name_filter": None, "pattern_type_filter": 1,
+                  "principal_filter": None, "host_filter": None}  # fmt: skip
+    selection = DeleteAclsRequest.DeleteAclsFilter(**everything)
+    broker.ask(DeleteAclsRequest(filters=[selection]), 3, as_admin=True)
+    creations = [
+        CreateAclsRequest.AclCreation(
+            resource_type=need.resource, resource_name=need.resource_name, principal=ALICE,
+            host="*", operation=need.operation, permission_type=3,
+        )
+        for need in needs
+    ]  # fmt: skip
+    broker.ask(CreateAclsRequest(creations=creations), 3, as_admin=True)
+
+    def is_known() -> bool:
+        described = broker.ask(DescribeAclsRequest(**everything), 3, as_admin=True)
+        return sum(len(each.acls) for each in described.resources) == len(needs)
+
+    wait_until(is_known)
+
+
+def tree_of(broker: Kafka | Emulator, case: Case, version: int, ids: Mapping[str, bytes]) -> Any:  # noqa: ANN401 - a tree
+    response = broker.ask(request_of(case, version, ids), version)
+    if response == CLOSED:
+        return CLOSED
+    normaliser = Normaliser(_IGNORED)
+    for name, topic_id in ids.items():
+        normaliser.name("topic_id", topic_id, f"id of {name}")
+    return normaliser.tree(response)
+
+
+def compare(
+    kafka: Kafka, emulator: Emulator, case: Case, version: int, needs: Sequence[Needs]
+) -> list[str]:
+    for broker in (kafka, emulator):
+        restore(broker)
+        grant(broker, needs)
+    names = ", ".join(f"{n.operation.name} {n.resource.name}" for n in needs) or "nothing"
+    path = f"{codec.api_name(case.key)} v{version} {case.label} with {names}"
+    deadline = time.monotonic() + _CONTROLLER_DELAY_S
+    emulated = tree_of(emulator, case, version, topic_ids(emulator))
+    while True:
+        real = tree_of(kafka, case, version, topic_ids(kafka))
+        lines = tree_differences(path, real, emulated)
+        # The controller of the real Kafka may know the ACLs later than the broker.
+        if not lines or time.monotonic() > deadline:
+            return lines
+        time.sleep(0.1)
+
+
+def test_the_cases_are_many() -> None:
+    assert sum(len(versions_of(case)) * len(grants_of(case)) for case in CASES) >= 600
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.key.name} {case.label}".strip())
+def test_answers_are_those_of_kafka(brokers: tuple[Kafka, Emulator], case: Case) -> None:
+    lines = [
+        line
+        for version in versions_of(case)
+        if version >= kafka_lowest(case)
+        for needs in grants_of(case)
+        for line in compare(*brokers, case, version, needs)
+    ]
+    assert not lines, "\n".join(lines)
+
+
+def kafka_lowest(case: Case) -> int:
+    """Return the lowest version that Kafka 4 serves."""
+    return {ApiKey.LIST_OFFSETS: 1, ApiKey.OFFSET_COMMIT: 2, ApiKey.OFFSET_FETCH: 1}.get(
+        case.key, 0
+    )

@@ -1,0 +1,189 @@
+"""APIs whose permissions depend on more than one list: rows, their order, and hidden parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
+from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
+from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.security.acls import Acl, PatternType, PermissionType
+from tests.conformance.batches import TRANSACTIONAL, Batch, batch
+from tests.unit.apis.cluster_wire import ClusterWire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+CONFIG = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin",
+    "offsets.topic.num.partitions": "1",
+}
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+    wire = ClusterWire(tmp_path, config=CONFIG)
+    for name in ("a", "b"):
+        wire.create(name)
+    wire.cluster.metadata.ensure_internal_topic("__consumer_offsets")
+    yield wire
+    wire.end()
+
+
+def allow(wire: ClusterWire, operation: Operation, resource: Resource, name: str) -> None:
+    acl = Acl(
+        resource, name, PatternType.LITERAL, "User:ANONYMOUS", "*", operation, PermissionType.ALLOW
+    )
+    assert wire.cluster.metadata.create_acls([acl]) == [None]
+
+
+def test_topics_of_a_list_are_refused_one_by_one(wire: ClusterWire) -> None:
+    allow(wire, Operation.READ, Resource.GROUP, "g")
+    allow(wire, Operation.READ, Resource.TOPIC, "b")
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0)
+    topics = [
+        OffsetCommitRequest.OffsetCommitRequestTopic(name=name, partitions=[partition])
+        for name in ("b", "a")
+    ]
+    response = wire.ask(OffsetCommitRequest(group_id="g", topics=topics), 9)
+    codes = [(topic.name, topic.partitions[0].error_code) for topic in response.topics]
+    assert codes == [("a", REFUSED), ("b", ErrorCode.NONE)]
+    fetched = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None)
+    (group,) = wire.ask(OffsetFetchRequest(groups=[fetched]), 9).groups
+    assert [topic.name for topic in group.topics] == ["b"]
+
+
+def test_a_refused_topic_is_explained_under_its_name_and_group(wire: ClusterWire) -> None:
+    allow(wire, Operation.READ, Resource.GROUP, "g")
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0)
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="a", partitions=[partition])
+    wire.ask(OffsetCommitRequest(group_id="g", topics=[topic]), 9)
+    for subject, kind in (("a", SubjectKind.TOPIC), ("g", SubjectKind.GROUP)):
+        *_, entry = wire.cluster.history.about(subject, of=kind)
+        assert "may not READ TOPIC a: no ACL allows it" in entry.text
+        assert entry.facts["rule"] == "acl"
+
+
+def test_an_unchanged_client_sees_a_new_acl_with_the_next_request(wire: ClusterWire) -> None:
+    request = MetadataRequest(topics=None)
+    assert wire.ask(request, 12).topics == []
+    allow(wire, Operation.DESCRIBE, Resource.TOPIC, "a")
+    assert [topic.name for topic in wire.ask(request, 12).topics] == ["a"]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_transaction_needs_its_transactional_id(wire: ClusterWire, acks: int) -> None:
+    allow(wire, Operation.WRITE, Resource.TOPIC, "a")
+    records = Batch(attributes=TRANSACTIONAL, producer_id=1, producer_epoch=0, base_sequence=0)
+    data = ProduceRequest.PartitionProduceData(index=0, records=records.encode())
+    topic = ProduceRequest.TopicProduceData(name="a", partition_data=[data])
+    request = ProduceRequest(transactional_id="t", acks=acks, timeout_ms=1, topic_data=[topic])
+    if not acks:
+        with pytest.raises(ProtocolViolation, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+            wire.ask(request, 9)
+        return
+    (answer,) = wire.ask(request, 9).responses
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert answer.partition_responses[0].error_code == code
+
+
+def test_a_refused_topic_without_acks_closes_the_connection(wire: ClusterWire) -> None:
+    allow(wire, Operation.WRITE, Resource.TOPIC, "a")
+    topics = [
+        ProduceRequest.TopicProduceData(
+            name=name,
+            partition_data=[ProduceRequest.PartitionProduceData(index=0, records=batch(b"v"))],
+        )
+        for name in ("a", "b")
+    ]
+    with pytest.raises(ProtocolViolation, match="TOPIC_AUTHORIZATION_FAILED"):
+        wire.ask(ProduceRequest(acks=0, timeout_ms=1, topic_data=topics), 9)
+
+
+def test_created_topics_show_their_settings_only_with_permission(wire: ClusterWire) -> None:
+    allow(wire, Operation.CREATE, Resource.TOPIC, "new")
+    new = CreateTopicsRequest.CreatableTopic
+    topics = [
+        new(name=name, num_partitions=1, replication_factor=1) for name in ("new", "x", "d", "d")
+    ]
+    response = wire.ask(CreateTopicsRequest(topics=topics), 7)
+    rows = {each.name: each for each in response.topics}
+    assert rows["new"].error_code == ErrorCode.NONE
+    assert rows["new"].topic_config_error_code == REFUSED
+    assert (rows["new"].num_partitions, rows["new"].configs) == (-1, [])
+    assert (rows["x"].error_code, rows["x"].error_message) == (REFUSED, "Authorization failed.")
+    assert rows["d"].error_message == "Duplicate topic name."
+
+
+def test_names_of_topics_are_not_disclosed_by_deletions(wire: ClusterWire) -> None:
+    topics = wire.cluster.metadata.image.topics
+    allow(wire, Operation.DESCRIBE, Resource.TOPIC, "b")
+    state = DeleteTopicsRequest.DeleteTopicState
+    states = [
+        state(name="missing"),
+        state(name=None, topic_id=topics["a"].topic_id),
+        state(name=None, topic_id=topics["b"].topic_id),
+    ]
+    response = wire.ask(DeleteTopicsRequest(topics=states, timeout_ms=1), 6)
+    assert [(row.name, row.error_code) for row in response.responses] == [
+        ("missing", REFUSED), (None, REFUSED), ("b", REFUSED),
+    ]  # fmt: skip
+
+
+def test_groups_are_listed_if_they_or_the_cluster_may_be_described(wire: ClusterWire) -> None:
+    wire.calls[1].principal = "User:admin"
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0)
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="a", partitions=[partition])
+    for group_id in ("g", "h"):
+        wire.ask(OffsetCommitRequest(group_id=group_id, topics=[topic]), 9)
+    wire.calls[1].principal = "User:ANONYMOUS"
+    allow(wire, Operation.DESCRIBE, Resource.GROUP, "g")
+    assert [each.group_id for each in wire.ask(ListGroupsRequest(), 5).groups] == ["g"]
+    allow(wire, Operation.DESCRIBE, Resource.CLUSTER, "kafka-cluster")
+    assert len(wire.ask(ListGroupsRequest(), 5).groups) == 2
+
+
+def test_an_invalid_sync_is_refused_as_such(wire: ClusterWire) -> None:
+    request = SyncGroupRequest(group_id="g", member_id="m", protocol_name=None)
+    assert wire.ask(request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert wire.ask(request, 3).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_refused_resources_are_last_in_described_configs(wire: ClusterWire) -> None:
+    allow(wire, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, "b")
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    resources = [resource(resource_type=2, resource_name=name) for name in ("a", "b")]
+    resources.append(resource(resource_type=4, resource_name="1"))
+    results = wire.ask(DescribeConfigsRequest(resources=resources), 4).results
+    assert [(each.resource_name, each.error_code) for each in results] == [
+        ("b", ErrorCode.NONE), ("a", REFUSED), ("1", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ]  # fmt: skip
+
+
+def test_invalid_changes_of_configs_are_refused_as_such(wire: ClusterWire) -> None:
+    config = IncrementalAlterConfigsRequest.AlterableConfig
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    resources = [
+        resource(resource_type=2, resource_name="a", configs=[config(name="x", value=None)]),
+        resource(resource_type=2, resource_name="b", configs=[config(name="x", value="1")]),
+    ]
+    rows = wire.ask(IncrementalAlterConfigsRequest(resources=resources), 1).responses
+    assert [each.error_code for each in rows] == [ErrorCode.INVALID_REQUEST, REFUSED]

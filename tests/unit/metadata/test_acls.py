@@ -1,0 +1,140 @@
+"""ACLs of the controller: creation, deletion, and their records."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.metadata.acls import MAX_ACLS_PER_REQUEST
+from kafkalite.protocol._generated.records.access_control_entry import AccessControlEntryRecord
+from kafkalite.protocol._generated.records.remove_access_control_entry import (
+    RemoveAccessControlEntryRecord,
+)
+from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.protocol.codec import decode_metadata_record
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.security.acls import (
+    ANY,
+    Acl,
+    AclFilter,
+    PatternType,
+    PermissionType,
+)
+from tests.unit.metadata_world import MetadataWorld
+
+READ_A = Acl(
+    Resource.TOPIC, "a", PatternType.LITERAL, "User:x", "*", Operation.READ, PermissionType.ALLOW
+)
+NO_TYPE = (
+    "Could not parse principal from `alice` (no colon is present separating the principal type "
+    "from the principal name)"
+)
+
+
+def records(world: MetadataWorld) -> list[object]:
+    return [decode_metadata_record(value) for _, value in world.log.read_all() if value is not None]
+
+
+def acl_records(world: MetadataWorld) -> list[object]:
+    kinds = (AccessControlEntryRecord, RemoveAccessControlEntryRecord)
+    return [record for record in records(world) if isinstance(record, kinds)]
+
+
+def test_a_created_acl_is_a_record_and_in_the_image() -> None:
+    world = MetadataWorld()
+    assert world.controller.create_acls([READ_A]) == [None]
+    assert list(world.image.acls.values()) == [READ_A]
+    (record,) = acl_records(world)
+    assert record == AccessControlEntryRecord(
+        id=next(iter(world.image.acls)),
+        resource_type=2,
+        resource_name="a",
+        pattern_type=3,
+        principal="User:x",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+    assert world.restart(1).image.acls == world.image.acls
+
+
+def test_an_acl_that_exists_is_not_created_again() -> None:
+    world = MetadataWorld()
+    world.controller.create_acls([READ_A])
+    other = READ_A._replace(host="127.0.0.1")
+    assert world.controller.create_acls([READ_A, other, other]) == [None, None, None]
+    assert list(world.image.acls.values()) == [READ_A, other]
+
+
+def test_other_changes_keep_the_same_mapping_of_acls() -> None:
+    world = MetadataWorld()
+    world.controller.create_acls([READ_A])
+    before = world.image.acls
+    world.controller.allocate_producer_ids(1)
+    assert world.image.acls is before
+    world.controller.create_acls([READ_A._replace(host="127.0.0.1")])
+    assert world.image.acls is not before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"resource_type": 99}, "Invalid resourceType UNKNOWN"),
+        ({"resource_type": ANY}, "Invalid resourceType ANY"),
+        ({"pattern_type": PatternType.MATCH}, "Invalid patternType MATCH"),
+        ({"pattern_type": ANY}, "Invalid patternType ANY"),
+        ({"operation": ANY}, "Invalid operation ANY"),
+        ({"operation": 99}, "Invalid operation UNKNOWN"),
+        ({"permission": ANY}, "Invalid permissionType ANY"),
+        ({"resource_name": ""}, "Resource name should not be empty"),
+        (
+            {"principal": "alice"},
+            NO_TYPE,
+        ),
+    ],
+)
+def test_an_invalid_acl_is_refused_and_the_others_are_created(
+    change: dict[str, object], message: str
+) -> None:
+    world = MetadataWorld()
+    error, none = world.controller.create_acls([READ_A._replace(**change), READ_A])  # type: ignore[arg-type]
+    assert none is None
+    assert error is not None
+    assert (error.code, error.message) == (ErrorCode.INVALID_REQUEST, message)
+    assert list(world.image.acls.values()) == [READ_A]
+
+
+def test_filters_delete_the_acls_that_they_select() -> None:
+    world = MetadataWorld()
+    other = READ_A._replace(resource_name="b")
+    world.controller.create_acls([READ_A, other])
+    selected = world.controller.delete_acls(
+        [AclFilter(resource_name="a"), AclFilter(), AclFilter(resource_name="c")]
+    )
+    assert selected == [[READ_A], [READ_A, other], []]
+    assert world.image.acls == {}
+    assert world.restart(1).image.acls == {}
+    assert [type(record) for record in acl_records(world)] == [
+        AccessControlEntryRecord, AccessControlEntryRecord,
+        RemoveAccessControlEntryRecord, RemoveAccessControlEntryRecord,
+    ]  # fmt: skip
+
+
+def test_too_many_acls_in_one_request_are_refused_as_a_whole() -> None:
+    world = MetadataWorld()
+    acls = [READ_A._replace(resource_name=f"{n}") for n in range(MAX_ACLS_PER_REQUEST + 1)]
+    with pytest.raises(KafkaError) as refused:
+        world.controller.create_acls(acls)
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert world.image.acls == {}
+    world.controller.create_acls(acls[:-1])
+    world.controller.create_acls(acls[-1:])
+    with pytest.raises(KafkaError) as refused:
+        world.controller.delete_acls([AclFilter()])
+    assert refused.value.message == (
+        "Cannot remove more than 10000 acls in a single delete operation."
+    )
+    assert len(world.image.acls) == MAX_ACLS_PER_REQUEST + 1
+
+
+LITERAL, PREFIXED, MATCH = PatternType.LITERAL, PatternType.PREFIXED, PatternType.MATCH
