@@ -122,35 +122,7 @@ def metadata(requests: Requests, options: AuditOptions) -> Mapping[str, DataFram
 
 def stale_partitions(view_rows: DataFrame, epochs: DataFrame) -> DataFrame:
     """Return the partitions in stale responses, from rows of `views` and of `partition_epochs`."""
-    seen = f.struct("leader_epoch", f.negative("at_us").alias("minus_at"))
-    first_seen = f.min("at_us").over(Window.partitionBy(*_PARTITION, "topic_id"))
-    # Leader epochs of one incarnation are comparable. Some versions have no topic ids.
-    incarnation = f.when(f.col("topic_id") == "", f.col("partition_epoch").cast("string"))
-    of_incarnation = (*_PARTITION, "incarnation")
-    outdated = (
-        _with_known_partition_epochs(view_rows, epochs)
-        .withColumn("incarnation", f.coalesce(incarnation, "topic_id"))
-        .withColumns(
-            {
-                "known": f.max(seen).over(rows_before_current(of_incarnation, _ORDER)),
-                "here": f.max("leader_epoch").over(
-                    rows_before_current((*of_incarnation, "connection"), _ORDER)
-                ),
-                "first_us": first_seen,
-            }
-        )
-        .withColumn("newest_us", f.max("first_us").over(rows_before_current(_PARTITION, _ORDER)))
-        .withColumns(
-            {
-                "is_of_deleted": f.expr("partition_epoch < known_epoch.partition_epoch"),
-                "is_older": f.expr("leader_epoch < known.leader_epoch"),
-                "is_gone": f.expr(
-                    "topic_id != '' and partition_epoch is null and first_us < newest_us"
-                ),
-            }
-        )
-        .where("is_of_deleted or is_older or is_gone")
-    )
+    outdated = _outdated_views(view_rows, epochs)
     by_partition_epoch = f.col("is_of_deleted")
     return outdated.select(
         *VIEW_COLUMNS,
@@ -173,6 +145,39 @@ def stale_partitions(view_rows: DataFrame, epochs: DataFrame) -> DataFrame:
                 f.expr("here > leader_epoch")
             )
         ),
+    )
+
+
+def _outdated_views(view_rows: DataFrame, epochs: DataFrame) -> DataFrame:
+    """Return the outdated rows of `views`, with what the client knew, and why they are outdated."""
+    seen = f.struct("leader_epoch", f.negative("at_us").alias("minus_at"))
+    first_seen = f.min("at_us").over(Window.partitionBy(*_PARTITION, "topic_id"))
+    # Leader epochs of one incarnation are comparable. Some versions have no topic ids.
+    incarnation = f.when(f.col("topic_id") == "", f.col("partition_epoch").cast("string"))
+    of_incarnation = (*_PARTITION, "incarnation")
+    return (
+        _with_known_partition_epochs(view_rows, epochs)
+        .withColumn("incarnation", f.coalesce(incarnation, "topic_id"))
+        .withColumns(
+            {
+                "known": f.max(seen).over(rows_before_current(of_incarnation, _ORDER)),
+                "here": f.max("leader_epoch").over(
+                    rows_before_current((*of_incarnation, "connection"), _ORDER)
+                ),
+                "first_us": first_seen,
+            }
+        )
+        .withColumn("newest_us", f.max("first_us").over(rows_before_current(_PARTITION, _ORDER)))
+        .withColumns(
+            {
+                "is_of_deleted": f.expr("partition_epoch < known_epoch.partition_epoch"),
+                "is_older": f.expr("leader_epoch < known.leader_epoch"),
+                "is_gone": f.expr(
+                    "topic_id != '' and partition_epoch is null and first_us < newest_us"
+                ),
+            }
+        )
+        .where("is_of_deleted or is_older or is_gone")
     )
 
 
