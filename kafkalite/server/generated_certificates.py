@@ -74,3 +74,6 @@ class GeneratedCertificates:
             self.remove()
             path = error.filename or directory
             raise SettingsError(f"--tls: cannot use {path}: {error.strerror}") from error
+        except ValueError as error:
+            self.remove()
+            raise SettingsError(f"--tls: a certificate cannot have a name: {error}") from error

@@ -112,11 +112,17 @@ def _tls_protocol_factory(
     context: ListenerContext, tls_server: TlsServer
 ) -> Callable[[], asyncio.BufferedProtocol]:
     """Return a function that creates the protocol of an encrypted connection."""
-    from kafkalite.server.tls_transport import TlsTransport  # noqa: PLC0415 - only with TLS
+    from kafkalite.server.tls_transport import (  # noqa: PLC0415 - only with TLS
+        TlsTransport,
+        new_receive_buffer,
+    )
+
+    receive_buffer = new_receive_buffer()
 
     def new_protocol() -> asyncio.BufferedProtocol:
         connection = Connection(context)
-        return TlsTransport(tls_server, connection, context.recording.protocol_of(connection))
+        protocol = context.recording.protocol_of(connection)
+        return TlsTransport(tls_server, receive_buffer, connection, protocol)
 
     return new_protocol
 

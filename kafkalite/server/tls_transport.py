@@ -37,11 +37,13 @@ MAX_HANDSHAKE_BYTES: Final = 256 * 1024
 MAX_ENCRYPTED_BYTES: Final = 256 * 1024
 """Bytes to encrypt before they are sent: OpenSSL never shrinks the buffer of a connection."""
 
-_receive_buffer: Final = memoryview(bytearray(SHARED_BUFFER_BYTES))
-"""Shared: the event loop fills it and the transport empties it in one call."""
-
 Protocol = asyncio.BufferedProtocol
 """A connection, or its recording."""
+
+
+def new_receive_buffer() -> memoryview:
+    """Return a buffer for encrypted bytes, which all connections of a listener share."""
+    return memoryview(bytearray(SHARED_BUFFER_BYTES))
 
 
 class _State(Enum):
@@ -62,6 +64,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         "_is_reading",
         "_outgoing",
         "_protocol",
+        "_receive_buffer",
         "_socket",
         "_state",
         "_timer",
@@ -69,8 +72,19 @@ class TlsTransport(asyncio.BufferedProtocol):
         "_tls_server",
     )  # fmt: skip
 
-    def __init__(self, tls_server: TlsServer, connection: Connection, protocol: Protocol) -> None:
-        """`protocol` receives decrypted bytes: the connection, or its recording."""
+    def __init__(
+        self,
+        tls_server: TlsServer,
+        receive_buffer: memoryview,
+        connection: Connection,
+        protocol: Protocol,
+    ) -> None:
+        """`protocol` receives decrypted bytes: the connection, or its recording.
+
+        The transports of one event loop share a buffer of `new_receive_buffer`: the loop fills it
+        and a transport empties it within one call. Brokers on other threads need another one.
+        """
+        self._receive_buffer = receive_buffer
         self._tls_server = tls_server
         self._connection = connection
         self._protocol = protocol
@@ -97,13 +111,13 @@ class TlsTransport(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - this class chooses the size
         """Return the buffer for encrypted bytes."""
-        return _receive_buffer
+        return self._receive_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decrypt received bytes, and pass them on."""
         if self._state is _State.CLOSED:
             return
-        received = _receive_buffer[:nbytes]
+        received = self._receive_buffer[:nbytes]
         if self._state is _State.HANDSHAKE:
             if not self._handshake_bytes and not starts_handshake(received):
                 self._fail(plain_text_reason(bytes(received[:4])))

@@ -45,7 +45,7 @@ from kafkalite.testing.faults import BrokerFaults
 from kafkalite.testing.nodes import BrokerNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from concurrent.futures import Future
     from os import PathLike
     from types import TracebackType
@@ -84,9 +84,9 @@ class Broker:
     - `data_directory`: directory for the data, which is then available after the block.
     - `port`: port of the first node; each further node uses the next port. 0 selects free ports.
     - `security`: security protocol of the listener: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or
-      "SASL_SSL". With "SSL" and "SASL_SSL", certificates are made in the data directory. With
-      "SASL_PLAINTEXT" and "SASL_SSL", clients must authenticate. `client_config` has settings for
-      clients.
+      "SASL_SSL". With "SSL" and "SASL_SSL", certificates are made in the data directory, unless
+      `config` has a key store. With "SASL_PLAINTEXT" and "SASL_SSL", clients must authenticate.
+      `client_config` has settings for clients.
     - `users`: passwords by user name. These users can authenticate by SCRAM-SHA-512, SCRAM-SHA-256
       and PLAIN.
     - `log_level`: "debug", "info", "warning" or "error"; log lines go to stderr.
@@ -128,7 +128,7 @@ class Broker:
         on_miss: str = "fail",
     ) -> None:
         self._settings = Settings(
-            **_listener_settings(security, port),
+            **_listener_settings(security, port, config or {}),
             brokers=brokers,
             topics=dict(topics or {}),
             config=_config_texts(config or {}),
@@ -527,14 +527,20 @@ def _config_text(value: str | float) -> str:
     return f"{value}".lower() if isinstance(value, bool) else f"{value}"
 
 
-def _listener_settings(security: str, port: int) -> dict[str, Any]:
+def _listener_settings(security: str, port: int, config: Iterable[str]) -> dict[str, Any]:
     """Return the settings of the listener; raises ValueError for an unknown security protocol."""
     if security not in SECURITY_PROTOCOLS:
         raise ValueError(f"security {security!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
     return {
         "listen": (f"{security}://127.0.0.1:{port}",),
-        "tls": "auto" if SecurityProtocol[security].uses_tls else None,
+        "tls": _tls_mode(security, config),
     }
+
+
+def _tls_mode(security: str, config: Iterable[str]) -> str | None:
+    """Return the mode of TLS: certificates are made unless a setting names a key store."""
+    has_key_store = any("ssl.keystore." in key for key in config)
+    return "auto" if SecurityProtocol[security].uses_tls and not has_key_store else None
 
 
 class _CaptureToReplay(NamedTuple):

@@ -65,7 +65,9 @@ def _java() -> list[str]:
 def kafkajs_program(name: str) -> list[str]:
     """Return the command that runs one of the kafkajs programs."""
     node, npm = program("node"), program("npm")
-    names = ("driver.js", "clock.js", "worker.js", "package.json", "package-lock.json")
+    names = (
+        "driver.js", "clock.js", "secured.js", "worker.js", "package.json", "package-lock.json"
+    )  # fmt: skip
     sources = [_DIRECTORY / "js" / name for name in names]
 
     def install(directory: Path) -> None:
@@ -84,7 +86,7 @@ def java_worker() -> list[str]:
 def franz_go_worker() -> list[str]:
     """Build franz-go's worker with modules of the Go proxy; return the command that runs it."""
     go = program("go")
-    names = ("main.go", "driver.go", "go.mod", "go.sum")
+    names = ("main.go", "driver.go", "secured.go", "go.mod", "go.sum")
     sources = [_DIRECTORY / "go" / name for name in names]
 
     def build(directory: Path) -> None:

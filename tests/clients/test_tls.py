@@ -23,6 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from kafkalite.security.certificates import CertificateAuthority
 from kafkalite.testing import Broker
+from tests.clients.client_libraries import franz_go_worker, kafkajs_program
 from tests.oracle.jars import java_command
 from tests.oracle.requirements import required
 
@@ -216,3 +217,44 @@ def test_tools_of_kafka_use_the_settings_for_java(client_auth: str, tmp_path: Pa
         )
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         assert TOPIC in done.stdout.split()
+
+
+@pytest.mark.endurance
+def test_franz_go_uses_its_settings() -> None:
+    with required():
+        command = [*franz_go_worker(), "secured"]
+    with secured("required") as broker:
+        config = broker.client_config("franz-go")
+        done = subprocess.run(
+            [*command, json.dumps(config), TOPIC, "two apples"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        assert done.stdout == "two apples\n"
+        del config["tls"]["cert_file"]
+        refused = subprocess.run(
+            [*command, json.dumps(config), TOPIC, "two apples"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert "certificate required" in refused.stderr
+
+
+@pytest.mark.endurance
+def test_kafkajs_uses_its_settings() -> None:
+    with required():
+        command = kafkajs_program("secured.js")
+    with secured("required") as broker:
+        config = broker.client_config("kafkajs")
+        done = subprocess.run(
+            [*command, json.dumps(config), TOPIC, "two apples"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        assert done.stdout == "two apples\n"

@@ -183,6 +183,13 @@ func main() {
 		drive(os.Args[2])
 		return
 	}
+	if os.Args[1] == "secured" {
+		if err := secured(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(); err != nil {
 		word := "failed"
 		if isFenced(err) {

@@ -154,6 +154,21 @@ def test_banner_names_a_clock_or_release_that_is_not_the_default(
 
 
 @pytest.mark.parametrize(
+    "serving", [("--listen", "SSL://127.0.0.1:0", "--tls", "auto")], indirect=True
+)
+def test_banner_names_the_certificates(serving: Serving) -> None:
+    assert serving.process.stdout is not None
+    listener, files = (serving.process.stdout.readline() for _ in range(2))
+    found = re.fullmatch(
+        r"  clients trust (/\S+/ca\.pem); a client certificate is in /\S+/client\.pem\n", files
+    )
+    assert found
+    address = listener.rpartition(" ")[2].strip()
+    config = {"bootstrap.servers": address, "security.protocol": "SSL", "ssl.ca.location": found[1]}
+    assert AdminClient(config).list_topics(timeout=PROCESS_TIMEOUT_S).topics == {}
+
+
+@pytest.mark.parametrize(
     "serving", [("--control", "0", "--clock", "manual@2026-03-01")], indirect=True
 )
 def test_banner_names_the_control_api_which_advances_the_clock(serving: Serving) -> None:

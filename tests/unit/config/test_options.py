@@ -18,6 +18,7 @@ from kafkalite.config.options import (
     PORT,
     ROTATE_BYTES,
     ROTATE_SECONDS,
+    TLS,
     TRUNCATE_RECORDS,
     VARIABLE_PREFIX,
     Option,
@@ -107,6 +108,8 @@ def test_choices_are_those_of_the_code(name: str, words: Iterable[str]) -> None:
         (TRUNCATE_RECORDS, "0", 0),
         (ROTATE_BYTES, "64m", 64 * 1024**2),
         (ROTATE_SECONDS, "0.5", 0.5),
+        (TLS, "auto", "auto"),
+        (TLS, "auto:/a:b", "auto:/a:b"),
     ],
 )
 def test_a_valid_text_is_parsed(option: Option, text: str, value: object) -> None:
@@ -121,6 +124,8 @@ def test_a_valid_text_is_parsed(option: Option, text: str, value: object) -> Non
         (TRUNCATE_RECORDS, "-1", "is not a number of bytes"),
         (ROTATE_BYTES, "1k", "is not a size of 64k or more"),
         (ROTATE_SECONDS, "nan", "is not a number of seconds"),
+        (TLS, "on", "write auto or auto:DIR"),
+        (TLS, "auto:", "write auto or auto:DIR"),
     ],
 )
 def test_an_invalid_text_is_rejected(option: Option, text: str, reason: str) -> None:

@@ -56,6 +56,7 @@ def test_a_temporary_directory_is_removed() -> None:
         (Settings(tls="auto"), "--tls needs a listener with TLS"),
         (Settings(listen=LISTEN, config={"ssl.keystore.type": "PEM"}), "ssl.keystore.type is set"),
         (Settings(listen=LISTEN, tls="auto:/dev/null/x"), "cannot use /dev/null"),
+        (Settings(listen=LISTEN, advertise=("SSL://größe.test:1",)), "cannot have a name"),
     ],
 )
 def test_unusable_settings_are_rejected(settings: Settings, message: str) -> None:

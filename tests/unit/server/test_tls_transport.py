@@ -235,9 +235,9 @@ async def test_a_principal_without_a_rule_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_slow_handshake_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls_transport, "HANDSHAKE_TIMEOUT_S", 0.05)
     async with secured_broker(tmp_path) as world:
         established = await world.connect()
+        monkeypatch.setattr(tls_transport, "HANDSHAKE_TIMEOUT_S", 0.05)
         reader, writer = await world.connect_socket()
         writer.write(CLIENT_HELLO)
         assert await until_closed(reader) == b""
@@ -250,8 +250,8 @@ async def test_a_slow_handshake_is_closed(tmp_path: Path, monkeypatch: pytest.Mo
 async def test_a_handshake_has_a_maximum_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls_transport, "MAX_HANDSHAKE_BYTES", 100)
     async with secured_broker(tmp_path) as world:
+        monkeypatch.setattr(tls_transport, "MAX_HANDSHAKE_BYTES", 100)
         reader, writer = await world.connect_socket()
         writer.write(CLIENT_HELLO + b"\0" * 100)
         await until_closed(reader)
@@ -300,6 +300,20 @@ async def test_mutated_handshakes_harm_no_other_client(tmp_path: Path) -> None:
         await other.ask(ApiVersionsRequest(), 0)
         assert len(world.connections) == 1
         await other.close()
+
+
+async def test_brokers_on_other_threads_have_their_own_buffer(tmp_path: Path) -> None:
+    async with secured_broker(tmp_path) as one, secured_broker(tmp_path) as other:
+        buffers = []
+        for world in (one, other):
+            for _ in range(2):
+                connected = await world.connect()
+                await connected.ask(ApiVersionsRequest(), 0)
+                buffers.append(world.connections[0].transport.get_buffer(-1))
+                await connected.close()
+        assert buffers[0] is buffers[1]
+        assert buffers[2] is buffers[3]
+        assert buffers[0] is not buffers[2]
 
 
 async def test_damaged_records_close_the_connection(tmp_path: Path) -> None:

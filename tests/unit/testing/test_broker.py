@@ -21,6 +21,7 @@ from kafkalite.traffic.replay.standin.preparation import PreparationError
 from kafkalite.traffic.scalar.file_rotation import CaptureError
 from kafkalite.traffic.scalar.reading import read
 from kafkalite.transactions.state import TransactionState
+from tests.unit.security.issued_files import Files
 
 ROOT = Path(__file__).parents[3]
 
@@ -203,8 +204,13 @@ def test_a_secured_broker_returns_settings_for_clients() -> None:
 
 
 def test_the_traffic_of_a_secured_broker_is_recorded_without_encryption(tmp_path: Path) -> None:
-    with Broker(security="SSL", topics={"orders": 1}, capture=tmp_path / "capture") as broker:
-        AdminClient(broker.client_config("librdkafka")).list_topics(timeout=10)
+    with Broker(security="SSL", topics={"orders": 1}) as broker:
+        admin = AdminClient(broker.client_config("librdkafka"))
+        admin.list_topics(timeout=10)
+        broker.start_recording(tmp_path / "capture")
+        admin.list_topics(timeout=10)
+        broker.stop_recording()
+        assert "orders" in admin.list_topics(timeout=10).topics
     problems: list[Problem] = []
     frames = [
         each
@@ -223,6 +229,15 @@ def test_the_files_of_a_secured_broker_remain_in_its_data_directory(tmp_path: Pa
             assert path == tmp_path / "ca.pem"
             contents.append(path.read_bytes())
     assert contents[0] == contents[1]
+
+
+def test_a_secured_broker_can_have_its_own_key_store(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    with Broker(security="SSL", config=files.config()) as broker:
+        config = broker.client_config("librdkafka")
+        assert config.keys() == {"bootstrap.servers", "security.protocol"}
+        admin = AdminClient({**config, "ssl.ca.location": files.authority})
+        assert len(admin.list_topics(timeout=10).brokers) == 1
 
 
 def test_an_unknown_security_protocol_is_rejected() -> None:
