@@ -1,4 +1,4 @@
-"""Three nodes that fail and get other replicas, compared with Kafka of two releases."""
+"""Three nodes that fail, lag and get other replicas, compared with Kafka of two releases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.advertised import advertised
 from tests.conformance.node_comparison import RELEASES, compare, node_clusters
-from tests.conformance.node_scenarios import failures, followers, reassignments
+from tests.conformance.node_scenarios import failures, followers, lag, reassignments
 from tests.conformance.node_world import NodeWorlds
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240
 
 SCENARIOS = [
     *followers.SCENARIOS,
+    *lag.SCENARIOS,
     *failures.SCENARIOS,
     *reassignments.SCENARIOS,
 ]
