@@ -69,6 +69,7 @@ class NodeWorlds:
             for node_id in NODE_IDS
         }
         self._running = set(NODE_IDS)
+        self._paused: set[int] = set()
 
     # --- nodes ---------------------------------------------------------------------------------
 
@@ -92,8 +93,22 @@ class NodeWorlds:
         self._cluster.start_node(node_id)
         self._running.add(node_id)
 
+    def pause_replication(self, node_id: int) -> None:
+        """Let the replicas of a node lag; the node gets no requests meanwhile."""
+        self._running.discard(node_id)
+        self._paused.add(node_id)
+        self._cluster.pause_replication(node_id)
+
+    def resume_replication(self, node_id: int) -> None:
+        """Let the replicas of a node follow again."""
+        self._cluster.resume_replication(node_id)
+        self._paused.discard(node_id)
+        self._running.add(node_id)
+
     def close(self) -> None:
         """Start the nodes that do not run, and close all connections."""
+        for node_id in tuple(self._paused):
+            self.resume_replication(node_id)
         for node in self._nodes.values():
             node.close()
         for node_id in set(NODE_IDS) - self._running:
@@ -166,6 +181,16 @@ class NodeWorlds:
             self._settle_offsets(topic, leader, isr)
         return max(epochs)
 
+    def wait_for_isr(self, topic: str, isr: Sequence[int]) -> None:
+        """Wait until every running node reports these in-sync replicas."""
+
+        def is_expected(row: Any) -> bool:  # noqa: ANN401 - a row of a response
+            return set(row.isr_nodes) == set(isr)
+
+        for node in self.running():
+            row = self._wait(node, self._describe_request(topic), 0, _partition_row, is_expected)
+            assert is_expected(row), f"{node.name}: the ISR of {topic} is not {isr}: {row}"
+
     def _settle_offsets(self, topic: str, leader: int, isr: Sequence[int]) -> None:
         name = self.full_name(topic)
         row = self._wait(self.node(leader), list_offsets(name), 7, _partition_row, _has_no_error)
@@ -214,6 +239,7 @@ class NodeWorlds:
             allow_auto_topic_creation=False,
         )
         for node in self.running():
+            node.ask(metadata, 13)
             node.ask(metadata, 12)
             node.ask(metadata, 1)
             node.ask(self._describe_request(topic), 0)
@@ -223,9 +249,11 @@ class NodeWorlds:
         for node in self.running():
             node.ask(DescribeClusterRequest(include_fenced_brokers=True), 2)
 
-    def produce(self, node_id: int, topic: str, value: bytes, acks: int = -1) -> None:
+    def produce(
+        self, node_id: int, topic: str, value: bytes, acks: int = -1, timeout_ms: int = 5000
+    ) -> None:
         """Append one record."""
-        request = produce(self.full_name(topic), batch(value), acks=acks)
+        request = produce(self.full_name(topic), batch(value), acks=acks, timeout_ms=timeout_ms)
         self.node(node_id).ask(request, 10)
 
     def fetch(self, request: FetchRequest, *node_ids: int, version: int = 12) -> None:
@@ -253,7 +281,7 @@ class NodeWorlds:
                 node.ask(self._epoch_request(topic, epoch, current), 4)
                 fetch = self.fetch_request(topic, 0, current_leader_epoch=current)
                 node.ask(fetch, 12)
-                node.ask(fetch, 17)
+                node.ask(fetch, 18)
             for other in range(epoch + 2):
                 node.ask(self._epoch_request(topic, other), 4)
                 for offset in range(end_offset + 2):

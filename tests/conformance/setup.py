@@ -101,6 +101,7 @@ def produce(
     *,
     partition: int = 0,
     acks: int = -1,
+    timeout_ms: int = 5000,
     topic_id: bytes | None = None,
 ) -> ProduceRequest:
     """Ask to append bytes to a partition, by name or (v13) by id."""
@@ -108,7 +109,7 @@ def produce(
     topic = ProduceRequest.TopicProduceData(
         name=name, topic_id=topic_id or bytes(16), partition_data=[data]
     )
-    return ProduceRequest(acks=acks, timeout_ms=5000, topic_data=[topic])
+    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
 
 
 def fill(world: World, name: str, *values: bytes, partition: int = 0) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkalite.protocol._generated.messages.alter_configs import AlterConfigsRequest
-from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafkalite.testing import Broker
+from tests.conformance.advertised import api_versions
 from tests.conformance.compare import differences
-from tests.conformance.raw import RawClient
 from tests.conformance.setup import create_topic
 from tests.conformance.world import Entry, World
 from tests.oracle.real_kafka import RealKafka
@@ -25,45 +24,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.oracle
 
-_QUORUM: Final = "kraft.version"
-"""The only feature that has no meaning without a controller quorum."""
-
-
-class ApiVersions(NamedTuple):
-    """The contents of an ApiVersions response."""
-
-    apis: dict[int, tuple[int, int]]
-    supported: dict[str, tuple[int, int]]
-    finalized: dict[str, tuple[int, int]]
-
-
-def ask(port: int, version: int) -> ApiVersions:
-    client = RawClient(port)
-    request = ApiVersionsRequest(
-        client_software_name="conformance-test", client_software_version="1.0"
-    )
-    answer = client.call(request, version)
-    client.close()
-    return ApiVersions(
-        {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys},
-        {
-            row.name: (row.min_version, row.max_version)
-            for row in answer.supported_features
-            if row.name != _QUORUM
-        },
-        {
-            row.name: (row.min_version_level, row.max_version_level)
-            for row in answer.finalized_features
-            if row.name != _QUORUM
-        },
-    )
-
 
 def compare(real_port: int, release: str) -> None:
     with Broker(as_version=release) as broker:
         for version in (3, 4):
-            real = ask(real_port, version)
-            emulated = ask(int(broker.bootstrap_servers.rpartition(":")[2]), version)
+            real = api_versions(real_port, version)
+            emulated = api_versions(int(broker.bootstrap_servers.rpartition(":")[2]), version)
             assert {key: real.apis.get(key) for key in emulated.apis} == emulated.apis
             assert emulated.supported == real.supported
             assert emulated.finalized == real.finalized

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NODE_IDS = (1, 2, 3)
-_CONTROLLER = NODE_IDS[0]
+ONE_CONTROLLER = NODE_IDS[:1]
+"""The order of the decisions of one controller does not depend on elections of controllers."""
 _HEAP = "256m"
 _CHECKPOINT_TIMEOUT_S = 30.0
 _PAUSE_S = 0.01
 
 
 class NodeCluster(Protocol):
-    """Three nodes; the first one must run as long as the cluster, as it is the controller."""
+    """Three nodes; a majority of the controllers must run as long as the cluster."""
 
     name: str
 
@@ -41,14 +42,20 @@ class NodeCluster(Protocol):
     def start_node(self, node_id: int) -> None:
         """Start a node that was killed or stopped, and return when it answers requests."""
 
+    def pause_replication(self, node_id: int) -> None:
+        """Let the replicas of a node lag; a real node does nothing at all."""
+
+    def resume_replication(self, node_id: int) -> None:
+        """Let the replicas of a node follow their leaders again."""
+
     def close(self) -> None:
         """End all nodes."""
 
 
 class RealNodes:
-    """Apache Kafka: each node is a process; the first one is a broker and the controller.
+    """Apache Kafka: each node is a process, a broker and perhaps a controller, too.
 
-    With one controller, the order of its decisions does not depend on elections of controllers.
+    `release` is the release of Kafka, by default the pinned one.
     """
 
     name = "kafka"
@@ -58,6 +65,9 @@ class RealNodes:
         directory: Path,
         config: Mapping[str, str],
         node_config: Mapping[int, Mapping[str, str]],
+        *,
+        release: str | None = None,
+        controllers: tuple[int, ...] = ONE_CONTROLLER,
     ) -> None:
         configs: dict[int, dict[str, str]] = {node_id: {} for node_id in NODE_IDS}
         self._nodes = {
@@ -65,8 +75,9 @@ class RealNodes:
                 directory / f"{node_id}",
                 configs[node_id],
                 heap=_HEAP,
-                format_options=("--standalone",) if node_id == _CONTROLLER else (),
+                format_options=("--standalone",) if (node_id,) == controllers else (),
                 defaults=default_overrides(DEFAULTS_NAMES[0], len(NODE_IDS)),
+                release=release,
             )
             for node_id in NODE_IDS
         }
@@ -75,15 +86,26 @@ class RealNodes:
                 **config,
                 **node_config.get(node_id, {}),
                 "node.id": f"{node_id}",
-                "controller.quorum.bootstrap.servers": self._nodes[_CONTROLLER].controller,
+                **self._quorum(controllers),
             }
-            if node_id != _CONTROLLER:
+            if node_id not in controllers:
                 address = f"PLAINTEXT://{self._nodes[node_id].bootstrap}"
                 node_settings |= {
                     "process.roles": "broker",
                     "listeners": address,
                     "advertised.listeners": address,
                 }
+
+    def _quorum(self, controllers: tuple[int, ...]) -> Mapping[str, str]:
+        addresses = [self._nodes[node_id].controller for node_id in controllers]
+        settings = {"controller.quorum.bootstrap.servers": ",".join(addresses)}
+        if len(controllers) > 1:
+            # With fixed voters, each node formats its storage on its own.
+            voters = (
+                f"{each}@{address}" for each, address in zip(controllers, addresses, strict=True)
+            )
+            settings["controller.quorum.voters"] = ",".join(voters)
+        return settings
 
     def port(self, node_id: int) -> int:
         """Return the port of a node."""
@@ -112,6 +134,14 @@ class RealNodes:
     def start_node(self, node_id: int) -> None:
         """Start the process, and return when it is ready."""
         self._nodes[node_id].start()
+
+    def pause_replication(self, node_id: int) -> None:
+        """Stop the process for a while."""
+        self._nodes[node_id].pause()
+
+    def resume_replication(self, node_id: int) -> None:
+        """Let the process continue."""
+        self._nodes[node_id].resume()
 
     def close(self) -> None:
         """End all processes."""
@@ -153,6 +183,14 @@ class EmulatedNodes:
     def start_node(self, node_id: int) -> None:
         """Start a node."""
         self._broker.nodes[node_id].start()
+
+    def pause_replication(self, node_id: int) -> None:
+        """Let the replicas of a node stay where they are."""
+        self._broker.nodes[node_id].pause_replication()
+
+    def resume_replication(self, node_id: int) -> None:
+        """Let the replicas of a node follow again."""
+        self._broker.nodes[node_id].resume_replication()
 
     def close(self) -> None:
         """Stop the broker."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -154,6 +155,18 @@ class RealKafka:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def pause(self) -> None:
+        """Stop the process until `resume`: it runs, but it does nothing."""
+        self._send_and_wait(signal.SIGSTOP, os.WSTOPPED)
+
+    def resume(self) -> None:
+        """Let a paused process continue."""
+        self._send_and_wait(signal.SIGCONT, os.WCONTINUED)
+
+    def _send_and_wait(self, number: signal.Signals, change: int) -> None:
+        os.kill(self.pid, number)
+        os.waitid(os.P_PID, self.pid, change)
 
     def log_tail(self) -> str:
         """Return the end of the broker's own log."""

@@ -1,62 +1,13 @@
-"""Leaders, in-sync replicas and epochs while nodes fail, compared with a Kafka of three nodes."""
+"""Leaders, in-sync replicas and epochs while nodes fail and return."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.conformance.compare import differences
-from tests.conformance.node_world import NO_LEADER, PREFERRED, UNCLEAN, NodeWorlds
-from tests.oracle.node_clusters import EmulatedNodes, RealNodes
-from tests.oracle.requirements import required
+from tests.conformance.node_world import NO_LEADER, PREFERRED, UNCLEAN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.conformance.world import Entry
-    from tests.oracle.node_clusters import NodeCluster
-
-pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
-
-CONFIG = {
-    # Kafka notices failed nodes soon, and moves no leaders on its own.
-    "broker.session.timeout.ms": "2000",
-    "broker.heartbeat.interval.ms": "300",
-    "auto.leader.rebalance.enable": "false",
-    # The timestamps of the records are in the past.
-    "log.retention.ms": "-1",
-    # A node that was killed knows its high watermarks.
-    "replica.high.watermark.checkpoint.interval.ms": "100",
-    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-}
-NODE_CONFIG = {node_id: {"broker.rack": rack} for node_id, rack in ((1, "a"), (2, "b"), (3, "c"))}
-
-
-@pytest.fixture(scope="module")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeCluster, NodeCluster]]:
-    """Start a real Kafka and kafkalite, both of three nodes."""
-    directory = tmp_path_factory.mktemp("clusters")
-    real = RealNodes(directory / "kafka", CONFIG, NODE_CONFIG)
-    emulated = EmulatedNodes(directory / "kafkalite", CONFIG, NODE_CONFIG)
-    try:
-        with required():
-            real.start()
-        emulated.start()
-        yield real, emulated
-    finally:
-        real.close()
-        emulated.close()
-
-
-def play(scenario: Callable[[NodeWorlds], None], cluster: NodeCluster, attempt: int) -> list[Entry]:
-    """Run a scenario on a cluster and return the transcript; each attempt has its own topics."""
-    worlds = NodeWorlds(cluster, f"{scenario.__name__.replace('_', '-')}-{attempt}")
-    try:
-        scenario(worlds)
-    finally:
-        worlds.close()
-    return worlds.transcript
+    from tests.conformance.node_world import NodeWorlds
 
 
 def leader_fails_and_returns(worlds: NodeWorlds) -> None:
@@ -197,53 +148,8 @@ def unclean_election_truncates(worlds: NodeWorlds) -> None:
         worlds.observe(topic, worlds.settle(topic, 2, (2, 3), elr=()), 2)
 
 
-def consumers_fetch_from_their_rack(worlds: NodeWorlds) -> None:
-    """Fetch as a consumer in each rack from the leader and from followers."""
-    worlds.create("racked", (1, 2))
-    worlds.begin("with two replicas")
-    for value in (b"first", b"second"):
-        worlds.produce(1, "racked", value)
-    worlds.settle("racked", 1, (1, 2))
-    for offset in range(3):
-        # The leader knows the end of the follower's log after the next fetch of the follower.
-        worlds.wait_for(
-            1,
-            worlds.fetch_request("racked", offset, rack="b"),
-            12,
-            lambda row: row.preferred_read_replica == 2,
-        )
-    for offset in range(4):
-        for rack in ("", "a", "b", "c", "d"):
-            request = worlds.fetch_request("racked", offset, rack=rack)
-            for version in (10, 11, 12, 17):
-                worlds.fetch(request, 1, 2, version=version)
-    for epoch in (0, 1):
-        for request in (
-            worlds.fetch_request("racked", 0, rack="b", current_leader_epoch=epoch),
-            worlds.fetch_request("racked", 0, rack="b", last_fetched_epoch=epoch),
-        ):
-            worlds.fetch(request, 1, 2)
-    worlds.fetch(worlds.fetch_request("racked", 0, rack="c"), 3)
-
-
 SCENARIOS = (
-    consumers_fetch_from_their_rack,
     leader_fails_and_returns,
     leader_shuts_down_and_returns,
     unclean_election_truncates,
 )
-
-
-@pytest.mark.parametrize(
-    "scenario",
-    SCENARIOS,
-    ids=lambda scenario: scenario.__name__,
-)
-def test_both_clusters_give_the_same_answers(
-    clusters: tuple[NodeCluster, NodeCluster],
-    scenario: Callable[[NodeWorlds], None],
-    attempt: int,
-) -> None:
-    real, emulated = (play(scenario, cluster, attempt) for cluster in clusters)
-    lines = differences(real, emulated)
-    assert not lines, "\n".join(lines)

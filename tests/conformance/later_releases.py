@@ -1,0 +1,81 @@
+"""What releases of Kafka after the emulated one advertise in addition, and why.
+
+These are all differences: in the scenarios of three nodes the answers of these releases are equal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Difference(NamedTuple):
+    """One entry of `advertised` that differs; None is also the text of an absent entry."""
+
+    later: str | None
+    emulated: str | None
+    reason: str
+
+
+_DEAD_LETTERS: Final = "share groups can write rejected records to dead-letter queues"
+_REMOTE_COPY: Final = "segments can stay in the local log before their upload to remote storage"
+_STREAMS_ASSIGNORS: Final = "assignors of streams groups can be selected"
+_STREAMS_RACKS: Final = "standby tasks can be distributed by tags of clients"
+_RECORD_SIZE: Final = "the size of decompressed records can be limited"
+_UNVERIFIED: Final = "checks of OAuth tokens that are omitted must be named"
+
+KAFKA_4_4: Final[Mapping[str, Difference]] = {
+    "API API_VERSIONS": Difference(
+        "up to 5", "up to 4", "clients name the cluster and the node that they mean to reach"
+    ),
+    "API TXN_OFFSET_COMMIT": Difference("up to 6", "up to 5", "topics are named by their ids"),
+    "API DELETE_GROUPS": Difference("up to 3", "up to 2", "each group has an error message"),
+    "API STREAMS_GROUP_HEARTBEAT": Difference(
+        "up to 1", "up to 0", "lags have 64 bits; the coordinator requests topology descriptions"
+    ),
+    "API STREAMS_GROUP_DESCRIBE": Difference(
+        "up to 1", "up to 0", "the answer has the assignor and the topology description"
+    ),
+    "API 93": Difference(
+        "up to 0", None, "StreamsGroupTopologyDescriptionUpdate: members send their topology"
+    ),
+    "API 94": Difference(
+        "up to 0", None, "UnregisterController: a controller that is gone is removed"
+    ),
+    "feature metadata.version": Difference(
+        "7-33=33", "7-30=30", "the metadata log has records of later features"
+    ),
+    "feature share.version": Difference("0-2=2", "0-1=1", _DEAD_LETTERS),
+    "broker setting errors.deadletterqueue.auto.create.topics.enable": Difference(
+        "false", None, _DEAD_LETTERS
+    ),
+    "broker setting errors.deadletterqueue.topic.name.prefix": Difference(
+        "dlq.", None, _DEAD_LETTERS
+    ),
+    "broker setting group.streams.assignors": Difference("sticky", None, _STREAMS_ASSIGNORS),
+    "broker setting group.streams.rack.aware.assignment.tags": Difference("", None, _STREAMS_RACKS),
+    "broker setting group.streams.topology.description.plugin.class": Difference(
+        None, None, "a plugin can store the topology descriptions"
+    ),
+    "broker setting log.remote.copy.lag.bytes": Difference("-1", None, _REMOTE_COPY),
+    "broker setting log.remote.copy.lag.ms": Difference("0", None, _REMOTE_COPY),
+    "broker setting max.decompressed.message.bytes": Difference("2147483639", None, _RECORD_SIZE),
+    "broker setting sasl.oauthbearer.allow.unverified.audience": Difference(
+        "false", None, _UNVERIFIED
+    ),
+    "broker setting sasl.oauthbearer.allow.unverified.issuer": Difference(
+        "false", None, _UNVERIFIED
+    ),
+    "topic setting errors.deadletterqueue.group.enable": Difference("false", None, _DEAD_LETTERS),
+    "topic setting max.decompressed.message.bytes": Difference("2147483639", None, _RECORD_SIZE),
+    "topic setting remote.copy.lag.bytes": Difference("-1", None, _REMOTE_COPY),
+    "topic setting remote.copy.lag.ms": Difference("0", None, _REMOTE_COPY),
+    "group setting errors.deadletterqueue.copy.record.enable": Difference(
+        "false", None, _DEAD_LETTERS
+    ),
+    "group setting errors.deadletterqueue.topic.name": Difference("", None, _DEAD_LETTERS),
+    "group setting streams.assignor.name": Difference("sticky", None, _STREAMS_ASSIGNORS),
+    "group setting streams.rack.aware.assignment.tags": Difference("", None, _STREAMS_RACKS),
+}

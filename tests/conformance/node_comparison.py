@@ -1,0 +1,108 @@
+"""Two clusters of three nodes, a real Kafka and kafkalite, that play the same scenarios."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tests.conformance.compare import differences
+from tests.conformance.later_releases import KAFKA_4_4
+from tests.conformance.node_world import NodeWorlds
+from tests.oracle.node_clusters import ONE_CONTROLLER, EmulatedNodes, RealNodes
+from tests.oracle.requirements import required
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from tests.conformance.later_releases import Difference
+    from tests.conformance.world import Entry
+    from tests.oracle.node_clusters import NodeCluster
+
+
+class Release(NamedTuple):
+    """A release of Kafka that is compared with kafkalite."""
+
+    version: str | None
+    """None for the pinned version, which has the emulated release."""
+    differences: Mapping[str, Difference]
+    """What it advertises otherwise than kafkalite does."""
+
+
+RELEASES: Final[Mapping[str, Release]] = {
+    "4.3": Release(None, {}),
+    "4.4": Release("4.4.0", KAFKA_4_4),
+}
+
+_CONFIG: Final = {
+    # Kafka notices failed nodes soon, and moves no leaders on its own.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "300",
+    "auto.leader.rebalance.enable": "false",
+    # Followers soon find a leader that was just elected.
+    "replica.fetch.backoff.ms": "100",
+    # The timestamps of the records are in the past.
+    "log.retention.ms": "-1",
+    # A node that was killed knows its high watermarks.
+    "replica.high.watermark.checkpoint.interval.ms": "100",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+}
+_NODE_CONFIG: Final = {
+    # A follower of this node that does nothing leaves the ISR before its session ends.
+    1: {"broker.rack": "a", "replica.lag.time.max.ms": "1000"},
+    2: {"broker.rack": "b"},
+    3: {"broker.rack": "c"},
+}
+
+
+class NodeClusters(NamedTuple):
+    """A real Kafka and kafkalite."""
+
+    release: Release
+    real: RealNodes
+    emulated: EmulatedNodes
+
+
+@contextmanager
+def node_clusters(
+    directory: Path, release: str, controllers: tuple[int, ...] = ONE_CONTROLLER
+) -> Iterator[NodeClusters]:
+    """Run both clusters; the real one is of a release in `RELEASES`."""
+    real = RealNodes(
+        directory / "kafka",
+        _CONFIG,
+        _NODE_CONFIG,
+        release=RELEASES[release].version,
+        controllers=controllers,
+    )
+    emulated = EmulatedNodes(directory / "kafkalite", _CONFIG, _NODE_CONFIG)
+    try:
+        with required():
+            real.start()
+        emulated.start()
+        yield NodeClusters(RELEASES[release], real, emulated)
+    finally:
+        real.close()
+        emulated.close()
+
+
+def compare(
+    clusters: NodeClusters, scenario: Callable[[NodeWorlds], None], name: str, attempt: int
+) -> None:
+    """Play a scenario on both clusters, and assert that the answers are equal."""
+    real, emulated = (
+        _play(cluster, scenario, f"{name}-{attempt}")
+        for cluster in (clusters.real, clusters.emulated)
+    )
+    lines = differences(real, emulated)
+    assert not lines, "\n".join(lines)
+
+
+def _play(cluster: NodeCluster, scenario: Callable[[NodeWorlds], None], name: str) -> list[Entry]:
+    """Run a scenario on a cluster and return the transcript; each attempt has its own topics."""
+    worlds = NodeWorlds(cluster, name.replace("_", "-"))
+    try:
+        scenario(worlds)
+    finally:
+        worlds.close()
+    return worlds.transcript

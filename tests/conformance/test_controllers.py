@@ -1,0 +1,52 @@
+"""Three nodes that are controllers, too: the active one fails. Compared with Kafka."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
+from tests.conformance.node_comparison import RELEASES, compare, node_clusters
+from tests.conformance.node_scenarios.controllers import controller_fails_and_returns
+from tests.conformance.raw import RawClient
+from tests.oracle.node_clusters import NODE_IDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conformance.node_comparison import NodeClusters
+
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def clusters(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NodeClusters]:
+    """Start a real Kafka of each release, with three controllers, and kafkalite."""
+    directory = tmp_path_factory.mktemp("clusters")
+    with node_clusters(directory, request.param, controllers=NODE_IDS) as running:
+        yield running
+
+
+def active_controller(port: int) -> int:
+    """Return the node that leads the quorum of a real Kafka, as one of its nodes reports."""
+    rows = DescribeQuorumRequest
+    partition = rows.PartitionData(partition_index=0)
+    topic = rows.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+    client = RawClient(port)
+    try:
+        answer = client.call(rows(topics=[topic]), 2)
+    finally:
+        client.close()
+    leader: int = answer.topics[0].partitions[0].leader_id
+    return leader
+
+
+def test_the_active_controller_fails_and_returns(clusters: NodeClusters, attempt: int) -> None:
+    controller = active_controller(clusters.real.port(NODE_IDS[0]))
+    assert controller in NODE_IDS
+    scenario = partial(controller_fails_and_returns, controller=controller)
+    compare(clusters, scenario, "controller-fails", attempt)

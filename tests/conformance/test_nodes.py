@@ -1,0 +1,70 @@
+"""Three nodes that fail, lag and get other replicas, compared with Kafka of two releases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conformance.advertised import advertised
+from tests.conformance.node_comparison import RELEASES, compare, node_clusters
+from tests.conformance.node_scenarios import failures, followers, lag, reassignments
+from tests.conformance.node_world import NodeWorlds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tests.conformance.node_comparison import NodeClusters
+    from tests.oracle.node_clusters import NodeCluster
+
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
+
+SCENARIOS = [
+    *followers.SCENARIOS,
+    *lag.SCENARIOS,
+    *failures.SCENARIOS,
+    *reassignments.SCENARIOS,
+]
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def clusters(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NodeClusters]:
+    """Start a real Kafka of each release, and kafkalite, for all scenarios."""
+    with node_clusters(tmp_path_factory.mktemp("clusters"), request.param) as running:
+        yield running
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_both_clusters_give_the_same_answers(
+    clusters: NodeClusters, scenario: Callable[[NodeWorlds], None], attempt: int
+) -> None:
+    compare(clusters, scenario, scenario.__name__, attempt)
+
+
+def test_releases_advertise_the_listed_differences(clusters: NodeClusters, attempt: int) -> None:
+    """A release that advertises more than its table says is a reason to extend the table."""
+    real, emulated = (
+        advertised_by(cluster, f"advertised-{attempt}")
+        for cluster in (clusters.real, clusters.emulated)
+    )
+    found = {
+        name: (real.get(name), emulated.get(name))
+        for name in real.keys() | emulated.keys()
+        if name not in real or name not in emulated or real[name] != emulated[name]
+    }
+    expected = {
+        name: (row.later, row.emulated) for name, row in clusters.release.differences.items()
+    }
+    assert found == expected
+
+
+def advertised_by(cluster: NodeCluster, name: str) -> Mapping[str, str | None]:
+    """Return what the first node advertises."""
+    worlds = NodeWorlds(cluster, name)
+    try:
+        worlds.create("described", (1,))
+        return advertised(worlds.node(1), worlds.full_name("described"))
+    finally:
+        worlds.close()
