@@ -69,6 +69,8 @@ _ROWS = (
     Row("ListPartitionReassignments", 0, 0, "topics.reassignments"),
     Row("OffsetDelete", 0, 0, "groups.offset_commit"),
     Row("DescribeCluster", 0, 2, "cluster"),
+    Row("DescribeClientQuotas", 0, 1, "security.client_quotas"),
+    Row("AlterClientQuotas", 0, 1, "security.client_quotas"),
     Row("DescribeProducers", 0, 0, "transactions.describe_producers"),
     Row("UnregisterBroker", 0, 0, "cluster"),
     Row("DescribeTransactions", 0, 0, "transactions.admin"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.metadata.acls import Acl
+    from kafkalite.metadata.client_quotas import Entity
 
 NO_LEADER = -1
 NO_INCARNATION_EPOCH = -1
@@ -112,6 +113,8 @@ class MetadataImage(NamedTuple):
     max_incarnation_epoch: int = 0
     acls: Mapping[bytes, Acl] = _EMPTY
     """ACLs by id; images share the mapping until an ACL changes."""
+    client_quotas: Mapping[Entity, Mapping[str, float]] = _EMPTY
+    """Quotas by entity and key; images share the mapping until a quota changes."""
 
     def config_of(self, kind: ResourceType, name: str) -> Mapping[str, str]:
         """Return the settings of a resource, as text; empty if there are none."""

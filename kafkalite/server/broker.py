@@ -21,6 +21,7 @@ from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.gateway.error_messages import printable
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
+from kafkalite.metadata.image import MetadataDelta
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.faults import Faults
+    from kafkalite.gateway.throttling import Throttling
+    from kafkalite.metadata.image import MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.executors import Executor
@@ -152,6 +155,7 @@ class Broker:
         self._memory_queue: MemoryQueue | None = None
         self._endpoints: dict[str, list[Endpoint]] = {}
         self._gateway: Gateway | None = None
+        self._throttling: Throttling | None = None
         self._faults: Faults | None = None
         self.cluster: Cluster | None = None
 
@@ -297,9 +301,21 @@ class Broker:
             self._report_bug,
             cluster.groups.window,
         )
+        self._throttle_clients(cluster.metadata.image, MetadataDelta())
+        cluster.metadata.subscribe(self._throttle_clients)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
+
+    def _throttle_clients(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Apply the quotas of an image to clients."""
+        if self._throttling is None:
+            if not image.client_quotas:
+                return
+            from kafkalite.gateway.throttling import Throttling  # noqa: PLC0415 - rarely used
+
+            self._throttling = Throttling(self.gateway)
+        self._throttling.on_image(image, delta)
 
     async def _accept_clients(self) -> None:
         """Start the listeners, and then maintenance."""

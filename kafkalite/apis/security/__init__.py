@@ -1,1 +1,1 @@
-"""Request handlers about security: ACLs."""
+"""Request handlers about security: ACLs, quotas."""
