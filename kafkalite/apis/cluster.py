@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operations
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.leadership import ElectionType
 from kafkalite.ports.turns import in_steps, pause
@@ -70,7 +70,9 @@ def handle_describe_cluster(call: Call, request: DescribeClusterRequest) -> Desc
             )
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+            cluster_operations(call)
+            if request.include_cluster_authorized_operations
+            else NOT_REQUESTED
         ),
     )
 

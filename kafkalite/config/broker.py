@@ -369,6 +369,8 @@ _ALLOWED_CLASSES: Final[Mapping[str, frozenset[str]]] = {
 }
 """Keys of type string or list → the classes that they may name, in addition to the default."""
 
+_REMOVED_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+
 _TIERED_STORAGE_CLASSES: Final = (
     "remote.log.metadata.manager.class.name",
     "remote.log.storage.manager.class.name",
@@ -380,6 +382,13 @@ _TIERED_STORAGE_KEY: Final = "remote.log.storage.system.enable"
 def check_no_plugins(text: Mapping[str, str]) -> None:
     """Raise ConfigError for a setting that names a class which is not part of Kafka."""
     for name, value in text.items():
+        if name == "authorizer.class.name" and value.strip() == _REMOVED_AUTHORIZER:
+            (standard,) = _ALLOWED_CLASSES[name]
+            raise ConfigError(
+                name,
+                f"{name} is {_REMOVED_AUTHORIZER}, which needs ZooKeeper and which Kafka 4.0 "
+                f"removed: use {standard}",
+            )
         for item in _unsupported_classes(name, value, text):
             raise ConfigError(
                 name,

@@ -61,12 +61,12 @@ offsets.topic.compression.codec share.coordinator.state.topic.compression.codec
     "There is no tiered storage": """
 log.local.retention.bytes log.local.retention.ms remote.*
 """,
-    "Clients are not authenticated or authorized, and PLAINTEXT is the only protocol": """
-authorizer.class.name connection.failed.authentication.delay.ms connections.max.reauth.ms
+    "Clients are not authenticated, and PLAINTEXT is the only protocol": """
+connection.failed.authentication.delay.ms connections.max.reauth.ms
 delegation.token.* principal.builder.class sasl.* security.providers ssl.*
 """,
-    "There are no quotas, and neither replicas nor new connections are throttled": """
-alter.log.dirs.replication.quota.* controller.quota.* max.connection.creation.rate quota.window.*
+    "Neither replicas nor new connections are throttled": """
+alter.log.dirs.replication.quota.* max.connection.creation.rate
 follower.replication.throttled.* leader.replication.throttled.* replication.quota.*
 replica.alter.log.dirs.io.max.bytes.per.second
 """,

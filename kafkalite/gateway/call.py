@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.gateway.repeated import RepeatedRequest
     from kafkalite.gateway.throttling import MutationQuota
+    from kafkalite.security.access import Access
 
 
 class Call:
@@ -20,6 +21,7 @@ class Call:
 
     __slots__ = (
         "_on_close",
+        "access",
         "api_version",
         "client_host",
         "client_id",
@@ -59,6 +61,8 @@ class Call:
         """Only the gateway and eras use it."""
         self.era: Any = None
         self._on_close: dict[object, Callable[[], None]] | None = None
+        self.access: Access | None = None
+        """The permissions of the client; None without an authorizer. See `apis.authorization`."""
         self.refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
         """They are called with each refusal. The default is for calls that no gateway serves."""
         self.repeated: RepeatedRequest | None = None

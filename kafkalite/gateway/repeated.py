@@ -6,7 +6,8 @@ are equal, the handler gets the decoded request from the cache. If the handler r
 object as before, the bytes of the cached answer are sent.
 
 `Gateway.serve` does the comparison itself: a call would cost several percent of a heartbeat. The
-`repeated_prefix` of a route with an installed step is empty, so that no request matches.
+`repeated_prefix` of a route with an installed step is empty, so that no request matches, unless
+the step is immediate: it is called with the cached request.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ class Route:
     repeated_prefix: bytes = b""
     """The first bytes of requests that may be served without decoding; see `gateway.repeated`.
 
-    Empty while a step or a responder is installed, and for APIs whose requests are not repeated.
+    Empty while a responder, or a step that is not immediate, is installed, and for APIs whose
+    requests are not repeated.
     """
     long_message_route: Route | None = None
     """The same route with a codec that pauses; created when first needed."""
@@ -71,16 +72,17 @@ class Route:
     def compose(self, steps: Sequence[Step], *, may_repeat: bool = True) -> None:
         """Use these steps around the handler from now on; the first step is the outermost.
 
-        Without `may_repeat`, or with a step for this version, every request is decoded. The route
-        is changed in place, because connections and requests that are being read refer to it.
+        Without `may_repeat`, or with a step for this version that is not immediate, every request
+        is decoded. The route is changed in place, because connections and requests that are being
+        read refer to it.
         """
-        handler = wrap_handler(self.api, self.version, steps)
+        handler, is_immediate = wrap_handler(self.api, self.version, steps)
         prefix = b""
-        if may_repeat and self.api.is_repeated and handler is self.api.handler:
+        if may_repeat and self.api.is_repeated and is_immediate:
             key_and_version = (self.api.key & 0xFFFF) << 16 | self.version & 0xFFFF
             prefix = key_and_version.to_bytes(CORRELATION_START)
-        # A step may pause or wait, which a batched request must not do.
-        is_batched = self.api.is_batched and handler is self.api.handler
+        # Other steps may pause or wait, which a batched request must not do.
+        is_batched = self.api.is_batched and is_immediate
         for route in (self, self.long_message_route, self.short_list_route):
             if route is not None:
                 route.handler = handler

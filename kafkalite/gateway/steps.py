@@ -42,13 +42,28 @@ class Step(Protocol):
         """
 
 
+class ImmediateStep:
+    """Base class of a step whose handlers neither pause nor wait, nor change or store requests.
+
+    Requests inside such steps can be repeated and batched like those without a step.
+    """
+
+    __slots__ = ()
+
+
 class DisconnectError(ProtocolViolation):
     """Raised by a step to close the connection without an answer to the request."""
 
 
-def wrap_handler(api: Api, version: int, steps: Iterable[Step]) -> Handler:
-    """Return the handler of an API inside the given steps; the first step is the outermost."""
+def wrap_handler(api: Api, version: int, steps: Iterable[Step]) -> tuple[Handler, bool]:
+    """Return the handler of an API inside the given steps; the first step is the outermost.
+
+    The second value is whether all steps that have anything to do are immediate.
+    """
     handler: Handler = api.handler
+    is_immediate = True
     for step in reversed(tuple(steps)):
-        handler = step.wrap(api, version, handler)
-    return handler
+        wrapped = step.wrap(api, version, handler)
+        is_immediate &= wrapped is handler or isinstance(step, ImmediateStep)
+        handler = wrapped
+    return handler, is_immediate

@@ -21,6 +21,7 @@ from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.gateway.error_messages import printable
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
+from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.image import MetadataDelta
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
@@ -43,6 +44,7 @@ from kafkalite.server.maintenance import Maintenance
 from kafkalite.server.memory_queue import MemoryQueue
 from kafkalite.server.recording import Recording
 from kafkalite.server.scheduler import Scheduler
+from kafkalite.server.settings import SettingsError
 from kafkalite.storage.data_directory import CLEAN_SHUTDOWN_FILE, RECOVERY_POINTS_FILE
 from kafkalite.wire.frames import SHARED_BUFFER_BYTES, ReceiveBuffers
 from kafkalite.wire.session import SessionSettings
@@ -303,6 +305,7 @@ class Broker:
         )
         self._throttle_clients(cluster.metadata.image, MetadataDelta())
         cluster.metadata.subscribe(self._throttle_clients)
+        self._install_authorizer(config, self._gateway)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
@@ -316,6 +319,20 @@ class Broker:
 
             self._throttling = Throttling(self.gateway)
         self._throttling.on_image(image, delta)
+
+    @staticmethod
+    def _install_authorizer(config: BrokerConfig, gateway: Gateway) -> None:
+        """Check requests by ACLs, if an authorizer is configured; raises SettingsError."""
+        if not config.str("authorizer.class.name"):
+            return
+        from kafkalite.apis.authorization.step import AuthorizationStep  # noqa: PLC0415 - rarely used
+        from kafkalite.security.authorizer import AuthorizerSettings  # noqa: PLC0415 - rarely used
+
+        try:
+            settings = AuthorizerSettings.from_text(config.static_text)
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
+        gateway.install(AuthorizationStep(settings), StepOrder.AUTHORIZE)
 
     async def _accept_clients(self) -> None:
         """Start the listeners, and then maintenance."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kafkalite.server.addresses import ListenerSpec
 
 _UNSUPPORTED = {
-    "authorizer.class.name": ("", "authorization is not supported: every client may do everything"),
     "remote.log.storage.system.enable": (
         "false",
         "tiered storage is not supported: all data remains in the data directory",

@@ -37,7 +37,7 @@ _ALTERABLE_TYPES = frozenset(
 )
 
 
-def _alterable_resource(call: Call, kind: int, name: str) -> ConfigResource:
+def alterable_resource(call: Call, kind: int, name: str) -> ConfigResource:
     """Return the resource; raises KafkaError INVALID_REQUEST if this node cannot alter it."""
     try:
         resource = ConfigResource(ResourceType(kind), name)
@@ -58,7 +58,8 @@ def _alterable_resource(call: Call, kind: int, name: str) -> ConfigResource:
     return resource
 
 
-def _check_config_names(names: Iterable[str], null_names: Sequence[str]) -> None:
+def check_config_names(names: Iterable[str], null_names: Sequence[str]) -> None:
+    """Raise KafkaError INVALID_REQUEST if a name is repeated, or some have null values."""
     if any(count > 1 for count in Counter(names).values()):
         raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorText.REPEATED_CONFIG.template)
     if null_names:
@@ -86,7 +87,7 @@ def handle_incremental_alter_configs(
         errors[resource_key] = None
         try:
             _check_is_unique(resource_key, counts)
-            _check_config_names(
+            check_config_names(
                 (config.name for config in resource.configs),
                 [
                     config.name
@@ -100,7 +101,7 @@ def handle_incremental_alter_configs(
                 levels = call.node.config.log_levels
                 alter_loggers(levels, changes, validate_only=request.validate_only)
             else:
-                altered[_alterable_resource(call, *resource_key)] = changes
+                altered[alterable_resource(call, *resource_key)] = changes
         except KafkaError as error:
             errors[resource_key] = error.without_traceback()
     controller_errors = call.node.cluster.metadata.alter_configs(
@@ -178,11 +179,11 @@ def handle_alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfi
         errors[resource_key] = None
         try:
             _check_is_unique(resource_key, counts)
-            _check_config_names(
+            check_config_names(
                 (config.name for config in altered.configs),
                 [config.name for config in altered.configs if config.value is None],
             )
-            resource = _alterable_resource(call, *resource_key)
+            resource = alterable_resource(call, *resource_key)
         except KafkaError as error:
             errors[resource_key] = error.without_traceback()
             continue

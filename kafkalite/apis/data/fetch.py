@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.data.incarnations import IncarnationCheck
 from kafkalite.config.broker import RACK_AWARE_SELECTOR
 from kafkalite.gateway.api import Api, Eras
+from kafkalite.metadata.acls import CLUSTER_NAME
 from kafkalite.partitions.fetch_sessions import RequestedPartition
 from kafkalite.partitions.long_poll import LongPoll
 from kafkalite.partitions.replica_selection import NO_REPLICA, preferred_read_replica
@@ -19,6 +20,7 @@ from kafkalite.partitions.replicas import NO_EPOCH, ReplicaView
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps, without_pauses
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
+from kafkalite.protocol.catalogue import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.fetch_sessions import PartitionKey
     from kafkalite.partitions.partition import Partition
+    from kafkalite.partitions.table import HostedTopic
+    from kafkalite.security.access import Access
 
 _NO_OFFSET = -1
 _READ_COMMITTED = 1
@@ -96,6 +100,7 @@ class _Fetch:
     """
 
     __slots__ = (
+        "_access",
         "_era",
         "_incarnations",
         "_is_read_committed",
@@ -120,6 +125,7 @@ class _Fetch:
         era: FetchEra = call.era
         state = request.replica_state
         self._node = node
+        self._access = call.access
         self._era = era
         self._may_pause = call.may_pause
         self._node_id = node.id
@@ -208,9 +214,14 @@ class _Fetch:
         self._readable.clear()
         refused: list[PartitionAnswer] = []
         has_offline_partition = False
+        access = self._access
         all_requested = self._session.requested
         for requested in in_steps(all_requested) if self._may_pause else all_requested:
             topic = find(requested.topic)  # type: ignore[arg-type]  # an id or a name
+            if access is not None and not self._may_read(access, topic, requested.topic):
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                refused.append((requested, _partition_error(requested.index, code)))
+                continue
             try:
                 partition = None if topic is None else topic.partition(requested.index)
             except KafkaError:
@@ -237,6 +248,13 @@ class _Fetch:
         # As in Kafka, a fetch waits if partitions are unknown, but not if one is offline.
         self.may_wait = bool(self._readable) and not has_offline_partition
         return refused
+
+    def _may_read(self, access: Access, topic: HostedTopic | None, requested: str | bytes) -> bool:
+        """Whether the client may read a topic; an unknown id is refused for that reason."""
+        if self._replica_id >= 0:
+            return access.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+        name = requested if topic is None else topic.name
+        return isinstance(name, bytes) or access.allows(Operation.READ, Resource.TOPIC, name)
 
     def _read_partition(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.authorized_operations import GROUP_OPERATIONS
+from kafkalite.apis.authorized_operations import group_operations
 from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.apis.groups.descriptions import MAX_REPORTED_REFUSALS
 from kafkalite.apis.shares.deletion import delete_share_state_of_group
@@ -105,7 +105,7 @@ def handle_describe_groups(call: Call, request: DescribeGroupsRequest) -> Descri
             error = KafkaError(ErrorCode(description.error_code), description.error_message)
             report_refusal(call, "DescribeGroups", group_id, error)
         if request.include_authorized_operations and description.error_code == ErrorCode.NONE:
-            description.authorized_operations = GROUP_OPERATIONS
+            description.authorized_operations = group_operations(call, group_id)
         groups.append(description)
     return DescribeGroupsResponse(groups=groups)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kafkalite.apis.authorized_operations import GROUP_OPERATIONS
+from kafkalite.apis.authorized_operations import group_operations
 from kafkalite.apis.duplicates import DuplicateLimit
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.ports.turns import in_steps
@@ -53,7 +53,7 @@ def describe_each(
             duplicate_limit.check(group_id)
             group = describe(_shard(call, group_id), group_id)
             if request.include_authorized_operations:
-                group.authorized_operations = GROUP_OPERATIONS
+                group.authorized_operations = group_operations(call, group_id)
         except KafkaError as refusal:
             if position < MAX_REPORTED_REFUSALS:
                 report_refusal(call, api, group_id, refusal)

@@ -168,7 +168,7 @@ def _fetch(
     except KafkaError as refusal:
         if is_reported:
             report_refusal(call, "OffsetFetch", group_id, refusal, group)
-        return _group_error(group, GROUP_ERRORS.get(refusal.code, refusal.code), era)
+        return group_error(group, GROUP_ERRORS.get(refusal.code, refusal.code), era)
     pending = offsets.pending.of_group(group_id) if requires_stable else {}
     image = call.node.image
     has_partition_epochs = call.node.config.uses_partition_epochs
@@ -196,7 +196,7 @@ def _all_topics(group_offsets: _GroupOffsets) -> list[ResponseTopics]:
                 name=name,
                 topic_id=ZERO_UUID if topic is None else topic.topic_id,
                 partitions=[
-                    _partition_without_offset(index, _UNSTABLE)
+                    partition_without_offset(index, _UNSTABLE)
                     if index in pending
                     else _partition_with_offset(group_offsets, index, committed)
                     for index, committed in in_steps(partitions.items())
@@ -230,13 +230,13 @@ def _requested_topic(group_offsets: _GroupOffsets, requested: RequestTopics) -> 
     for index in in_steps(requested.partition_indexes):
         committed = partitions.get(index)
         if index in pending:
-            answers.append(_partition_without_offset(index, _UNSTABLE))
+            answers.append(partition_without_offset(index, _UNSTABLE))
         elif committed is None or not _is_for_topic(committed, topic_id):
-            answers.append(_partition_without_offset(index, missing_code))
+            answers.append(partition_without_offset(index, missing_code))
         elif committed.metadata and not group_offsets.duplicate_limit.allows(
             (group_offsets.group_id, name, index)
         ):
-            answers.append(_partition_without_offset(index, ErrorCode.INVALID_REQUEST))
+            answers.append(partition_without_offset(index, ErrorCode.INVALID_REQUEST))
         else:
             answers.append(_partition_with_offset(group_offsets, index, committed))
     return ResponseTopics(name=requested.name, topic_id=requested.topic_id, partitions=answers)
@@ -262,7 +262,8 @@ def _partition_with_offset(
     return answer
 
 
-def _partition_without_offset(index: int, code: ErrorCode) -> ResponsePartition:
+def partition_without_offset(index: int, code: ErrorCode) -> ResponsePartition:
+    """Return the answer for a partition without an offset, or with an error."""
     return ResponsePartition(
         partition_index=index,
         committed_offset=NO_OFFSET,
@@ -272,7 +273,8 @@ def _partition_without_offset(index: int, code: ErrorCode) -> ResponsePartition:
     )
 
 
-def _group_error(group: RequestGroup, code: ErrorCode, era: OffsetFetchEra) -> ResponseGroup:
+def group_error(group: RequestGroup, code: ErrorCode, era: OffsetFetchEra) -> ResponseGroup:
+    """Return the answer for a group with an error, in the form of the version."""
     topics = []
     if era.reports_group_error_per_partition:
         topics = [
@@ -280,7 +282,7 @@ def _group_error(group: RequestGroup, code: ErrorCode, era: OffsetFetchEra) -> R
                 name=requested.name,
                 topic_id=requested.topic_id,
                 partitions=[
-                    _partition_without_offset(index, code)
+                    partition_without_offset(index, code)
                     for index in in_steps(requested.partition_indexes)
                 ],
             )
@@ -296,7 +298,7 @@ def refuse_offset_fetch(
     del message
     oldest_era = OFFSET_FETCH_ERAS.at(0)
     return OffsetFetchResponse(
-        groups=[_group_error(group, code, oldest_era) for group in in_steps(request.groups)]
+        groups=[group_error(group, code, oldest_era) for group in in_steps(request.groups)]
     )
 
 

@@ -14,6 +14,7 @@ from kafkalite.gateway.api import Api
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkalite.groups.streams.status import StatusCode, format_topic_names
 from kafkalite.groups.streams.topology import UNDECIDED
+from kafkalite.metadata.acls import CLUSTER_NAME
 from kafkalite.metadata.creation import BROKER_DEFAULT, MAX_PARTITIONS_PER_REQUEST, NewTopic
 from kafkalite.metadata.image import INTERNAL_TOPICS
 from kafkalite.metadata.topic_names import invalid_name_reason
@@ -26,6 +27,7 @@ from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
+from kafkalite.protocol.catalogue import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from kafkalite.groups.streams.heartbeat import StreamsHeartbeatResult
     from kafkalite.groups.streams.topology import InternalTopic
     from kafkalite.ports.waiting import Waiting
+    from kafkalite.security.access import Access
 
 _UNCHANGED_MS = -1
 
@@ -51,13 +54,16 @@ def handle_streams_group_heartbeat(
     node = call.node
     check_protocol_enabled(node.config)
     if request.topology is not None:
-        _check_topic_names(request.topology)
+        check_topic_names(request.topology)
     _check_supported(request)
     _check_fields(request)
     client = Client(call.client_id or "", call.client_host)
     shard = node.groups.locate(request.group_id, node.id)
     result = shard.write(lambda machine, now_ms: machine.streams.heartbeat(request, client, now_ms))
-    return when(result, lambda result: _create_missing_topics(node, request.group_id, result))
+    access = call.access
+    return when(
+        result, lambda result: _create_missing_topics(node, access, request.group_id, result)
+    )
 
 
 def check_protocol_enabled(config: BrokerConfig) -> None:
@@ -66,8 +72,8 @@ def check_protocol_enabled(config: BrokerConfig) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
 
-def _check_topic_names(topology: StreamsGroupHeartbeatRequest.Topology) -> None:
-    """Raise KafkaError(STREAMS_INVALID_TOPOLOGY) for invalid or Kafka-internal topic names."""
+def topics_of(topology: StreamsGroupHeartbeatRequest.Topology) -> list[str]:
+    """Return the names of all topics in a topology, without repetitions."""
     names = {
         name: None
         for subtopology in topology.subtopologies
@@ -78,6 +84,12 @@ def _check_topic_names(topology: StreamsGroupHeartbeatRequest.Topology) -> None:
             *(topic.name for topic in subtopology.state_changelog_topics),
         )
     }
+    return list(names)
+
+
+def check_topic_names(topology: StreamsGroupHeartbeatRequest.Topology) -> None:
+    """Raise KafkaError(STREAMS_INVALID_TOPOLOGY) for invalid or Kafka-internal topic names."""
+    names = topics_of(topology)
     if internal := [name for name in names if name in INTERNAL_TOPICS]:
         raise KafkaError(
             ErrorCode.STREAMS_INVALID_TOPOLOGY,
@@ -156,12 +168,15 @@ def _invalid(message: str) -> KafkaError:
 
 
 def _create_missing_topics(
-    node: Node, group_id: str, result: StreamsHeartbeatResult
+    node: Node, access: Access | None, group_id: str, result: StreamsHeartbeatResult
 ) -> StreamsGroupHeartbeatResponse:
     """Create the missing internal topics of a heartbeat, and add failures to its response.
 
     Kafka creates them after the response and reports failures in a later response.
     """
+    if forbidden := _forbidden_topics(access, result.missing_topics):
+        _report_forbidden_topics(result.response, forbidden)
+        return result.response
     if result.missing_topics:
         failed = _create_topics(node, result.missing_topics)
         node.history.add(
@@ -171,6 +186,32 @@ def _create_missing_topics(
             if failed and status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
                 status.status_detail += f" They could not be created: {format_topic_names(failed)}."
     return result.response
+
+
+def _forbidden_topics(access: Access | None, topics: Sequence[InternalTopic]) -> list[str]:
+    """Return the missing topics that the client may not create."""
+    if access is None or access.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
+        return []
+    return [
+        topic.name
+        for topic in topics
+        if not access.allows(Operation.CREATE, Resource.TOPIC, topic.name)
+    ]
+
+
+def _report_forbidden_topics(response: StreamsGroupHeartbeatResponse, topics: list[str]) -> None:
+    """Add the topics that the client may not create to the status of missing topics."""
+    detail = f"Unauthorized to CREATE on topics {', '.join(topics)}."
+    statuses = response.status = [] if response.status is None else response.status
+    for status in statuses:
+        if status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+            status.status_detail += f"; {detail}"
+            return
+    statuses.append(
+        StreamsGroupHeartbeatResponse.Status(
+            status_code=StatusCode.MISSING_INTERNAL_TOPICS, status_detail=detail
+        )
+    )
 
 
 def _internal_topics_event(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from kafkalite.gateway.api import Eras
 from kafkalite.gateway.refusals import report_refusal
 from kafkalite.ports.waiting import Waiting, chain, gather
+from kafkalite.protocol.catalogue import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
@@ -82,7 +83,7 @@ def acknowledge(  # noqa: C901 - Kafka's checks in order
     share_key: SessionKey,
 ) -> dict[TopicPartition, AcknowledgeResult] | Waiting[dict[TopicPartition, AcknowledgeResult]]:
     """Apply the acknowledgements of a request, and return the result for each partition."""
-    node = call.node
+    node, access = call.node, call.access
     refused: dict[TopicPartition, AcknowledgeResult] = {}
     without_batches: dict[TopicPartition, AcknowledgeResult] = {}
     acknowledged: dict[TopicPartition, Waiting[None] | Exception | None] = {}
@@ -94,6 +95,8 @@ def acknowledge(  # noqa: C901 - Kafka's checks in order
             refused[partition] = _refuse(errors, partition, ErrorCode.UNKNOWN_TOPIC_ID)
         elif not validator.is_valid(batches):
             refused[partition] = _refuse(errors, partition, ErrorCode.INVALID_REQUEST)
+        elif access is not None and not access.allows(Operation.READ, Resource.TOPIC, topic.name):
+            refused[partition] = _refuse(errors, partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif not 0 <= partition.index < len(topic.partitions):
             refused[partition] = _refuse(errors, partition, _UNKNOWN_PARTITION)
         elif not batches:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchResponse
+from kafkalite.protocol.catalogue import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.acquisition import AcquiredRecords, AcquireRequest, FetchedBatches
@@ -111,11 +112,12 @@ def _initial_offset(node: Node, group_id: str, log: Partition) -> int:
 def locate(
     call: Call, names: Mapping[TopicPartition, str | None]
 ) -> tuple[list[RequestedSharePartition], dict[TopicPartition, ErrorCode]]:
-    """Return the logs of partitions, and the errors of unknown ones.
+    """Return the logs of partitions, and the errors of unknown and forbidden ones.
 
     Raises KafkaError UNKNOWN_SERVER_ERROR if the topic of a partition was never known.
     """
     table = call.node.partitions
+    access = call.access
     located: list[RequestedSharePartition] = []
     refused: dict[TopicPartition, ErrorCode] = {}
     for partition, name in names.items():
@@ -123,6 +125,9 @@ def locate(
             # If a topic id was unknown when the session began, Kafka fails with an internal
             # exception in every fetch of the session.
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if access is not None and not access.allows(Operation.READ, Resource.TOPIC, name):
+            refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            continue
         try:
             log = table.get(partition.topic_id, partition.index)
         except KafkaError as error:

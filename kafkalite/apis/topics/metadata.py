@@ -10,14 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operations, topic_operations
 from kafkalite.gateway.api import Api, Eras
+from kafkalite.metadata.acls import CLUSTER_NAME
 from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST
 from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
 from kafkalite.metadata.internal_topics import auto_created_topic
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.ports.turns import chunks, in_steps
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest, MetadataResponse
+from kafkalite.protocol.catalogue import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ZERO_UUID
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
     from kafkalite.metadata.image import MetadataImage, PartitionImage, TopicImage
+    from kafkalite.security.access import Access
 
 
 MAX_TOPICS_PER_CREATION = 100
@@ -62,16 +65,17 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     requested = request.topics
     image = node.image
     if requested is None or (era.empty_means_all and not requested):
-        topics: list[TopicImage | MetadataResponse.MetadataResponseTopic] = [*image.topics.values()]
+        topics: list[TopicImage | MetadataResponse.MetadataResponseTopic] = [
+            topic for topic in image.topics.values() if _may_describe(call, topic.name)
+        ]
     else:
         _check_requested(call, requested)
         if any(topic.topic_id != ZERO_UUID for topic in in_steps(requested)):
-            topics = _topics_by_id(image, requested)
+            topics = _topics_by_id(call, image, requested)
         else:
             topics = _topics_by_name(call, request, image, requested)
     endpoints = node.known_endpoints(call.listener)
     alive_node_ids = frozenset(endpoint.node_id for endpoint in endpoints)
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     has_partition_epochs = node.config.uses_partition_epochs
     response = MetadataResponse(
         brokers=[
@@ -85,16 +89,35 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         topics=[
             topic
             if isinstance(topic, MetadataResponse.MetadataResponseTopic)
-            else _topic(topic, alive_node_ids, era, operations, has_epochs=has_partition_epochs)
+            else _topic(
+                topic,
+                alive_node_ids,
+                era,
+                _operations(call, request, topic.name),
+                has_epochs=has_partition_epochs,
+            )
             for topic in in_steps(topics)
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+            cluster_operations(call)
+            if request.include_cluster_authorized_operations
+            else NOT_REQUESTED
         ),
     )
     if has_partition_epochs:
         response.max_incarnation_epoch = image.max_incarnation_epoch
     return response
+
+
+def _may_describe(call: Call, topic: str) -> bool:
+    access = call.access
+    return access is None or access.allows(Operation.DESCRIBE, Resource.TOPIC, topic)
+
+
+def _operations(call: Call, request: MetadataRequest, topic: str) -> int:
+    if not request.include_topic_authorized_operations:
+        return NOT_REQUESTED
+    return topic_operations(call, topic)
 
 
 def _check_requested(call: Call, requested: Sequence[MetadataRequest.MetadataRequestTopic]) -> None:
@@ -116,18 +139,25 @@ def _check_requested(call: Call, requested: Sequence[MetadataRequest.MetadataReq
 
 
 def _topics_by_id(
-    image: MetadataImage, requested: Sequence[MetadataRequest.MetadataRequestTopic]
+    call: Call,
+    image: MetadataImage,
+    requested: Sequence[MetadataRequest.MetadataRequestTopic],
 ) -> list[TopicImage | MetadataResponse.MetadataResponseTopic]:
     topic_ids = dict.fromkeys(
         topic.topic_id for topic in in_steps(requested) if topic.topic_id != ZERO_UUID
     )
-    return [
-        image.topics_by_id.get(topic_id)
-        or MetadataResponse.MetadataResponseTopic(
-            error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
+    topics: list[TopicImage | MetadataResponse.MetadataResponseTopic] = []
+    for topic_id in in_steps(topic_ids):
+        topic = image.topics_by_id.get(topic_id)
+        if topic is not None and _may_describe(call, topic.name):
+            topics.append(topic)
+            continue
+        # Topic ids are not secret, but the name of the topic is.
+        code = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        topics.append(
+            MetadataResponse.MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
         )
-        for topic_id in in_steps(topic_ids)
-    ]
+    return topics
 
 
 def _topics_by_name(
@@ -142,9 +172,13 @@ def _topics_by_name(
     unknown. So does Kafka's response, because Kafka creates the topic later; clients retry.
     """
     node = call.node
-    names = list(dict.fromkeys(topic.name or "" for topic in in_steps(requested)))
+    all_names = dict.fromkeys(topic.name or "" for topic in in_steps(requested))
+    names = [name for name in all_names if _may_describe(call, name)]
     unknown = [name for name in in_steps(names) if name not in image.topics]
     may_create = request.allow_auto_topic_creation and node.config.bool("auto.create.topics.enable")
+    if unknown and may_create and call.access is not None:
+        unknown, not_creatable = _split_creatable(call.access, unknown)
+        names = [name for name in names if name not in not_creatable]
     partitions = node.config.int("num.partitions")
     if unknown and may_create and len(unknown) * (1 + partitions) <= MAX_PARTITIONS_PER_REQUEST:
         # Errors of the creation are not reported: the response has no field for them.
@@ -153,17 +187,31 @@ def _topics_by_name(
                 node.cluster.metadata.create_topics(
                     [auto_created_topic(name, node.config) for name in batch]
                 )
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
+    known = frozenset(names)
     return [
         image.topics.get(name)
         or MetadataResponse.MetadataResponseTopic(
             error_code=_unknown_topic_code(name),
             name=name,
             is_internal=name in INTERNAL_TOPICS,
-            topic_authorized_operations=operations,
+            topic_authorized_operations=_operations(call, request, name),
         )
         for name in in_steps(names)
+    ] + [
+        MetadataResponse.MetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name
+        )
+        for name in all_names
+        if name not in known
     ]
+
+
+def _split_creatable(access: Access, names: list[str]) -> tuple[list[str], frozenset[str]]:
+    """Return the missing topics that the client may create, and the others."""
+    if access.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
+        return names, frozenset()
+    creatable = [name for name in names if access.allows(Operation.CREATE, Resource.TOPIC, name)]
+    return creatable, frozenset(names).difference(creatable)
 
 
 def _unknown_topic_code(name: str) -> ErrorCode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.authorized_operations import TOPIC_OPERATIONS
+from kafkalite.apis.authorized_operations import topic_operations
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.image import INTERNAL_TOPICS, NO_LEADER
 from kafkalite.metadata.topic_names import invalid_name_reason
@@ -13,6 +13,7 @@ from kafkalite.protocol._generated.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from kafkalite.protocol.catalogue import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
@@ -34,8 +35,9 @@ def handle_describe_topic_partitions(
     if (cursor := request.cursor) is not None:
         _check_cursor(cursor, requested)
         names = [name for name in names if name >= cursor.topic_name]
-        if names and names[0] == cursor.topic_name:
-            first_index = cursor.partition_index
+    names, refused = _split_by_permission(call, names)
+    if cursor is not None and names and names[0] == cursor.topic_name:
+        first_index = cursor.partition_index
     limit = node.config.int("max.request.partition.size.limit")
     remaining = max(min(limit, request.response_partition_limit), 1)
     alive_node_ids = frozenset(endpoint.node_id for endpoint in node.known_endpoints(call.listener))
@@ -46,17 +48,38 @@ def handle_describe_topic_partitions(
             break
         topic = topics.get(name)
         if topic is None:
-            response.topics.append(_unknown_topic(name))
+            response.topics.append(_unknown_topic(call, name))
             continue
         end_index = min(first_index + remaining, len(topic.partitions))
         page = topic.partitions[first_index:end_index]
-        response.topics.append(_topic(topic, page, alive_node_ids))
+        response.topics.append(_topic(call, topic, page, alive_node_ids))
         if end_index < len(topic.partitions):
             response.next_cursor = _cursor(name, end_index)
             break
         remaining -= len(page)
         first_index = 0
+    if requested:
+        # All topics without a list of names are those that the client may describe.
+        response.topics += map(_refused_topic, refused)
     return response
+
+
+def _split_by_permission(call: Call, names: list[str]) -> tuple[list[str], list[str]]:
+    """Return the topics that the client may describe, and the others."""
+    access = call.access
+    if access is None:
+        return names, []
+    allowed = [name for name in names if access.allows(Operation.DESCRIBE, Resource.TOPIC, name)]
+    known = frozenset(allowed)
+    return allowed, [name for name in names if name not in known]
+
+
+def _refused_topic(
+    name: str,
+) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name
+    )
 
 
 def _check_cursor(cursor: DescribeTopicPartitionsRequest.Cursor, requested: set[str]) -> None:
@@ -78,6 +101,7 @@ def _cursor(name: str, index: int) -> DescribeTopicPartitionsResponse.Cursor:
 
 
 def _unknown_topic(
+    call: Call,
     name: str,
 ) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
@@ -88,19 +112,19 @@ def _unknown_topic(
         ),
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=topic_operations(call, name),
     )
 
 
 def _topic(
-    topic: TopicImage, page: tuple[PartitionImage, ...], alive_node_ids: frozenset[int]
+    call: Call, topic: TopicImage, page: tuple[PartitionImage, ...], alive_node_ids: frozenset[int]
 ) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[_partition(partition, alive_node_ids) for partition in page],
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=topic_operations(call, topic.name),
     )
 
 

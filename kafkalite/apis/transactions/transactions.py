@@ -30,6 +30,7 @@ from kafkalite.protocol._generated.messages.add_partitions_to_txn import (
 )
 from kafkalite.protocol._generated.messages.end_txn import EndTxnResponse
 from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.catalogue import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
@@ -141,13 +142,13 @@ def _partition_errors(
 ) -> Mapping[TopicPartition, ErrorCode]:
     """Return an error for each partition if one cannot be added, {} otherwise.
 
-    Clients must not write to internal topics.
+    Clients must not write to internal topics, nor to those that no ACL allows.
     """
     era: AddPartitionsEra = call.era
     image = call.node.image
     codes = {}
     for topic, index in in_steps(partitions):
-        if topic in INTERNAL_TOPICS and not era.is_from_brokers:
+        if not era.is_from_brokers and not _may_write(call, topic):
             codes[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif image.partition(topic, index) is None:
             codes[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -157,6 +158,13 @@ def _partition_errors(
         partition: codes.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
         for partition in in_steps(partitions)
     }
+
+
+def _may_write(call: Call, topic: str) -> bool:
+    if topic in INTERNAL_TOPICS:
+        return False
+    access = call.access
+    return access is None or access.allows(Operation.WRITE, Resource.TOPIC, topic)
 
 
 def _add_or_verify(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.apis.authorization.step import AuthorizationStep
 from kafkalite.apis.releases import api_finder
 from kafkalite.cluster.cluster import Cluster
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
+from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.ports.files import OsFiles
 from kafkalite.protocol import codec
+from kafkalite.security.authorizer import AuthorizerSettings
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
@@ -79,6 +82,9 @@ class ClusterWire:
         }
         unstable = self.config.bool("unstable.api.versions.enable")
         self.gateway = Gateway(api_finder(self.config.release, unstable=unstable), self._fault)
+        if self.config.str("authorizer.class.name"):
+            authorizer = AuthorizerSettings.from_text(self._settings)
+            self.gateway.install(AuthorizationStep(authorizer), StepOrder.AUTHORIZE)
         self.cluster.open(InterBrokerCalls(self.gateway))
 
     def restart(self, nodes: int | None = None) -> None:

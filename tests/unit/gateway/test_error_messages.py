@@ -50,6 +50,10 @@ USUAL: Mapping[str, object] = {
     "replication_factor": 1,
     "count": 9,
     "acks": -1,
+    "operation": 3,
+    "pattern_type_filter": 3,
+    "permission_type": 3,
+    "resource_type_filter": 2,
 }
 """The values of the other fields, so that requests pass the first checks."""
 

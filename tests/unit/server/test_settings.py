@@ -114,9 +114,9 @@ def test_listeners_with_different_ports_are_accepted(listen: tuple[str, ...], br
 
 def test_unsupported_settings_are_reported() -> None:
     assert Settings().unsupported == {}
-    config = {"authorizer.class.name": "", "remote.log.storage.system.enable": "False"}
+    config = {"remote.log.storage.system.enable": "False"}
     assert Settings(config=config).unsupported == {}
-    unsupported = {"authorizer.class.name": "a.B", "remote.log.storage.system.enable": "true"}
+    unsupported = {"remote.log.storage.system.enable": "true"}
     assert Settings(config=unsupported).unsupported.keys() == unsupported.keys()
 
 

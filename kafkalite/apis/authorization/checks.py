@@ -1,0 +1,126 @@
+"""Checks of permissions for whole requests, and the refusals that they raise.
+
+The permissions come from the catalogue of APIs. A check is for the cluster, or for the one group or
+transactional id in a request.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkalite.metadata.acls import CLUSTER_NAME
+from kafkalite.protocol.catalogue import Operation, Resource, When
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.security.access import permission_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.protocol.catalogue import Permission, Row
+    from kafkalite.security.access import Access
+    from kafkalite.security.authorizer import Decision
+
+ERRORS: Final = {
+    Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Resource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Resource.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+"""The error code of a refused operation, by type of the resource."""
+
+RULE: Final = "acl"
+"""The `rule` in the facts of a refusal that an ACL, or the lack of one, caused."""
+
+_FIELDS: Final = {Resource.GROUP: "group_id", Resource.TRANSACTIONAL_ID: "transactional_id"}
+
+
+class Check(NamedTuple):
+    """A permission that a request needs."""
+
+    operation: Operation
+    resource: Resource
+    field: str
+    """The field of requests with the name of the resource; empty for the cluster."""
+    key: int
+    """The `permission_key`."""
+
+    def name_in(self, request: Any) -> str:  # noqa: ANN401 - any request
+        """Return the name of the resource that a request is about; empty if it is null."""
+        return getattr(request, self.field) or "" if self.field else CLUSTER_NAME
+
+
+def checks_of(row: Row) -> tuple[tuple[Check, ...], ...]:
+    """Return the checks of whole requests of an API; of each element, one must succeed."""
+    return tuple(
+        tuple(_checks(alternatives))
+        for alternatives in row.access
+        if all(_is_for_whole_request(row, each) for each in alternatives)
+    )
+
+
+def _is_for_whole_request(row: Row, permission: Permission) -> bool:
+    if permission.when is not When.ALWAYS:
+        return False
+    if permission.resource is Resource.CLUSTER:
+        return True
+    field = _FIELDS.get(permission.resource)
+    place = {
+        Resource.GROUP: row.request.group,
+        Resource.TRANSACTIONAL_ID: row.request.transactional_id,
+    }.get(permission.resource)
+    return field is not None and place == field
+
+
+def _checks(alternatives: tuple[Permission, ...]) -> Iterator[Check]:
+    for operation, resource, _ in alternatives:
+        yield Check(
+            operation, resource, _FIELDS.get(resource, ""), permission_key(operation, resource)
+        )
+
+
+def refusal(
+    access: Access, operation: Operation, resource: Resource, name: str, decision: Decision
+) -> KafkaError:
+    """Return the error for a refused operation, with the ACL that denied it as a fact."""
+    subject = access.subject
+    facts: dict[str, object] = {
+        "rule": RULE,
+        "principal": subject.principal,
+        "host": subject.host,
+        "operation": operation.name,
+        "resource_type": resource.name,
+        "resource": name,
+        "acl": None if decision.acl is None else str(decision.acl),
+    }
+    explanation = (
+        f"{subject.principal} from {subject.host} may not {operation.name} {resource.name} "
+        f"{name}: {decision.reason}"
+    )
+    return KafkaError(ERRORS[resource], facts=facts, explanation=explanation)
+
+
+def check(
+    access: Access, operation: Operation, resource: Resource, name: str, message: str | None = None
+) -> None:
+    """Raise the KafkaError of a refused operation."""
+    if access.allows(operation, resource, name):
+        return
+    error = refusal(access, operation, resource, name, access.decide(operation, resource, name))
+    error.message = message
+    raise error
+
+
+def cluster_message(api: str, operation: Operation) -> str:
+    """Return the message of a request that needs a permission on the cluster."""
+    return f"Request {api} needs {operation.name} permission."
+
+
+def with_fields(message: Any, **fields: object) -> Any:  # noqa: ANN401 - any message
+    """Return a copy of a message with other values of some fields."""
+    changed = copy(message)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return changed

@@ -1,0 +1,222 @@
+"""The rules of APIs: how their requests are checked beyond the checks of whole requests.
+
+`RULES` has a row for every served API that needs a permission. A `Listed` rule is for requests with
+a list of resources: refused elements are removed from the request, and get rows with an error in
+the response. Other rules name a function in `special`. For the APIs in `IN_HANDLER`, the handler
+asks `Call.access`, because the resources are known only after other decisions, such as those of a
+fetch session.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.catalogue import Operation, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Position(Enum):
+    """The position of refused rows in a response."""
+
+    FIRST = "before the rows of the handler"
+    LAST = "after the rows of the handler"
+    REQUESTED = "in the order of the request"
+
+
+class Listed(NamedTuple):
+    """A list of resources in requests."""
+
+    operation: Operation
+    resource: Resource
+    entries: str
+    """The field of requests with the list."""
+    name: str
+    """The field of an element with the name; empty if elements are names."""
+    answers: str
+    """The field of responses with a row for each element."""
+    position: Position = Position.LAST
+    has_ids: bool = False
+    """Whether elements without a name have a `topic_id`."""
+    is_called_without_entries: bool = False
+    """Whether the handler is called even if all elements are refused."""
+    alternative: Operation | None = None
+    """An operation on the cluster that is sufficient for all elements."""
+    has_message: bool = False
+    """Whether refused rows have the standard message of the error code."""
+    omits_repeated: bool = False
+    """Whether elements that occur several times are left to the handler, which refuses them."""
+    omits_invalid: bool = False
+    """Whether invalid names of topics are left to the handler, which refuses them."""
+
+
+class Rule(NamedTuple):
+    """How the requests of one API are checked."""
+
+    listed: Listed | None = None
+    function: str = ""
+    """The name of a function in `special` that serves a request."""
+    first: str = ""
+    """The name of a function in `special` whose KafkaError has precedence over a refusal."""
+    after: str = ""
+    """The name of a function in `special` that removes secret parts of a response."""
+    is_whole: bool = True
+    """Whether the catalogue's permissions on groups, transactional ids and the cluster are checked
+    for the whole request."""
+
+
+_CLUSTER_ONLY: Final = Rule()
+_DESCRIBED_GROUPS: Final = Listed(
+    Operation.DESCRIBE, Resource.GROUP, "group_ids", "", "groups", Position.FIRST,
+    is_called_without_entries=True,
+)  # fmt: skip
+
+IN_HANDLER: Final = frozenset((
+    ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.FETCH, ApiKey.METADATA,
+    ApiKey.SHARE_ACKNOWLEDGE, ApiKey.SHARE_FETCH,
+))  # fmt: skip
+
+RULES: Final[Mapping[int, Rule]] = {
+    ApiKey.PRODUCE: Rule(
+        listed=Listed(
+            Operation.WRITE, Resource.TOPIC, "topic_data", "name", "responses", has_ids=True
+        ),
+        function="produce",
+        is_whole=False,
+    ),
+    ApiKey.FETCH: Rule(),
+    ApiKey.LIST_OFFSETS: Rule(
+        listed=Listed(Operation.DESCRIBE, Resource.TOPIC, "topics", "name", "topics")
+    ),
+    ApiKey.METADATA: Rule(),
+    ApiKey.OFFSET_COMMIT: Rule(
+        listed=Listed(
+            Operation.READ, Resource.TOPIC, "topics", "name", "topics", Position.FIRST,
+            has_ids=True,
+        )
+    ),
+    ApiKey.OFFSET_FETCH: Rule(function="offset_fetch"),
+    ApiKey.FIND_COORDINATOR: Rule(function="find_coordinator"),
+    ApiKey.JOIN_GROUP: Rule(),
+    ApiKey.HEARTBEAT: Rule(),
+    ApiKey.LEAVE_GROUP: Rule(),
+    ApiKey.SYNC_GROUP: Rule(first="check_sync_protocol"),
+    ApiKey.DESCRIBE_GROUPS: Rule(
+        listed=_DESCRIBED_GROUPS._replace(entries="groups"),
+    ),
+    ApiKey.LIST_GROUPS: Rule(after="filter_listed_groups"),
+    ApiKey.CREATE_TOPICS: Rule(function="create_topics"),
+    ApiKey.DELETE_TOPICS: Rule(function="delete_topics"),
+    ApiKey.DELETE_RECORDS: Rule(
+        listed=Listed(Operation.DELETE, Resource.TOPIC, "topics", "name", "topics")
+    ),
+    ApiKey.INIT_PRODUCER_ID: Rule(function="init_producer_id", is_whole=False),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Rule(
+        listed=Listed(
+            Operation.DESCRIBE, Resource.TOPIC, "topics", "topic", "topics",
+            alternative=Operation.CLUSTER_ACTION,
+        )
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Rule(function="add_partitions_to_txn", is_whole=False),
+    ApiKey.ADD_OFFSETS_TO_TXN: Rule(),
+    ApiKey.END_TXN: Rule(),
+    ApiKey.WRITE_TXN_MARKERS: _CLUSTER_ONLY,
+    ApiKey.TXN_OFFSET_COMMIT: Rule(
+        listed=Listed(
+            Operation.READ, Resource.TOPIC, "topics", "name", "topics", Position.FIRST
+        )
+    ),
+    ApiKey.DESCRIBE_ACLS: _CLUSTER_ONLY,
+    ApiKey.CREATE_ACLS: _CLUSTER_ONLY,
+    ApiKey.DELETE_ACLS: _CLUSTER_ONLY,
+    ApiKey.DESCRIBE_CONFIGS: Rule(function="describe_configs"),
+    ApiKey.ALTER_CONFIGS: Rule(function="alter_configs"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _CLUSTER_ONLY,
+    ApiKey.DESCRIBE_LOG_DIRS: _CLUSTER_ONLY,
+    ApiKey.CREATE_PARTITIONS: Rule(
+        listed=Listed(
+            Operation.ALTER, Resource.TOPIC, "topics", "name", "results", omits_repeated=True
+        )
+    ),
+    ApiKey.DELETE_GROUPS: Rule(
+        listed=Listed(Operation.DELETE, Resource.GROUP, "groups_names", "", "results")
+    ),
+    ApiKey.ELECT_LEADERS: _CLUSTER_ONLY,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Rule(function="alter_configs"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _CLUSTER_ONLY,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _CLUSTER_ONLY,
+    ApiKey.OFFSET_DELETE: Rule(
+        listed=Listed(
+            Operation.READ, Resource.TOPIC, "topics", "name", "topics", Position.FIRST,
+            is_called_without_entries=True,
+        )
+    ),
+    ApiKey.DESCRIBE_CLUSTER: Rule(),
+    ApiKey.DESCRIBE_PRODUCERS: Rule(
+        listed=Listed(
+            Operation.READ, Resource.TOPIC, "topics", "name", "topics", Position.REQUESTED,
+            has_message=True, omits_invalid=True,
+        )
+    ),
+    ApiKey.UNREGISTER_BROKER: _CLUSTER_ONLY,
+    ApiKey.DESCRIBE_TRANSACTIONS: Rule(
+        listed=Listed(
+            Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, "transactional_ids", "",
+            "transaction_states", Position.REQUESTED,
+        ),
+        after="filter_topics_of_transactions",
+    ),
+    ApiKey.LIST_TRANSACTIONS: Rule(after="filter_listed_transactions"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Rule(
+        function="subscription", first="check_consumer_protocol"
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Rule(
+        listed=_DESCRIBED_GROUPS, first="check_consumer_protocol", after="hide_group_members"
+    ),
+    ApiKey.LIST_CONFIG_RESOURCES: _CLUSTER_ONLY,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Rule(),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Rule(function="subscription", first="check_share_protocol"),
+    ApiKey.SHARE_GROUP_DESCRIBE: Rule(
+        listed=_DESCRIBED_GROUPS, first="check_share_protocol", after="hide_group_members"
+    ),
+    ApiKey.SHARE_FETCH: Rule(first="check_share_group_id"),
+    ApiKey.SHARE_ACKNOWLEDGE: Rule(first="check_share_group_id"),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: _CLUSTER_ONLY,
+    ApiKey.READ_SHARE_GROUP_STATE: _CLUSTER_ONLY,
+    ApiKey.WRITE_SHARE_GROUP_STATE: _CLUSTER_ONLY,
+    ApiKey.DELETE_SHARE_GROUP_STATE: _CLUSTER_ONLY,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _CLUSTER_ONLY,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Rule(
+        function="streams_topology", first="check_streams_protocol"
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: Rule(
+        listed=_DESCRIBED_GROUPS, first="check_streams_protocol", after="hide_streams_members"
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Rule(function="describe_share_group_offsets"),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Rule(
+        listed=Listed(
+            Operation.READ, Resource.TOPIC, "topics", "topic_name", "responses", Position.FIRST,
+            is_called_without_entries=True, has_message=True,
+        ),
+        first="check_share_protocol",
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Rule(
+        listed=Listed(
+            Operation.READ, Resource.TOPIC, "topics", "topic_name", "responses", Position.FIRST,
+            is_called_without_entries=True, has_message=True,
+        ),
+        first="check_share_protocol",
+    ),
+}  # fmt: skip
+"""API key → rule."""
+
+WITHOUT_CLUSTER_MESSAGE: Final = frozenset((
+    ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ALTER_REPLICA_LOG_DIRS, ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.DELETE_SHARE_GROUP_STATE, ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKey.LIST_CONFIG_RESOURCES, ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, ApiKey.WRITE_SHARE_GROUP_STATE,
+))  # fmt: skip
+"""APIs whose refusals for the cluster have the standard message of the error code, or none."""

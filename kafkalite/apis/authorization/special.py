@@ -1,0 +1,673 @@
+"""The functions of the rules in `rules`: APIs whose permissions depend on more than one list.
+
+Messages and helpers of handlers are imported when a function needs them: a broker without an
+authorizer, and the first requests of one with an authorizer, need few of them.
+"""
+
+# ruff: noqa: PLC0415 - see above
+# ruff: noqa: ANN401 - requests and responses of several APIs
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.apis.authorization.checks import check, cluster_message, refusal, with_fields
+from kafkalite.metadata.acls import CLUSTER_NAME
+from kafkalite.metadata.image import ResourceType
+from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.ports.waiting import chain
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.catalogue import Operation, Resource
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.uuids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafkalite.apis.authorization.step import Guard
+    from kafkalite.gateway.call import Call
+    from kafkalite.security.access import Access
+
+_TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_GROUP_REFUSED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def _refusal(access: Access, operation: Operation, resource: Resource, name: str) -> KafkaError:
+    return refusal(access, operation, resource, name, access.decide(operation, resource, name))
+
+
+def complete_rows(
+    key: int, response: Any, request: Any, code: ErrorCode, message: str | None
+) -> None:
+    """Add rows to a response of an API whose errors otherwise are for the whole request."""
+    if key == ApiKey.OFFSET_DELETE:
+        from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteResponse
+
+        response.topics = [
+            OffsetDeleteResponse.OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponse.OffsetDeleteResponsePartition(
+                        partition_index=each.partition_index, error_code=code
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    elif key == ApiKey.ALTER_SHARE_GROUP_OFFSETS:
+        from kafkalite.protocol._generated.messages.alter_share_group_offsets import (
+            AlterShareGroupOffsetsResponse,
+        )
+
+        response.responses = [
+            AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic(
+                topic_name=topic.topic_name,
+                partitions=[
+                    AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition(
+                        partition_index=each.partition_index,
+                        error_code=code,
+                        error_message=message,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    elif key == ApiKey.DELETE_SHARE_GROUP_OFFSETS:
+        from kafkalite.protocol._generated.messages.delete_share_group_offsets import (
+            DeleteShareGroupOffsetsResponse,
+        )
+
+        response.responses = [
+            DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic(
+                topic_name=topic.topic_name, error_code=code, error_message=message
+            )
+            for topic in request.topics
+        ]
+
+
+# Errors that have precedence over refusals
+
+
+def check_sync_protocol(call: Call, request: Any) -> None:
+    """Raise the KafkaError of a SyncGroup without a protocol, if the version requires one."""
+    if call.era.requires_protocol_name and None in (request.protocol_type, request.protocol_name):
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+def check_consumer_protocol(call: Call, request: Any) -> None:
+    """Raise KafkaError UNSUPPORTED_VERSION if the consumer protocol is disabled."""
+    from kafkalite.apis.groups.consumer import check_protocol_enabled
+
+    del request
+    check_protocol_enabled(call.node.config)
+
+
+def check_streams_protocol(call: Call, request: Any) -> None:
+    """Raise KafkaError UNSUPPORTED_VERSION if the streams protocol is disabled."""
+    from kafkalite.apis.groups.streams import check_protocol_enabled
+
+    del request
+    check_protocol_enabled(call.node.config)
+
+
+def check_share_protocol(call: Call, request: Any) -> None:
+    """Raise KafkaError UNSUPPORTED_VERSION if share groups are disabled."""
+    from kafkalite.apis.shares.groups import check_share_groups_enabled
+
+    del request
+    check_share_groups_enabled(call.node)
+
+
+def check_share_group_id(call: Call, request: Any) -> None:
+    """Raise the KafkaError of a share request without a group id, or if groups are disabled."""
+    check_share_protocol(call, request)
+    if request.group_id is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A group id is needed.")
+
+
+# Parts of responses that the client may not see
+
+
+def filter_listed_groups(access: Access, response: Any) -> Any:
+    """Remove the groups that the client may not describe; one who describes the cluster may."""
+    if access.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        return response
+    groups = [
+        each
+        for each in response.groups
+        if access.allows(Operation.DESCRIBE, Resource.GROUP, each.group_id)
+    ]
+    return with_fields(response, groups=groups)
+
+
+def filter_listed_transactions(access: Access, response: Any) -> Any:
+    """Remove the transactional ids that the client may not describe."""
+    states = [
+        each
+        for each in response.transaction_states
+        if access.allows(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, each.transactional_id)
+    ]
+    return with_fields(response, transaction_states=states)
+
+
+def filter_topics_of_transactions(access: Access, response: Any) -> Any:
+    """Remove the topics that the client may not describe."""
+    for state in response.transaction_states:
+        state.topics = [
+            each
+            for each in state.topics
+            if access.allows(Operation.DESCRIBE, Resource.TOPIC, each.topic)
+        ]
+    return response
+
+
+def _assigned_topics(group: Any) -> Iterable[str]:
+    for member in group.members:
+        for field in ("assignment", "target_assignment"):
+            assignment = getattr(member, field, None)
+            for partitions in () if assignment is None else assignment.topic_partitions:
+                yield partitions.topic_name
+
+
+def hide_group_members(access: Access, response: Any) -> Any:
+    """Replace groups that use a topic which the client may not describe by an error."""
+    return _hide_groups(
+        access,
+        response,
+        _assigned_topics,
+        "The group has described topic(s) that the client is not authorized to describe.",
+    )
+
+
+def hide_streams_members(access: Access, response: Any) -> Any:
+    """Replace groups whose topology has a topic that the client may not describe by an error."""
+
+    def topics(group: Any) -> Iterable[str]:
+        for each in () if group.topology is None else group.topology.subtopologies or ():
+            yield from each.source_topics
+            yield from each.repartition_sink_topics
+            yield from (topic.name for topic in each.repartition_source_topics)
+            yield from (topic.name for topic in each.state_changelog_topics)
+
+    return _hide_groups(
+        access,
+        response,
+        topics,
+        "The described group uses topics that the client is not authorized to describe.",
+    )
+
+
+def _hide_groups(access: Access, response: Any, topics_of: Any, message: str) -> Any:
+    groups = []
+    for group in response.groups:
+        if all(
+            access.allows(Operation.DESCRIBE, Resource.TOPIC, topic) for topic in topics_of(group)
+        ):
+            groups.append(group)
+        else:
+            groups.append(
+                type(group)(
+                    group_id=group.group_id, error_code=_TOPIC_REFUSED, error_message=message
+                )
+            )
+    return with_fields(response, groups=groups)
+
+
+# Produce and transactions
+
+
+def produce(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve Produce: transactional batches need the transactional id, all batches their topic."""
+    from kafkalite.partitions.produce_batches import is_first_batch_transactional
+
+    transactional_id = request.transactional_id
+    if (
+        transactional_id is not None
+        and not access.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+        and any(
+            is_first_batch_transactional(data.records)
+            for topic in request.topic_data
+            for data in topic.partition_data
+        )
+    ):
+        error = _refusal(access, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+        if not request.acks:
+            raise ProtocolViolation(f"produce with acks=0 failed: {error.code.name}")
+        error.message = error.code.message
+        raise error
+    answer = guard.serve_listed(call, access, request)
+    if not request.acks and answer is not None:
+        # Only refused elements give an answer to a request without acknowledgement.
+        raise ProtocolViolation(f"produce with acks=0 failed: {_TOPIC_REFUSED.name}")
+    return answer
+
+
+def init_producer_id(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve InitProducerId; without a transactional id, any writable topic is sufficient."""
+    name = request.transactional_id
+    if name is not None:
+        check(access, Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
+        if request.enable2_pc:
+            check(access, Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, name)
+    elif not access.allows(
+        Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME
+    ) and not access.allows_on_any(Operation.WRITE, Resource.TOPIC):
+        check(access, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME)
+    return guard.handler(call, request)
+
+
+def add_partitions_to_txn(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve AddPartitionsToTxn: of clients, or in later versions of nodes.
+
+    The handler checks the topics.
+    """
+    if call.era.is_from_brokers:
+        check(access, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+    else:
+        for transaction in request.transactions:
+            check(
+                access,
+                Operation.WRITE,
+                Resource.TRANSACTIONAL_ID,
+                transaction.transactional_id,
+            )
+    return guard.handler(call, request)
+
+
+# Groups
+
+
+def find_coordinator(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve FindCoordinator: each key needs DESCRIBE; share partitions are for nodes."""
+    from kafkalite.apis.groups.find_coordinator import CoordinatorType
+
+    resource = {
+        CoordinatorType.GROUP: Resource.GROUP,
+        CoordinatorType.TRANSACTION: Resource.TRANSACTIONAL_ID,
+    }.get(request.key_type)
+    if resource is None:
+        if request.key_type == CoordinatorType.SHARE and call.era.knows_share_partitions:
+            message = cluster_message(guard.api.name, Operation.CLUSTER_ACTION)
+            check(access, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, message)
+        return guard.handler(call, request)
+    errors = {
+        key: _refusal(access, Operation.DESCRIBE, resource, key)
+        for key in request.coordinator_keys
+        if not access.allows(Operation.DESCRIBE, resource, key)
+    }
+    if not errors:
+        return guard.handler(call, request)
+    guard.report(call, request, list(errors.values()), resource)
+    keys = request.coordinator_keys
+    allowed = [key for key in keys if key not in errors]
+    response = guard.handler(call, with_fields(request, coordinator_keys=allowed))
+    code = next(iter(errors.values())).code
+    refused_request = with_fields(request, coordinator_keys=[key for key in keys if key in errors])
+    answered = iter(response.coordinators)
+    refused = iter(guard.api.refuse(refused_request, code, None).coordinators)
+    return with_fields(
+        response, coordinators=[next(refused if key in errors else answered) for key in keys]
+    )
+
+
+def subscription(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve a heartbeat, whose member must be allowed to describe all subscribed topics."""
+    for topic in request.subscribed_topic_names or ():
+        if not access.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
+            guard.check_first(call, request)
+            check(access, Operation.DESCRIBE, Resource.TOPIC, topic)
+    return guard.handler(call, request)
+
+
+def streams_topology(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve a heartbeat, whose member must be allowed to describe the topics of its topology."""
+    if request.topology is not None:
+        from kafkalite.apis.groups.streams import check_topic_names, topics_of
+
+        for topic in topics_of(request.topology):
+            if not access.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
+                guard.check_first(call, request)
+                check_topic_names(request.topology)
+                check(access, Operation.DESCRIBE, Resource.TOPIC, topic)
+    return guard.handler(call, request)
+
+
+def offset_fetch(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve OffsetFetch: groups and topics need DESCRIBE; of all topics, only those are listed."""
+    from kafkalite.apis.groups.offset_fetch import group_error
+
+    era = call.era
+    refused_groups: dict[int, Any] = {}
+    refused_topics: dict[int, list[Any]] = {}
+    groups = []
+    for index, group in enumerate(request.groups):
+        if not access.allows(Operation.DESCRIBE, Resource.GROUP, group.group_id):
+            error = _refusal(access, Operation.DESCRIBE, Resource.GROUP, group.group_id)
+            guard.report(call, None, [error], Resource.GROUP)
+            refused_groups[index] = group_error(group, _GROUP_REFUSED, era)
+            continue
+        allowed, refused = _split_topics(call, access, group.topics or ())
+        if refused:
+            refused_topics[index] = refused
+            group = with_fields(group, topics=allowed)  # noqa: PLW2901 - the group that is served
+        groups.append(group)
+    answer = guard.handler(call, with_fields(request, groups=groups))
+    return chain(
+        answer,
+        partial(_merge_groups, access, request.groups, refused_groups, refused_topics),
+    )
+
+
+def _split_topics(call: Call, access: Access, topics: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    allowed, refused = [], []
+    for topic in topics:
+        name = topic.name
+        if not name and call.era.uses_topic_ids:
+            known = call.node.image.topics_by_id.get(topic.topic_id)
+            name = None if known is None else known.name
+        if name is None or access.allows(Operation.DESCRIBE, Resource.TOPIC, name):
+            allowed.append(topic)
+        else:
+            refused.append(topic)
+    return allowed, refused
+
+
+def _merge_groups(
+    access: Access,
+    requested: list[Any],
+    refused_groups: dict[int, Any],
+    refused_topics: dict[int, list[Any]],
+    response: Any,
+) -> Any:
+    from kafkalite.apis.groups.offset_fetch import ResponseTopics, partition_without_offset
+
+    answered = iter(response.groups)
+    groups = []
+    for index, group in enumerate(requested):
+        if index in refused_groups:
+            groups.append(refused_groups[index])
+            continue
+        answer = next(answered)
+        if group.topics is None:
+            answer.topics = [
+                topic
+                for topic in answer.topics
+                if access.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+            ]
+        elif answer.error_code == ErrorCode.NONE:
+            answer.topics = [
+                *answer.topics,
+                *(
+                    ResponseTopics(
+                        name=topic.name,
+                        topic_id=topic.topic_id,
+                        partitions=[
+                            partition_without_offset(each, _TOPIC_REFUSED)
+                            for each in topic.partition_indexes
+                        ],
+                    )
+                    for topic in refused_topics.get(index, ())
+                ),
+            ]
+        groups.append(answer)
+    return with_fields(response, groups=groups)
+
+
+def describe_share_group_offsets(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve DescribeShareGroupOffsets: groups and topics need DESCRIBE."""
+    from kafkalite.apis.shares.offsets import DescribedGroup
+
+    check_share_protocol(call, request)
+    refused_groups: dict[int, Any] = {}
+    refused_topics: dict[int, list[Any]] = {}
+    groups = []
+    for index, group in enumerate(request.groups):
+        if not access.allows(Operation.DESCRIBE, Resource.GROUP, group.group_id):
+            error = _refusal(access, Operation.DESCRIBE, Resource.GROUP, group.group_id)
+            guard.report(call, None, [error], Resource.GROUP)
+            refused_groups[index] = DescribedGroup(
+                group_id=group.group_id, error_code=_GROUP_REFUSED
+            )
+            continue
+        refused = [
+            topic
+            for topic in group.topics or ()
+            if not access.allows(Operation.DESCRIBE, Resource.TOPIC, topic.topic_name)
+        ]
+        if refused:
+            refused_topics[index] = refused
+            allowed = [topic for topic in group.topics if topic not in refused]
+            group = with_fields(group, topics=allowed)  # noqa: PLW2901 - the group that is served
+        groups.append(group)
+    answer = guard.handler(call, with_fields(request, groups=groups))
+    return chain(
+        answer,
+        partial(_merge_share_groups, access, request.groups, refused_groups, refused_topics),
+    )
+
+
+def _merge_share_groups(
+    access: Access,
+    requested: list[Any],
+    refused_groups: dict[int, Any],
+    refused_topics: dict[int, list[Any]],
+    response: Any,
+) -> Any:
+    from kafkalite.apis.shares.offsets import DescribedPartition, DescribedTopic
+
+    answered = iter(response.groups)
+    groups = []
+    for index, group in enumerate(requested):
+        if index in refused_groups:
+            groups.append(refused_groups[index])
+            continue
+        answer = next(answered)
+        if group.topics is None:
+            answer.topics = [
+                topic
+                for topic in answer.topics
+                if access.allows(Operation.DESCRIBE, Resource.TOPIC, topic.topic_name)
+            ]
+        elif answer.error_code == ErrorCode.NONE:
+            answer.topics = [
+                *answer.topics,
+                *(
+                    DescribedTopic(
+                        topic_name=topic.topic_name,
+                        topic_id=ZERO_UUID,
+                        partitions=[
+                            DescribedPartition(
+                                partition_index=each,
+                                start_offset=-1,
+                                lag=-1,
+                                error_code=_TOPIC_REFUSED,
+                                error_message=_TOPIC_REFUSED.message,
+                            )
+                            for each in topic.partitions
+                        ],
+                    )
+                    for topic in refused_topics.get(index, ())
+                ),
+            ]
+        groups.append(answer)
+    return with_fields(response, groups=groups)
+
+
+# Topics
+
+
+def create_topics(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve CreateTopics: topics need CREATE, and their settings in the answer another one."""
+    counts = Counter(topic.name for topic in request.topics)
+    refused: dict[str, KafkaError] = {}
+    if not access.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
+        refused = {
+            name: _refusal(access, Operation.CREATE, Resource.TOPIC, name)
+            for name, count in counts.items()
+            if count == 1
+            and name != METADATA_TOPIC
+            and not access.allows(Operation.CREATE, Resource.TOPIC, name)
+        }
+    if refused:
+        guard.report(call, request, list(refused.values()), Resource.TOPIC)
+    allowed = [topic for topic in request.topics if topic.name not in refused]
+    response = guard.handler(call, with_fields(request, topics=allowed))
+    rows = guard.api.refuse(
+        with_fields(request, topics=[topic for topic in request.topics if topic.name in refused]),
+        _TOPIC_REFUSED,
+        "Authorization failed.",
+    ).topics
+    for row in response.topics:
+        if row.error_code == ErrorCode.NONE and not access.allows(
+            Operation.DESCRIBE_CONFIGS, Resource.TOPIC, row.name
+        ):
+            row.topic_config_error_code = _TOPIC_REFUSED
+            row.num_partitions = row.replication_factor = -1
+            row.configs = []
+    return with_fields(response, topics=[*response.topics, *rows])
+
+
+def delete_topics(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve DeleteTopics: topics need DELETE; without DESCRIBE, their names are not disclosed."""
+    node = call.node
+    if not node.config.bool("delete.topic.enable") or access.allows(
+        Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME
+    ):
+        return guard.handler(call, request)
+    counts = Counter((state.name, state.topic_id) for state in request.topics)
+    allowed, refused = [], []
+    errors = []
+    for state in request.topics:
+        name, topic_id = state.name, state.topic_id
+        is_by_name = name is not None
+        if is_by_name == (topic_id != ZERO_UUID) or counts[name, topic_id] > 1:
+            allowed.append(state)  # invalid: the handler refuses it
+            continue
+        if not is_by_name:
+            topic = node.image.topics_by_id.get(topic_id)
+            name = None if topic is None else topic.name
+        if name is None or access.allows(Operation.DELETE, Resource.TOPIC, name):
+            allowed.append(state)
+            continue
+        may_describe = access.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+        if is_by_name and may_describe and name not in node.image.topics:
+            allowed.append(state)
+            continue
+        errors.append(_refusal(access, Operation.DELETE, Resource.TOPIC, name))
+        refused.append(
+            with_fields(state, name=name if is_by_name or may_describe else None, topic_id=topic_id)
+        )
+    if not errors:
+        return guard.handler(call, request)
+    guard.report(call, request, errors, Resource.TOPIC)
+    response = guard.handler(call, with_fields(request, topics=allowed))
+    rows = guard.api.refuse(
+        with_fields(request, topics=refused), _TOPIC_REFUSED, _TOPIC_REFUSED.message
+    ).responses
+    return with_fields(response, responses=[*response.responses, *rows])
+
+
+# Configurations
+
+
+def _config_resource(kind: int, name: str) -> tuple[Resource, str] | None:
+    """Return the resource whose permissions protect a setting; None for an unknown type."""
+    if kind == ResourceType.TOPIC:
+        return Resource.TOPIC, name
+    if kind == ResourceType.GROUP:
+        return Resource.GROUP, name
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS):
+        return Resource.CLUSTER, CLUSTER_NAME
+    return None
+
+
+def _config_refusal(access: Access, operation: Operation, requested: Any) -> KafkaError | None:
+    """Return the error of a resource whose settings the client may not use."""
+    resource = _config_resource(requested.resource_type, requested.resource_name)
+    if resource is None or access.allows(operation, *resource):
+        return None
+    return _refusal(access, operation, *resource)
+
+
+def describe_configs(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve DescribeConfigs; refused resources are last. An unknown type fails the request."""
+    if any(
+        _config_resource(each.resource_type, each.resource_name) is None
+        for each in request.resources
+    ):
+        return guard.handler(call, request)
+    allowed, rows, errors = [], [], []
+    for each in request.resources:
+        error = _config_refusal(access, Operation.DESCRIBE_CONFIGS, each)
+        if error is None:
+            allowed.append(each)
+            continue
+        errors.append(error)
+        rows += guard.api.refuse(
+            with_fields(request, resources=[each]), error.code, error.code.message
+        ).results
+    if not errors:
+        return guard.handler(call, request)
+    _report_configs(guard, call, request, errors)
+    response = guard.handler(call, with_fields(request, resources=allowed))
+    return with_fields(response, results=[*response.results, *rows])
+
+
+def alter_configs(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve AlterConfigs and IncrementalAlterConfigs; invalid resources are refused as such."""
+    counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
+    refused: dict[int, KafkaError] = {}
+    for index, each in enumerate(request.resources):
+        error = _config_refusal(access, Operation.ALTER_CONFIGS, each)
+        if error is None or counts[each.resource_type, each.resource_name] > 1:
+            continue
+        if not _is_invalid(call, each):
+            refused[index] = error
+    if not refused:
+        return guard.handler(call, request)
+    _report_configs(guard, call, request, list(refused.values()))
+    allowed = [each for index, each in enumerate(request.resources) if index not in refused]
+    response = guard.handler(call, with_fields(request, resources=allowed))
+    answered = iter(response.responses)
+    rows = []
+    for index, each in enumerate(request.resources):
+        if index not in refused:
+            rows.append(next(answered))
+            continue
+        code = refused[index].code
+        rows += guard.api.refuse(with_fields(request, resources=[each]), code, None).responses
+    return with_fields(response, responses=rows)
+
+
+def _is_invalid(call: Call, requested: Any) -> bool:
+    """Whether the handler refuses a resource before its permissions matter."""
+    from kafkalite.apis.configs.alter import alterable_resource, check_config_names
+    from kafkalite.metadata.configs import AlterOperation
+
+    is_delete = AlterOperation.DELETE
+    try:
+        check_config_names(
+            (config.name for config in requested.configs),
+            [
+                config.name
+                for config in requested.configs
+                if config.value is None and getattr(config, "config_operation", None) != is_delete
+            ],
+        )
+        if requested.resource_type != ResourceType.BROKER_LOGGER:
+            alterable_resource(call, requested.resource_type, requested.resource_name)
+    except KafkaError:
+        return True
+    return False
+
+
+def _report_configs(guard: Guard, call: Call, request: Any, errors: list[KafkaError]) -> None:
+    """Report the refused topics and groups; settings of nodes have no history."""
+    for resource, code in ((Resource.TOPIC, _TOPIC_REFUSED), (Resource.GROUP, _GROUP_REFUSED)):
+        refused = [error for error in errors if error.code is code]
+        if refused:
+            guard.report(call, request, refused, resource)

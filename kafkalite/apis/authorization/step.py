@@ -1,0 +1,287 @@
+"""AuthorizationStep: checks requests by ACLs before their handlers are called.
+
+The names that a client may use are cached in its `Access`, so that nearly all requests need one
+lookup for each group and topic. Calls between nodes of the cluster are not restricted.
+"""
+
+# ruff: noqa: ANN401 - requests and responses of any API
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.apis.authorization import special
+from kafkalite.apis.authorization.checks import (
+    check,
+    checks_of,
+    cluster_message,
+    refusal,
+    with_fields,
+)
+from kafkalite.apis.authorization.rules import RULES, WITHOUT_CLUSTER_MESSAGE, Position
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.refusals import report_refusal, report_refusal_of_request
+from kafkalite.gateway.steps import ImmediateStep
+from kafkalite.metadata.acls import CLUSTER_NAME
+from kafkalite.metadata.topic_names import invalid_name_reason
+from kafkalite.ports.waiting import chain
+from kafkalite.protocol.catalogue import Resource, row
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.security.access import AccessTable, permission_key, remember
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kafkalite.apis.authorization.checks import Check
+    from kafkalite.apis.authorization.rules import Listed, Rule
+    from kafkalite.gateway.api import Api
+    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.steps import Handler
+    from kafkalite.protocol.errors import KafkaError
+    from kafkalite.security.access import Access
+    from kafkalite.security.authorizer import AuthorizerSettings
+
+_MAX_REPORTED: Final = 100
+"""The maximum number of refused resources of one request that are reported as events."""
+
+_KINDS: Final = {
+    Resource.TOPIC: SubjectKind.TOPIC,
+    Resource.GROUP: SubjectKind.GROUP,
+    Resource.TRANSACTIONAL_ID: SubjectKind.TRANSACTIONAL_ID,
+}
+
+
+class AuthorizationStep(ImmediateStep):
+    """The step that refuses the requests, and the parts of requests, that no ACL allows."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, settings: AuthorizerSettings) -> None:
+        self._table = AccessTable(settings)
+
+    def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
+        """Return a handler that checks permissions and then calls `handler`; see `Step`."""
+        del version
+        rule = RULES.get(api.key)
+        if rule is None:
+            return handler
+        return Guard(api, handler, rule, self._table).checking_handler()
+
+
+class Guard:
+    """The checks of one API, and the handler behind them."""
+
+    __slots__ = (
+        "_after", "_checks", "_first", "_list_key", "_listed", "_table", "api", "function",
+        "handler",
+    )  # fmt: skip
+
+    def __init__(self, api: Api, handler: Handler, rule: Rule, table: AccessTable) -> None:
+        self.api = api
+        self.handler = handler
+        self._table = table
+        self._checks = checks_of(row(api.key)) if rule.is_whole else ()
+        self._listed = rule.listed
+        self._list_key = (
+            0
+            if rule.listed is None
+            else permission_key(rule.listed.operation, rule.listed.resource)
+        )
+        self.function: Callable[[Guard, Call, Access, Any], Any] | None = (
+            getattr(special, rule.function) if rule.function else None
+        )
+        self._first: Callable[[Call, Any], None] | None = (
+            getattr(special, rule.first) if rule.first else None
+        )
+        self._after: Callable[[Access, Any], Any] | None = (
+            getattr(special, rule.after) if rule.after else None
+        )
+
+    def checking_handler(self) -> Handler:
+        """Return the handler that clients' requests are passed to."""
+        if len(self._checks) == 1 and len(self._checks[0]) == 1 and self._checks[0][0].field:
+            only_check = self._checks[0][0]
+            if self.function is None and self._listed is None and self._after is None:
+                return self._with_single_check(only_check)
+        return self._serve
+
+    def _with_single_check(self, only_check: Check) -> Handler:
+        """Return a handler for requests that need one permission, such as heartbeats."""
+        handler, key = self.handler, only_check.key
+        is_group = only_check.field == "group_id"
+
+        def handle(call: Call, request: Any) -> Any:
+            access = call.access
+            if (
+                access is None
+                or access.acls is not call.node.image.acls
+                or access.principal != call.principal
+            ):
+                access = self._renew(call)
+            name = request.group_id if is_group else request.transactional_id
+            if name not in access.permitted[key]:
+                self.check_alternatives(call, access, (only_check,), request)
+            return handler(call, request)
+
+        return handle
+
+    def _renew(self, call: Call) -> Access:
+        """Set the access of a call by the present ACLs of its node."""
+        access = call.access = self._table.find(
+            call.node.id,
+            call.node.image.acls,
+            call.principal,
+            call.client_host.removeprefix("/"),
+            is_node=call.sender is not None,
+        )
+        return access
+
+    def _serve(self, call: Call, request: Any) -> Any:
+        access = call.access
+        if (
+            access is None
+            or access.acls is not call.node.image.acls
+            or access.principal != call.principal
+        ):
+            access = self._renew(call)
+        permitted = access.permitted
+        for alternatives in self._checks:
+            first = alternatives[0]
+            if first.name_in(request) not in permitted[first.key]:
+                self.check_alternatives(call, access, alternatives, request)
+        if self.function is not None:
+            return self.function(self, call, access, request)
+        return self.serve_listed(call, access, request)
+
+    def check_alternatives(
+        self, call: Call, access: Access, alternatives: Sequence[Check], request: object
+    ) -> None:
+        """Raise the KafkaError of a request that none of these permissions allows."""
+        if any(access.allows(c.operation, c.resource, c.name_in(request)) for c in alternatives):
+            return
+        self.check_first(call, request)
+        operation, resource = alternatives[0].operation, alternatives[0].resource
+        message = None
+        if resource is Resource.CLUSTER and self.api.key not in WITHOUT_CLUSTER_MESSAGE:
+            message = cluster_message(self.api.name, operation)
+        check(access, operation, resource, alternatives[0].name_in(request), message)
+
+    def check_first(self, call: Call, request: object) -> None:
+        """Raise the KafkaError that has precedence over a refusal."""
+        if self._first is not None:
+            self._first(call, request)
+
+    def serve_listed(self, call: Call, access: Access, request: Any) -> Any:
+        """Return the answer of the handler, with rows for elements that are refused."""
+        listed = self._listed
+        if listed is None:
+            return self.finish(access, self.handler(call, request))
+        permitted = access.permitted[self._list_key]
+        entries = getattr(request, listed.entries)
+        field = listed.name
+        for entry in entries or ():
+            name = (getattr(entry, field) or entry.topic_id) if listed.has_ids else (
+                getattr(entry, field) if field else entry
+            )  # fmt: skip
+            if name not in permitted:
+                return self._filter(listed, call, access, request, entries)
+        return self.finish(access, self.handler(call, request))
+
+    def finish(self, access: Access, answer: Any) -> Any:
+        """Remove the parts of an answer that the client may not see."""
+        return answer if self._after is None else chain(answer, partial(self._after, access))
+
+    def _filter(
+        self, listed: Listed, call: Call, access: Access, request: Any, entries: Sequence[Any]
+    ) -> Any:
+        """Serve a request without the elements that are refused."""
+        if listed.alternative is not None and access.allows(
+            listed.alternative, Resource.CLUSTER, CLUSTER_NAME
+        ):
+            return self.finish(access, self.handler(call, request))
+        refused = self._refused_entries(listed, call, access, entries)
+        if not refused:
+            return self.finish(access, self.handler(call, request))
+        self.report(call, request, list(refused.values()), listed.resource)
+        code = next(iter(refused.values())).code
+        remaining = [entry for index, entry in enumerate(entries) if index not in refused]
+        message = code.message if listed.has_message else None
+        refused_request = with_fields(
+            request, **{listed.entries: [entries[index] for index in refused]}
+        )
+        response = self.api.refuse(refused_request, code, message)
+        special.complete_rows(self.api.key, response, refused_request, code, message)
+        if hasattr(response, "error_code"):
+            response.error_code = ErrorCode.NONE
+        if hasattr(response, "error_message"):
+            response.error_message = None
+        if not remaining and not listed.is_called_without_entries:
+            return self.finish(access, response)
+        rows = getattr(response, listed.answers)
+        answer = self.handler(call, with_fields(request, **{listed.entries: remaining}))
+        merge = partial(_merge, listed, rows, tuple(refused), len(entries))
+        return self.finish(access, chain(answer, merge))
+
+    def _refused_entries(
+        self, listed: Listed, call: Call, access: Access, entries: Sequence[Any]
+    ) -> dict[int, KafkaError]:
+        """Return the index of each refused element, with its error."""
+        permitted = access.permitted[self._list_key]
+        counts: Counter[object] = Counter()
+        if listed.omits_repeated:
+            counts.update(getattr(entry, listed.name) for entry in entries)
+        refused: dict[int, KafkaError] = {}
+        for index, entry in enumerate(entries):
+            name = _name_of(listed, call, entry)
+            if name is None or counts[name] > 1:
+                continue
+            if listed.omits_invalid and invalid_name_reason(name) is not None:
+                continue
+            decision = access.decide(listed.operation, listed.resource, name)
+            if not decision.is_allowed:
+                refused[index] = refusal(access, listed.operation, listed.resource, name, decision)
+                continue
+            remember(permitted, name)
+            if listed.has_ids and not getattr(entry, listed.name):
+                remember(permitted, entry.topic_id)
+        return refused
+
+    def report(
+        self, call: Call, request: object, errors: Sequence[KafkaError], resource: Resource
+    ) -> None:
+        """Report refused elements under their names, and under the group of the request."""
+        kind = _KINDS[resource]
+        for error in errors[:_MAX_REPORTED]:
+            name = "" if error.facts is None else str(error.facts["resource"])
+            report_refusal(call, self.api.name, name, error, request, kind=kind)
+        report_refusal_of_request(call, self.api.name, errors[0], request)
+
+
+def _name_of(listed: Listed, call: Call, entry: Any) -> str | None:
+    """Return the name of an element; None for an unknown topic id, which the handler refuses."""
+    if not listed.name:
+        return str(entry)
+    name: str = getattr(entry, listed.name)
+    if name or not listed.has_ids:
+        return name
+    topic = call.node.image.topics_by_id.get(entry.topic_id)
+    return None if topic is None else topic.name
+
+
+def _merge(
+    listed: Listed, rows: Sequence[Any], refused: Sequence[int], count: int, response: Any
+) -> Any:
+    """Add the rows of refused elements to a response."""
+    if response is None:
+        return None
+    answered = getattr(response, listed.answers)
+    if listed.position is Position.FIRST:
+        merged = [*rows, *answered]
+    elif listed.position is Position.LAST:
+        merged = [*answered, *rows]
+    else:
+        by_index = dict(zip(refused, rows, strict=True))
+        others = iter(answered)
+        merged = [by_index[index] if index in by_index else next(others) for index in range(count)]
+    return with_fields(response, **{listed.answers: merged})

@@ -1,0 +1,137 @@
+"""Access: what one client may do, with a cache of the resources that it may use.
+
+`AccessTable` has the `Access` of every client of a cluster. A client whose node has got other ACLs
+needs another one; `Access.acls` shows which ACLs it is for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.security.authorizer import Authorizer, Decision, Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkalite.metadata.acls import Acl
+    from kafkalite.protocol.catalogue import Operation, Resource
+    from kafkalite.security.authorizer import AuthorizerSettings
+
+_MAX_CACHED_NAMES: Final = 10_000
+_MAX_CACHED_CLIENTS: Final = 10_000
+
+_UNRESTRICTED: Final = Decision(is_allowed=True, reason="another node of the cluster")
+
+
+class Permitted(dict[int, set[object]]):
+    """`permission_key` → names and topic ids that are known to be allowed."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: int) -> set[object]:
+        names: set[object] = set()
+        self[key] = names
+        return names
+
+
+def permission_key(operation: Operation, resource: Resource) -> int:
+    """Return a number for an operation on a type of resources; its hash is fast."""
+    return operation.value << 8 | resource.value
+
+
+class Access:
+    """The permissions of one principal at one address, by one set of ACLs."""
+
+    __slots__ = ("_authorizer", "_is_node", "acls", "permitted", "principal", "subject")
+
+    def __init__(self, authorizer: Authorizer, principal: str, host: str, *, is_node: bool) -> None:
+        self._authorizer = authorizer
+        self._is_node = is_node
+        self.acls = authorizer.acls
+        self.principal = principal
+        self.subject = Subject(principal, host)
+        self.permitted = Permitted()
+        """A request for these names needs no decision."""
+
+    def decide(self, operation: Operation, resource: Resource, name: str) -> Decision:
+        """Return whether an operation on a resource is allowed, and the reason."""
+        if self._is_node:
+            return _UNRESTRICTED
+        return self._authorizer.decide(self.subject, operation.value, resource.value, name)
+
+    def allows(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """Return whether an operation on a resource is allowed."""
+        names = self.permitted[permission_key(operation, resource)]
+        if name in names:
+            return True
+        if not self.decide(operation, resource, name).is_allowed:
+            return False
+        remember(names, name)
+        return True
+
+    def allows_on_any(self, operation: Operation, resource: Resource) -> bool:
+        """Return whether an operation is allowed on at least one resource of a type."""
+        return self._is_node or self._authorizer.allows_on_any(
+            self.subject, operation.value, resource.value
+        )
+
+    def operations(self, resource: Resource, name: str, supported: int) -> int:
+        """Return those of the `supported` operations, as bits, that are allowed (KIP-430)."""
+        if self._is_node:
+            return supported
+        decide, subject, kind = self._authorizer.decide, self.subject, resource.value
+        bits = (bit for bit in range(supported.bit_length()) if supported >> bit & 1)
+        return sum(1 << bit for bit in bits if decide(subject, bit, kind, name).is_allowed)
+
+
+def remember(names: set[object], name: object) -> None:
+    """Add a permitted name; the set does not grow without limit."""
+    if len(names) >= _MAX_CACHED_NAMES:
+        names.clear()
+    names.add(name)
+
+
+class _NodeAccess(NamedTuple):
+    """The clients of one node, by the ACLs of its image."""
+
+    authorizer: Authorizer
+    clients: dict[tuple[str, str, bool], Access]
+
+
+class AccessTable:
+    """The access of every client, by node: nodes can have different images of the metadata."""
+
+    __slots__ = ("_nodes", "_settings")
+
+    def __init__(self, settings: AuthorizerSettings) -> None:
+        self._settings = settings
+        self._nodes: dict[int, _NodeAccess] = {}
+
+    def find(
+        self,
+        node_id: int,
+        acls: Mapping[bytes, Acl],
+        principal: str,
+        host: str,
+        *,
+        is_node: bool = False,
+    ) -> Access:
+        """Return the access of a client of a node with these ACLs.
+
+        With `is_node`, another node of the cluster is the client, which may do everything.
+        """
+        node = self._nodes.get(node_id)
+        if node is None or node.authorizer.acls is not acls:
+            authorizer = Authorizer(
+                acls,
+                self._settings.super_users,
+                allows_without_acls=self._settings.allows_without_acls,
+            )
+            node = self._nodes[node_id] = _NodeAccess(authorizer, {})
+        key = (principal, host, is_node)
+        access = node.clients.get(key)
+        if access is None:
+            if len(node.clients) >= _MAX_CACHED_CLIENTS:
+                node.clients.clear()
+            access = node.clients[key] = Access(node.authorizer, principal, host, is_node=is_node)
+        return access

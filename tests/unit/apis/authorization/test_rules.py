@@ -1,0 +1,145 @@
+"""Every API and version, with and without each permission; the table of rules is complete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.apis.authorization.rules import IN_HANDLER, RULES
+from kafkalite.apis.table import TABLE, find_api
+from kafkalite.metadata.acls import Acl, AclFilter, PatternType, PermissionType
+from kafkalite.protocol import catalogue, codec
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.apis.authorization.requests import (
+    CASES,
+    MISSING_TOPIC,
+    OTHER_TOPIC,
+    TOPIC,
+    Case,
+    Needs,
+    grants_of,
+    request_of,
+    versions_of,
+)
+from tests.unit.apis.cluster_wire import ClusterWire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin",
+    "offsets.topic.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+}
+ALICE = "User:alice"
+REFUSALS = frozenset((
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+))  # fmt: skip
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+    wire = ClusterWire(tmp_path, config=AUTHORIZER)
+    wire.create(OTHER_TOPIC)
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        wire.cluster.metadata.ensure_internal_topic(topic)
+    # The groups exist: other errors would have precedence over those of topics.
+    wire.calls[1].principal = "User:admin"
+    ids = {TOPIC: wire.create(TOPIC)}
+    for case in CASES:
+        if case.key in (ApiKey.OFFSET_COMMIT, ApiKey.ALTER_SHARE_GROUP_OFFSETS):
+            version = versions_of(case)[-1]
+            wire.ask(request_of(case, version, ids), version)
+    yield wire
+    wire.end()
+
+
+def grant(wire: ClusterWire, needs: Iterable[Needs]) -> None:
+    """Replace all ACLs."""
+    wire.cluster.metadata.delete_acls([AclFilter()])
+    acls = [
+        Acl(
+            need.resource, need.resource_name, PatternType.LITERAL, ALICE, "*", need.operation,
+            PermissionType.ALLOW,
+        )
+        for need in needs
+    ]  # fmt: skip
+    assert wire.cluster.metadata.create_acls(acls) == [None] * len(acls)
+
+
+def answer(wire: ClusterWire, case: Case, version: int, needs: Iterable[Needs]) -> Any:  # noqa: ANN401 - any response
+    """Return the response to a client with these permissions."""
+    if TOPIC not in wire.cluster.metadata.image.topics:
+        wire.create(TOPIC)
+    grant(wire, needs)
+    wire.calls[1].principal = ALICE
+    ids = {name: topic.topic_id for name, topic in wire.cluster.metadata.image.topics.items()}
+    response = wire.ask(request_of(case, version, ids), version)
+    if missing := wire.cluster.metadata.image.topics.get(MISSING_TOPIC):
+        wire.cluster.metadata.delete_topics([missing.topic_id])
+    return response
+
+
+def refusals(case: Case, response: Any) -> frozenset[int]:  # noqa: ANN401 - any response
+    if isinstance(response, codec.response_class(case.key)):
+        return REFUSALS.intersection(catalogue.error_codes(case.key, response))
+    return frozenset()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.key.name} {case.label}".strip())
+def test_a_request_is_refused_unless_it_has_every_permission(wire: ClusterWire, case: Case) -> None:
+    for version in versions_of(case):
+        for needs in grants_of(case):
+            refused = refusals(case, answer(wire, case, version, needs))
+            is_sufficient = set(needs) == set(case.needs)
+            assert bool(refused) is not is_sufficient, (version, needs, refused)
+
+
+def test_every_served_api_with_permissions_has_a_rule_and_no_other() -> None:
+    assert {key for key in TABLE if catalogue.row(key).access} == set(RULES)
+
+
+def test_every_rule_has_a_case_in_every_version() -> None:
+    covered: dict[int, set[int]] = {}
+    for case in CASES:
+        covered.setdefault(case.key, set()).update(versions_of(case))
+    assert covered.keys() == RULES.keys()
+
+
+@pytest.mark.parametrize("key", RULES)
+def test_the_fields_of_a_rule_exist(key: int) -> None:
+    listed = RULES[key].listed
+    api = find_api(key)
+    assert api is not None
+    if listed is not None:
+        request, response = codec.request_class(key)(), codec.response_class(key)()
+        assert getattr(request, listed.entries) == []
+        assert getattr(response, listed.answers) == []
+
+
+@pytest.mark.parametrize("key", RULES)
+def test_a_rule_uses_permissions_of_the_catalogue(key: int) -> None:
+    listed = RULES[key].listed
+    known = {(each.operation, each.resource) for some in catalogue.row(key).access for each in some}
+    if listed is not None:
+        assert (listed.operation, listed.resource) in known
+
+
+def test_apis_without_a_rule_of_their_own_are_checked_by_their_handlers() -> None:
+    plain = {
+        key
+        for key, rule in RULES.items()
+        if rule.listed is None and not rule.function and not rule.after
+    }
+    topic_apis = {
+        key
+        for key in plain
+        if any(each.resource.name == "TOPIC" for some in catalogue.row(key).access for each in some)
+    }
+    assert topic_apis <= IN_HANDLER
