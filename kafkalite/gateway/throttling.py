@@ -44,7 +44,7 @@ _NS_PER_PERCENT_OF_A_SECOND: Final = 10_000_000.0
 _RESPONSE_LENGTH_BYTES: Final = 4
 _MAX_EXPLAINED_SUBJECTS: Final = 10
 
-_IS_STRICT: Final[Mapping[int, Eras]] = {
+_IS_STRICT: Final[Mapping[int, Eras[bool]]] = {
     ApiKey.CREATE_TOPICS: Eras((0, False), (6, True)),
     ApiKey.DELETE_TOPICS: Eras((0, False), (5, True)),
     ApiKey.CREATE_PARTITIONS: Eras((0, False), (3, True)),
@@ -280,8 +280,8 @@ def _record(call: Call, api: Api, request: Any, key: str, throttle_ms: int) -> N
     """Write to the history of the cluster that a request exceeded a quota."""
     user, client_id = _client_of(call)
     text = (
-        f"{api.name} of client {client_id!r}, user {user!r}, exceeded the quota {key}: the client is "
-        "throttled"
+        f"{api.name} of client {client_id!r}, user {user!r}, exceeded the quota {key}: the client "
+        "is throttled"
     )
     facts = {"api": api.name, "quota": key, "throttle_time_ms": throttle_ms, "user": user,
              "client_id": client_id}  # fmt: skip

@@ -113,13 +113,13 @@ class TokenBucket:
         self._updated_ms = 0
 
     def record(self, amount: float, now_ms: int) -> int:
-        """Take tokens even if there are too few; return the milliseconds until none are owed."""
+        """Take tokens even if there are too few; return the milliseconds until the balance is 0."""
         self._refill(now_ms)
         self._tokens = min(self._burst_s * self.limit, self._tokens - amount)
         return self._throttle_ms()
 
     def take(self, amount: float, now_ms: int) -> int:
-        """Take tokens unless some are owed already; return the milliseconds until none are owed."""
+        """Take tokens unless the balance is negative; return the milliseconds until it is 0."""
         self._refill(now_ms)
         if throttle_ms := self._throttle_ms():
             return throttle_ms
