@@ -64,7 +64,6 @@ def handle_describe_client_quotas(
     """Return the quotas of the entities that a filter selects; raises KafkaError if invalid."""
     selection = _selection_of(request)
     return DescribeClientQuotasResponse(
-        error_message=None,
         entries=[
             DescribeClientQuotasResponse.EntryData(
                 entity=[

@@ -103,17 +103,17 @@ def test_altered_quotas_are_described(wire: ClusterWire, version: int) -> None:
         (alice_app, {"request_percentage": 12.5}),
         (default, {"consumer_byte_rate": 5.0}),
     ]
-    assert describe(wire, version=version) == (0, None, everything)
+    assert describe(wire, version=version) == (0, "", everything)
     exact = describe(wire, ("user", EXACT, "alice"), version=version)
-    assert exact == (0, None, everything[:2])
+    assert exact == (0, "", everything[:2])
     strict = describe(wire, ("user", EXACT, "alice"), is_strict=True, version=version)
-    assert strict == (0, None, everything[:1])
-    assert describe(wire, ("user", DEFAULT, None), version=version) == (0, None, everything[2:])
+    assert strict == (0, "", everything[:1])
+    assert describe(wire, ("user", DEFAULT, None), version=version) == (0, "", everything[2:])
     assert describe(wire, ("client-id", SPECIFIED, None), version=version) == (
-        0, None, everything[1:2],
+        0, "", everything[1:2],
     )  # fmt: skip
     alter(wire, (alice, {"producer_byte_rate": None}), version=version)
-    assert describe(wire, version=version) == (0, None, everything[1:])
+    assert describe(wire, version=version) == (0, "", everything[1:])
 
 
 def test_each_entity_succeeds_or_fails_on_its_own(wire: ClusterWire) -> None:
