@@ -73,6 +73,8 @@ _ROWS = (
     Row("DescribeUserScramCredentials", 0, 0, "security.scram_credentials"),
     Row("AlterUserScramCredentials", 0, 0, "security.scram_credentials"),
     Row("DescribeCluster", 0, 2, "cluster"),
+    Row("DescribeClientQuotas", 0, 1, "security.client_quotas"),
+    Row("AlterClientQuotas", 0, 1, "security.client_quotas"),
     Row("DescribeProducers", 0, 0, "transactions.describe_producers"),
     Row("UnregisterBroker", 0, 0, "cluster"),
     Row("DescribeTransactions", 0, 0, "transactions.admin"),

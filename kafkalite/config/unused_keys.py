@@ -79,8 +79,8 @@ security.providers ssl.endpoint.identification.algorithm ssl.engine.factory.clas
 ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation
 ssl.trustmanager.algorithm
 """,
-    "There are no quotas, and neither replicas nor new connections are throttled": """
-alter.log.dirs.replication.quota.* controller.quota.* max.connection.creation.rate quota.window.*
+    "Neither replicas nor new connections are throttled": """
+alter.log.dirs.replication.quota.* max.connection.creation.rate
 follower.replication.throttled.* leader.replication.throttled.* replication.quota.*
 replica.alter.log.dirs.io.max.bytes.per.second
 """,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.gateway.repeated import RepeatedRequest
+    from kafkalite.gateway.throttling import MutationQuota
     from kafkalite.security.access import Access
     from kafkalite.security.sasl.authenticator import Authenticator
 
@@ -30,10 +31,12 @@ class Call:
         "era",
         "listener",
         "may_pause",
+        "mutation_quota",
         "node",
         "principal",
         "refusal_observers",
         "repeated",
+        "request_bytes",
         "sender",
     )  # fmt: skip
 
@@ -68,6 +71,10 @@ class Call:
         """They are called with each refusal. The default is for calls that no gateway serves."""
         self.repeated: RepeatedRequest | None = None
         """The gateway's cache of the request that this client repeats."""
+        self.request_bytes = 0
+        """The size of the request; not set for a repeated request."""
+        self.mutation_quota: MutationQuota | None = None
+        """The quota of a request that creates or deletes partitions, if there is one."""
         self.may_pause = False
         """Whether other requests may be served during this request."""
 

@@ -223,6 +223,7 @@ class Gateway:
             raise _too_short_violation(end - start)
         flushed_bytes = self.flush(out)
         call.may_pause = True
+        call.request_bytes = end - start
         pauses = turns.pause_count
         try:
             key_and_version, correlation_id, client_id_length = unpack_header(buffer, start)
@@ -368,6 +369,7 @@ class Gateway:
         if end - start < HEADER_BYTES:
             raise _too_short_violation(end - start)
         key_and_version, _, client_id_length = unpack_header(buffer, start)
+        call.request_bytes = end - start
         route = self._inline_routes.get(key_and_version) or self._create_inline_route(
             key_and_version
         )

@@ -16,6 +16,7 @@ class Changes:
         "brokers_changed",
         "changed_resources",
         "changed_topic_ids",
+        "client_quotas_changed",
         "created_topic_ids",
         "deleted_topics",
     )
@@ -27,6 +28,7 @@ class Changes:
         self.changed_resources: set[ConfigResource] = set()
         self.brokers_changed = False
         self.acls_changed = False
+        self.client_quotas_changed = False
 
     def clear(self) -> None:
         """Remove all changes, after an image was made."""
@@ -36,3 +38,4 @@ class Changes:
         self.changed_resources.clear()
         self.brokers_changed = False
         self.acls_changed = False
+        self.client_quotas_changed = False

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorLog, CoordinatorResult
+    from kafkalite.metadata.client_quotas import QuotaAlteration
     from kafkalite.metadata.configs import ConfigChange
-    from kafkalite.metadata.creation import NewTopic, TopicCreation
+    from kafkalite.metadata.creation import Charge, NewTopic, TopicCreation
     from kafkalite.metadata.image import ConfigResource
     from kafkalite.metadata.leadership import ElectionType
     from kafkalite.metadata.partition_creation import NewPartitions
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.security.acls import Acl, AclFilter
+    from kafkalite.security.quotas import Entity
 
     Listener = Callable[[MetadataImage, MetadataDelta], None]
 
@@ -121,13 +123,20 @@ class MetadataController:
         self._publish()
 
     def create_topics(
-        self, requested: Sequence[NewTopic], *, validate_only: bool = False
+        self,
+        requested: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        charge: Charge | None = None,
     ) -> list[TopicCreation]:
         """Create topics; each succeeds or fails on its own.
 
-        Raises KafkaError if the request is too large.
+        `charge` counts the partitions against a quota. Raises KafkaError if the request is too
+        large.
         """
-        return self._write(self._shard.create_topics(requested, validate_only=validate_only))
+        return self._write(
+            self._shard.create_topics(requested, validate_only=validate_only, charge=charge)
+        )
 
     def ensure_internal_topic(self, name: str) -> None:
         """Create an internal topic, if it does not exist.
@@ -143,16 +152,30 @@ class MetadataController:
         if creation.error is not None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, creation.error.message)
 
-    def delete_topics(self, topic_ids: Sequence[bytes]) -> dict[bytes, KafkaError | None]:
-        """Delete topics; each succeeds or fails on its own."""
-        return self._write(self._shard.delete_topics(topic_ids))
+    def delete_topics(
+        self, topic_ids: Sequence[bytes], charge: Charge | None = None
+    ) -> dict[bytes, KafkaError | None]:
+        """Delete topics; each succeeds or fails on its own.
+
+        `charge` counts the partitions against a quota.
+        """
+        return self._write(self._shard.delete_topics(topic_ids, charge))
 
     def create_partitions(
-        self, new_partitions: Sequence[NewPartitions], *, validate_only: bool = False
+        self,
+        new_partitions: Sequence[NewPartitions],
+        *,
+        validate_only: bool = False,
+        charge: Charge | None = None,
     ) -> list[KafkaError | None]:
-        """Add partitions to topics; return an error or None for each element."""
+        """Add partitions to topics; return an error or None for each element.
+
+        `charge` counts the partitions against a quota.
+        """
         return self._write(
-            self._shard.create_partitions(new_partitions, validate_only=validate_only)
+            self._shard.create_partitions(
+                new_partitions, validate_only=validate_only, charge=charge
+            )
         )
 
     def elect_leaders(
@@ -276,6 +299,17 @@ class MetadataController:
         Raises KafkaError if there are too many.
         """
         return self._write(self._shard.delete_acls(filters))
+
+    def alter_client_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
+    ) -> dict[Entity, KafkaError | None]:
+        """Set or remove quotas of entities; return an error or None for each entity.
+
+        Raises KafkaError if there are too many.
+        """
+        return self._write(
+            self._shard.alter_client_quotas(alterations, validate_only=validate_only)
+        )
 
     def allocate_producer_ids(self, node_id: int) -> tuple[int, int]:
         """Allocate a block of producer ids to a node: its first id and size."""

@@ -13,7 +13,7 @@ from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.metadata.brokers import Brokers
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from kafkalite.protocol._generated.records.config import ConfigRecord
     from kafkalite.protocol._generated.records.partition import PartitionRecord
     from kafkalite.protocol._generated.records.topic import TopicRecord
+
+    Charge = Callable[[int], None]
+    """(number of partitions): counts mutations; raises KafkaError to refuse them."""
 
 BROKER_DEFAULT = -1
 """Number of partitions or replicas that means the broker's default."""
@@ -73,15 +76,20 @@ class TopicPlanner:
         self._entropy = entropy
 
     def plan(
-        self, requested: Sequence[NewTopic]
+        self, requested: Sequence[NewTopic], charge: Charge | None = None
     ) -> tuple[list[TopicCreation], list[TopicRecord | PartitionRecord | ConfigRecord]]:
-        """Return the outcome of each requested topic, and the records of the valid ones."""
+        """Return the outcome of each requested topic, and the records of the valid ones.
+
+        `charge` is called with the number of partitions of each valid topic.
+        """
         creations: list[TopicCreation] = []
         records: list[TopicRecord | PartitionRecord | ConfigRecord] = []
         used_names = set(self._topics.by_name)
         for new_topic in requested:
             try:
                 creation, new_records = self._plan_topic(new_topic, used_names)
+                if charge is not None:
+                    charge(creation.partitions)
             except KafkaError as error:
                 creations.append(
                     TopicCreation(name=new_topic.name, error=error.without_traceback())

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalite.metadata.brokers import Brokers
+    from kafkalite.metadata.creation import Charge
     from kafkalite.metadata.topics import Topics, TopicState
     from kafkalite.ports.entropy import Entropy
     from kafkalite.protocol._generated.records.partition import PartitionRecord
@@ -33,9 +34,16 @@ class NewPartitions(NamedTuple):
 
 
 def plan_new_partitions(
-    new_partitions: NewPartitions, topics: Topics, brokers: Brokers, entropy: Entropy
+    new_partitions: NewPartitions,
+    topics: Topics,
+    brokers: Brokers,
+    entropy: Entropy,
+    charge: Charge | None = None,
 ) -> list[PartitionRecord]:
-    """Return the records of the new partitions; raises KafkaError if they cannot be added."""
+    """Return the records of the new partitions; raises KafkaError if they cannot be added.
+
+    `charge` is called with the number of new partitions.
+    """
     topic = topics.by_name.get(new_partitions.topic)
     if topic is None:
         # Kafka sends the code without a message here.
@@ -55,12 +63,10 @@ def plan_new_partitions(
     added = new_partitions.partitions - current_count
     if added > MAX_PARTITIONS_PER_REQUEST:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, ErrorText.TOO_MANY_PARTITIONS.template)
-    return partition_records(
-        topic.topic_id,
-        current_count,
-        _assignments(new_partitions, topic, added, brokers, entropy),
-        brokers,
-    )
+    assignments = _assignments(new_partitions, topic, added, brokers, entropy)
+    if charge is not None:
+        charge(added)
+    return partition_records(topic.topic_id, current_count, assignments, brokers)
 
 
 def _assignments(

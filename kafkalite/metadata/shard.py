@@ -13,6 +13,7 @@ from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
 from kafkalite.metadata.acls import Acls
 from kafkalite.metadata.brokers import Brokers
 from kafkalite.metadata.changes import Changes
+from kafkalite.metadata.client_quotas import ClientQuotas
 from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
 from kafkalite.metadata.creation import NewTopic, TopicCreation, TopicPlanner
 from kafkalite.metadata.features import ELIGIBLE_LEADER_REPLICAS, Features
@@ -29,6 +30,7 @@ from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
 from kafkalite.protocol._generated.records.clear_elr import ClearElrRecord
+from kafkalite.protocol._generated.records.client_quota import ClientQuotaRecord
 from kafkalite.protocol._generated.records.config import ConfigRecord
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
 from kafkalite.protocol._generated.records.partition import PartitionRecord
@@ -52,11 +54,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
+    from kafkalite.metadata.client_quotas import QuotaAlteration
     from kafkalite.metadata.configs import ConfigChange
+    from kafkalite.metadata.creation import Charge
     from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
     from kafkalite.metadata.topics import TopicState
     from kafkalite.ports.entropy import Entropy
     from kafkalite.security.acls import Acl, AclFilter
+    from kafkalite.security.quotas import Entity
 
 
 def to_coordinator_records(
@@ -67,7 +72,7 @@ def to_coordinator_records(
 
 
 class MetadataShard:
-    """Topics, settings, nodes, features, producer ids, credentials and ACLs of one cluster."""
+    """Topics, settings, nodes, features, producer ids, credentials, ACLs and quotas."""
 
     def __init__(self, config: BrokerConfig, entropy: Entropy) -> None:
         self.changes = Changes()
@@ -78,6 +83,7 @@ class MetadataShard:
         self.producer_ids = ProducerIds(self.brokers)
         self.scram_credentials = ScramCredentials()
         self.acls = Acls(self.changes, entropy)
+        self.client_quotas = ClientQuotas(self.changes)
         self.leadership = Leadership(self.topics, self.brokers, self._rules_of)
         self._entropy = entropy
         self._planner = TopicPlanner(
@@ -91,6 +97,7 @@ class MetadataShard:
             AccessControlEntryRecord: self.acls.replay_access_control_entry,
             BrokerRegistrationChangeRecord: self.brokers.replay_broker_registration_change,
             ClearElrRecord: self.topics.replay_clear_elr,
+            ClientQuotaRecord: self.client_quotas.replay_client_quota,
             ConfigRecord: self.configs.replay_config,
             FeatureLevelRecord: self.features.replay_feature_level,
             PartitionChangeRecord: self.topics.replay_partition_change,
@@ -223,25 +230,32 @@ class MetadataShard:
         )
 
     def create_topics(
-        self, requested: Sequence[NewTopic], *, validate_only: bool
+        self,
+        requested: Sequence[NewTopic],
+        *,
+        validate_only: bool,
+        charge: Charge | None = None,
     ) -> CoordinatorResult[list[TopicCreation]]:
         """Create topics, or only validate their creation."""
-        creations, records = self._planner.plan(requested)
+        creations, records = self._planner.plan(requested, charge)
         self.topics.set_incarnation_epochs(records)
         return CoordinatorResult(
             response=creations, records=() if validate_only else to_coordinator_records(records)
         )
 
     def delete_topics(
-        self, topic_ids: Sequence[bytes]
+        self, topic_ids: Sequence[bytes], charge: Charge | None = None
     ) -> CoordinatorResult[dict[bytes, KafkaError | None]]:
         """Delete topics by id; the ids must be distinct."""
-        outcome: dict[bytes, KafkaError | None] = {
-            topic_id: None
-            if topic_id in self.topics.by_id
-            else KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            for topic_id in topic_ids
-        }
+
+        def check(topic_id: bytes) -> None:
+            topic = self.topics.by_id.get(topic_id)
+            if topic is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            if charge is not None:
+                charge(len(topic.partitions))
+
+        outcome = {topic_id: _catch_error(check, topic_id) for topic_id in topic_ids}
         removed = [
             RemoveTopicRecord(topic_id=topic_id)
             for topic_id, error in outcome.items()
@@ -251,13 +265,19 @@ class MetadataShard:
         return CoordinatorResult(response=outcome, records=to_coordinator_records(removed))
 
     def create_partitions(
-        self, new_partitions: Sequence[NewPartitions], *, validate_only: bool
+        self,
+        new_partitions: Sequence[NewPartitions],
+        *,
+        validate_only: bool,
+        charge: Charge | None = None,
     ) -> CoordinatorResult[list[KafkaError | None]]:
         """Add partitions; the response has an error or None for each topic, in order."""
         records: list[PartitionRecord] = []
 
         def plan(request: NewPartitions) -> None:
-            records.extend(plan_new_partitions(request, self.topics, self.brokers, self._entropy))
+            records.extend(
+                plan_new_partitions(request, self.topics, self.brokers, self._entropy, charge)
+            )
 
         outcome = [_catch_error(plan, request) for request in new_partitions]
         self.topics.set_incarnation_epochs(records)
@@ -379,6 +399,15 @@ class MetadataShard:
         selected, records = self.acls.delete(filters)
         return CoordinatorResult(response=selected, records=to_coordinator_records(records))
 
+    def alter_client_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
+    ) -> CoordinatorResult[dict[Entity, KafkaError | None]]:
+        """Set or remove quotas; the response has an error or None for each entity."""
+        outcome, records = self.client_quotas.alter(alterations)
+        return CoordinatorResult(
+            response=outcome, records=() if validate_only else to_coordinator_records(records)
+        )
+
     def next_image(
         self, previous: MetadataImage, version: int
     ) -> tuple[MetadataImage, MetadataDelta]:
@@ -408,6 +437,7 @@ class MetadataShard:
             max_incarnation_epoch=self.topics.max_incarnation_epoch,
             scram_credentials=self.scram_credentials.credentials,
             acls=self.acls.images(),
+            client_quotas=self.client_quotas.images(),
         )
         delta = MetadataDelta(
             created=created,

@@ -23,6 +23,7 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.brokers import NoNodesError
+from kafkalite.metadata.image import MetadataDelta
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -58,7 +59,8 @@ if TYPE_CHECKING:
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.faults import Faults
-    from kafkalite.metadata.image import MetadataDelta, MetadataImage
+    from kafkalite.gateway.throttling import Throttling
+    from kafkalite.metadata.image import MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.executors import Executor
@@ -188,6 +190,7 @@ class Broker:
         self._registered: AbstractSet[int] = frozenset()
         """The nodes in the latest metadata."""
         self._gateway: Gateway | None = None
+        self._throttling: Throttling | None = None
         self._faults: Faults | None = None
         self._generated_certificates: GeneratedCertificates | None = None
         self._tls_servers: Mapping[str, TlsServer] = {}
@@ -422,10 +425,22 @@ class Broker:
             self._report_bug,
             cluster.groups.window,
         )
+        self._throttle_clients(cluster.metadata.image, MetadataDelta())
+        cluster.metadata.subscribe(self._throttle_clients)
         self._install_authorizer(config, self._gateway)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
+
+    def _throttle_clients(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Apply the quotas of an image to clients."""
+        if self._throttling is None:
+            if not image.client_quotas:
+                return
+            from kafkalite.gateway.throttling import Throttling  # noqa: PLC0415 - rarely used
+
+            self._throttling = Throttling(self.gateway)
+        self._throttling.on_image(image, delta)
 
     @staticmethod
     def _install_authorizer(config: BrokerConfig, gateway: Gateway) -> None:

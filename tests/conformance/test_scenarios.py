@@ -10,6 +10,7 @@ from tests.conformance.compare import differences
 from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios import (
     classic_groups,
+    client_quotas,
     commits,
     configs,
     connection,
@@ -46,6 +47,7 @@ SCENARIOS = (
     *topics.SCENARIOS,
     *replicas.SCENARIOS,
     *configs.SCENARIOS,
+    *client_quotas.SCENARIOS,
     *producing.SCENARIOS,
     *fetching.SCENARIOS,
     *offsets.SCENARIOS,

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.metadata.brokers import NoNodesError
+from kafkalite.metadata.client_quotas import QuotaAlteration
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
@@ -56,6 +57,20 @@ ACLS = st.builds(
     st.sampled_from(["User:a", "User:*", "a"]), st.just("*"), st.sampled_from([1, 2, 3, 4]),
     st.sampled_from([2, 3]),
 )  # fmt: skip
+
+QUOTAS = st.builds(
+    QuotaAlteration,
+    st.lists(
+        st.tuples(st.sampled_from(["user", "client-id", "ip", "x"]), NAMES | st.none()), max_size=2
+    ).map(tuple),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["producer_byte_rate", "request_percentage", "x"]),
+            st.sampled_from([None, -1.0, 1.5, 100.0]),
+        ),
+        max_size=2,
+    ).map(tuple),
+)
 
 
 def image_from_log(world: MetadataWorld) -> MetadataImage:
@@ -189,6 +204,10 @@ class Cluster(RuleBasedStateMachine):
     def delete_acls(self, name: str | None, pattern_type: int) -> None:
         selection = AclFilter(resource_name=name, pattern_type=pattern_type)
         self.world.controller.delete_acls([selection])
+
+    @rule(alterations=st.lists(QUOTAS, max_size=3))
+    def alter_client_quotas(self, alterations: list[QuotaAlteration]) -> None:
+        self.world.controller.alter_client_quotas(alterations)
 
     @rule(node_id=st.integers(1, 4))
     def allocate(self, node_id: int) -> None:

@@ -161,6 +161,10 @@ RULES: Final[Mapping[int, Rule]] = {
             has_message=True, omits_invalid=True,
         )
     ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _CLUSTER_ONLY,
+    ApiKey.ALTER_CLIENT_QUOTAS: _CLUSTER_ONLY,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _CLUSTER_ONLY,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _CLUSTER_ONLY,
     ApiKey.UNREGISTER_BROKER: _CLUSTER_ONLY,
     ApiKey.DESCRIBE_TRANSACTIONS: Rule(
         listed=Listed(

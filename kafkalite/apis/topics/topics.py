@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
+    from kafkalite.metadata.creation import Charge
     from kafkalite.metadata.image import MetadataImage
 
 
@@ -87,12 +88,17 @@ def handle_create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopi
             continue
         new_topics.append(_new_topic(topic))
     for creation in node.cluster.metadata.create_topics(
-        new_topics, validate_only=request.validate_only
+        new_topics, validate_only=request.validate_only, charge=_charge_of(call)
     ):
         results[creation.name] = creation
     return CreateTopicsResponse(
         topics=[_creation_result(creation, node) for creation in in_steps(results.values())]
     )
+
+
+def _charge_of(call: Call) -> Charge | None:
+    """Return the function that counts partitions against the quota of the client, if it has one."""
+    return None if call.mutation_quota is None else call.mutation_quota.charge
 
 
 def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
@@ -199,7 +205,9 @@ def handle_delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopi
     to_delete = [key for key, error in items_in_steps(answers) if error is None]
     for batch in chunks(to_delete, MAX_TOPICS_PER_DELETION):
         # Another request may have deleted them meanwhile.
-        results = node.cluster.metadata.delete_topics([topic_id for _, topic_id in batch])
+        results = node.cluster.metadata.delete_topics(
+            [topic_id for _, topic_id in batch], _charge_of(call)
+        )
         for key in batch:
             answers[key] = results[key[1]]
     response = DeleteTopicsResponse(
@@ -290,7 +298,7 @@ def handle_create_partitions(
         if topic.name not in duplicates
     ]
     errors = call.node.cluster.metadata.create_partitions(
-        new_partitions, validate_only=request.validate_only
+        new_partitions, validate_only=request.validate_only, charge=_charge_of(call)
     )
     results.update(zip((new.topic for new in new_partitions), errors, strict=True))
     return CreatePartitionsResponse(

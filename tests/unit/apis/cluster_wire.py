@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     from kafkalite.protocol.message import Message
 
 
+def frame_of(request: Message, version: int) -> bytes:
+    """Return a request of the client `client` as bytes, without its length."""
+    key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
+    body: list[bytes | memoryview] = []
+    codec.request_builder(key, version)(request, body)
+    tags = b"\0" if codec.is_flexible(key, version) else b""
+    return struct.pack(">hhih", key, version, 7, 6) + b"client" + tags + b"".join(body)
+
+
 class ClusterWire:
     """A cluster of one or more nodes, and a client of each node."""
 
@@ -100,12 +109,7 @@ class ClusterWire:
     def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
         """Send a request; return its response, or PendingResponse if the answer is pending."""
         key: int = request.API_KEY  # type: ignore[attr-defined]  # every request class has one
-        body: list[bytes | memoryview] = []
-        codec.request_builder(key, version)(request, body)
-        tags = b"\0" if codec.is_flexible(key, version) else b""
-        frame = bytearray(
-            struct.pack(">hhih", key, version, 7, 6) + b"client" + tags + b"".join(body)
-        )
+        frame = bytearray(frame_of(request, version))
         out: list[bytes | memoryview] = []
         answer = self.gateway.serve_in_worker(self.calls[node], frame, 0, len(frame), out)
         if isinstance(answer, PendingAnswer):

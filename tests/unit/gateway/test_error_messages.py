@@ -100,7 +100,7 @@ def _filled_request(kind: type[Message], text: str, long: set[str]) -> Message:
             value = text if name in long else USUAL.get(name, "s")
         elif isinstance(hint, type) and issubclass(hint, Message):
             value = _filled_request(hint, text, long)
-        elif name in USUAL:
+        elif name in USUAL and not isinstance(value, float):
             value = USUAL[name]
         is_list = str(hints[name]).startswith("list")
         is_row = hint is str or (isinstance(hint, type) and issubclass(hint, Message))

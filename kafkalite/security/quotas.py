@@ -1,0 +1,236 @@
+"""Quotas: how much each user or client has used, and for how long it must be throttled.
+
+The rates are those of Kafka's metrics (SampledStat, Rate, TokenBucket), and the selection of the
+quota of a client is that of Kafka's ClientQuotaManager.
+"""
+
+from __future__ import annotations
+
+from math import floor, inf
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+ENTITY_TYPES: Final = (CLIENT_ID, USER, IP)
+"""In the order of the hash maps in which Kafka collects them."""
+
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
+
+Entity = frozenset[tuple[str, str | None]]
+"""Pairs of entity type and name; the name None stands for the default entity of the type."""
+
+_MS_PER_S: Final = 1000.0
+_INACTIVE_MS: Final = 3_600_000
+"""A client's rate is forgotten after this time without a request, as in Kafka."""
+
+_ANY_NAME: Final = ""
+"""In an index and in the key of a meter: the quota does not depend on this name."""
+
+Client = tuple[str, str]
+"""A user and a client id."""
+
+
+def _java_round(value: float) -> int:
+    return floor(value + 0.5)
+
+
+class _Sample:
+    __slots__ = ("last_ms", "start_ms", "value")
+
+    def __init__(self, now_ms: int) -> None:
+        self.reset(now_ms)
+
+    def reset(self, now_ms: int) -> None:
+        self.start_ms = self.last_ms = now_ms
+        self.value = 0.0
+
+
+class WindowedRate:
+    """An amount per second, over the last `sample_count` windows of `window_ms` each."""
+
+    __slots__ = ("_current", "_sample_count", "_samples", "_window_ms", "last_ms", "limit")
+
+    def __init__(self, limit: float, sample_count: int, window_ms: int) -> None:
+        self.limit = limit
+        self.last_ms = 0
+        """The time of the last record."""
+        self._sample_count = sample_count
+        self._window_ms = window_ms
+        self._samples: list[_Sample] = []
+        self._current = 0
+
+    def record(self, amount: float, now_ms: int) -> int:
+        """Add an amount, and return the milliseconds until the rate is at its limit again.
+
+        The result is 0 if the limit is not exceeded.
+        """
+        self.add(amount, now_ms)
+        rate, window_ms = self._measure(now_ms)
+        if rate <= self.limit:
+            return 0
+        return _java_round((rate - self.limit) / self.limit * window_ms)
+
+    def add(self, amount: float, now_ms: int) -> None:
+        """Add an amount, which may be negative to take an earlier one back."""
+        self.last_ms = now_ms
+        samples = self._samples
+        if not samples:
+            samples.append(_Sample(now_ms))
+        sample = samples[self._current]
+        if now_ms - sample.start_ms >= self._window_ms:
+            # One more than the count: the oldest sample overlaps the beginning of the period.
+            self._current = (self._current + 1) % (self._sample_count + 1)
+            if self._current == len(samples):
+                samples.append(_Sample(now_ms))
+            sample = samples[self._current]
+            sample.reset(now_ms)
+        sample.value += amount
+        sample.last_ms = now_ms
+
+    def _measure(self, now_ms: int) -> tuple[float, int]:
+        """Return the rate per second, and the milliseconds over which it was measured."""
+        oldest_ms = now_ms
+        total = 0.0
+        for sample in self._samples:
+            if now_ms - sample.last_ms >= self._sample_count * self._window_ms:
+                sample.reset(now_ms)
+            oldest_ms = min(oldest_ms, sample.start_ms)
+            total += sample.value
+        elapsed_ms = now_ms - oldest_ms
+        missing_windows = self._sample_count - 1 - elapsed_ms // self._window_ms
+        # A new client has used nothing in the windows before its first request.
+        elapsed_ms = max(elapsed_ms + max(missing_windows, 0) * self._window_ms, 1)
+        return total / (elapsed_ms / _MS_PER_S), elapsed_ms
+
+
+class TokenBucket:
+    """Tokens that are refilled at the rate `limit`; the burst is that of all windows (KIP-599)."""
+
+    __slots__ = ("_burst_s", "_tokens", "_updated_ms", "last_ms", "limit")
+
+    def __init__(self, limit: float, sample_count: int, window_ms: int) -> None:
+        self.limit = limit
+        self.last_ms = 0
+        self._burst_s = sample_count * window_ms / _MS_PER_S
+        self._tokens = 0.0
+        self._updated_ms = 0
+
+    def record(self, amount: float, now_ms: int) -> int:
+        """Take tokens even if there are too few; return the milliseconds until the balance is 0."""
+        self._refill(now_ms)
+        self._tokens = min(self._burst_s * self.limit, self._tokens - amount)
+        return self._throttle_ms()
+
+    def take(self, amount: float, now_ms: int) -> int:
+        """Take tokens unless the balance is negative; return the milliseconds until it is 0."""
+        self._refill(now_ms)
+        if throttle_ms := self._throttle_ms():
+            return throttle_ms
+        self._tokens -= amount
+        return 0
+
+    def _refill(self, now_ms: int) -> None:
+        self.last_ms = now_ms
+        refilled = self._tokens + self.limit * (now_ms - self._updated_ms) / _MS_PER_S
+        self._tokens = min(self._burst_s * self.limit, refilled)
+        self._updated_ms = now_ms
+
+    def _throttle_ms(self) -> int:
+        return _java_round(-self._tokens / self.limit * _MS_PER_S) if self._tokens < 0 else 0
+
+
+class QuotaIndex:
+    """The quotas of one key, such as `producer_byte_rate`."""
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, quotas: Mapping[Entity, Mapping[str, float]], key: str) -> None:
+        # None stands for the default entity.
+        self._limits: dict[tuple[str | None, str | None], float] = {}
+        for entity, values in quotas.items():
+            names = dict(entity)
+            if key in values and IP not in names:
+                pair = names.get(USER, _ANY_NAME), names.get(CLIENT_ID, _ANY_NAME)
+                self._limits[pair] = values[key]
+
+    def __bool__(self) -> bool:
+        return bool(self._limits)
+
+    def find(self, user: str, client_id: str) -> tuple[float, Client] | None:
+        """Return the quota of a client, and the clients that share it; None without a quota.
+
+        The most specific quota applies: of a user and client id, of a user, of a client id.
+        """
+        limits = self._limits
+        for shared_by, keys in (
+            ((user, client_id), ((user, client_id), (user, None), (None, client_id), (None, None))),
+            ((user, _ANY_NAME), ((user, _ANY_NAME), (None, _ANY_NAME))),
+            ((_ANY_NAME, client_id), ((_ANY_NAME, client_id), (_ANY_NAME, None))),
+        ):
+            for key in keys:
+                limit = limits.get(key)
+                if limit is not None:
+                    return limit, shared_by
+        return None
+
+
+class Meters:
+    """The rates of all clients that have a quota of one key."""
+
+    __slots__ = ("_index", "_key", "_kind", "_meters", "_next_removal_ms", "_sample_count",
+                 "window_ms")  # fmt: skip
+
+    def __init__(
+        self, kind: type[WindowedRate | TokenBucket], key: str, sample_count: int, window_s: int
+    ) -> None:
+        self._kind = kind
+        self._key = key
+        self._sample_count = sample_count
+        self.window_ms = window_s * 1000
+        self._index = QuotaIndex({}, _ANY_NAME)
+        self._meters: dict[Client, WindowedRate | TokenBucket] = {}
+        self._next_removal_ms = 0
+
+    def apply(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
+        """Use these quotas from now on; what clients have used is not forgotten."""
+        self._index = QuotaIndex(quotas, self._key)
+
+    def find(self, user: str, client_id: str, now_ms: int) -> WindowedRate | TokenBucket | None:
+        """Return the meter of a client; None if it has no quota."""
+        found = self._index.find(user, client_id)
+        if found is None:
+            return None
+        limit, shared_by = found
+        meter = self._meters.get(shared_by)
+        if meter is None:
+            self._remove_inactive(now_ms)
+            meter = self._kind(limit, self._sample_count, self.window_ms)
+            self._meters[shared_by] = meter
+        meter.limit = limit
+        return meter
+
+    def max_amount(self, user: str, client_id: str) -> float:
+        """Return the largest amount that is not throttled for certain; infinite without a quota."""
+        found = self._index.find(user, client_id)
+        if found is None:
+            return inf
+        return found[0] * (self._sample_count - 1) * self.window_ms / _MS_PER_S
+
+    def _remove_inactive(self, now_ms: int) -> None:
+        """Forget inactive clients, at most once in that time: client ids can be many."""
+        if now_ms < self._next_removal_ms:
+            return
+        self._next_removal_ms = now_ms + _INACTIVE_MS
+        self._meters = {
+            client: meter
+            for client, meter in self._meters.items()
+            if now_ms - meter.last_ms < _INACTIVE_MS
+        }

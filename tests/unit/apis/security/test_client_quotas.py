@@ -1,0 +1,168 @@
+"""DescribeClientQuotas and AlterClientQuotas over the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasRequest
+from kafkalite.protocol._generated.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.apis.cluster_wire import ClusterWire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+EXACT, DEFAULT, SPECIFIED = 0, 1, 2
+VERSIONS = pytest.mark.parametrize("version", [0, 1])
+Entity = dict[str, str | None]
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+    wire = ClusterWire(tmp_path)
+    yield wire
+    wire.end()
+
+
+def alter(
+    wire: ClusterWire, *entries: tuple[Entity, dict[str, float | None]], version: int = 1
+) -> list[tuple[int, str | None, Entity]]:
+    request = AlterClientQuotasRequest(
+        entries=[
+            AlterClientQuotasRequest.EntryData(
+                entity=[
+                    AlterClientQuotasRequest.EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in entity.items()
+                ],
+                ops=[
+                    AlterClientQuotasRequest.OpData(
+                        key=key, value=value or 0.0, remove=value is None
+                    )
+                    for key, value in values.items()
+                ],
+            )
+            for entity, values in entries
+        ]
+    )
+    return [
+        (
+            entry.error_code,
+            entry.error_message,
+            {each.entity_type: each.entity_name for each in entry.entity},
+        )
+        for entry in wire.ask(request, version).entries
+    ]
+
+
+def describe(
+    wire: ClusterWire,
+    *components: tuple[str, int, str | None],
+    is_strict: bool = False,
+    version: int = 1,
+) -> tuple[int, str | None, list[tuple[Entity, dict[str, float]]] | None]:
+    request = DescribeClientQuotasRequest(
+        components=[
+            DescribeClientQuotasRequest.ComponentData(
+                entity_type=kind, match_type=match_type, match=match
+            )
+            for kind, match_type, match in components
+        ],
+        strict=is_strict,
+    )
+    response = wire.ask(request, version)
+    entries = response.entries and [
+        (
+            {each.entity_type: each.entity_name for each in entry.entity},
+            {each.key: each.value for each in entry.values},
+        )
+        for entry in response.entries
+    ]
+    return response.error_code, response.error_message, entries
+
+
+@VERSIONS
+def test_altered_quotas_are_described(wire: ClusterWire, version: int) -> None:
+    alice: Entity = {"user": "alice"}
+    alice_app: Entity = {"client-id": "app", "user": "alice"}
+    default: Entity = {"user": None}
+    outcome = alter(
+        wire,
+        (alice, {"producer_byte_rate": 1000.0}),
+        (alice_app, {"request_percentage": 12.5}),
+        (default, {"consumer_byte_rate": 5.0}),
+        version=version,
+    )
+    assert outcome == [(0, None, alice), (0, None, alice_app), (0, None, default)]
+    everything = [
+        (alice, {"producer_byte_rate": 1000.0}),
+        (alice_app, {"request_percentage": 12.5}),
+        (default, {"consumer_byte_rate": 5.0}),
+    ]
+    assert describe(wire, version=version) == (0, "", everything)
+    exact = describe(wire, ("user", EXACT, "alice"), version=version)
+    assert exact == (0, "", everything[:2])
+    strict = describe(wire, ("user", EXACT, "alice"), is_strict=True, version=version)
+    assert strict == (0, "", everything[:1])
+    assert describe(wire, ("user", DEFAULT, None), version=version) == (0, "", everything[2:])
+    assert describe(wire, ("client-id", SPECIFIED, None), version=version) == (
+        0, "", everything[1:2],
+    )  # fmt: skip
+    alter(wire, (alice, {"producer_byte_rate": None}), version=version)
+    assert describe(wire, version=version) == (0, "", everything[1:])
+
+
+def test_each_entity_succeeds_or_fails_on_its_own(wire: ClusterWire) -> None:
+    bad: Entity = {"user": "bob"}
+    good: Entity = {"user": "alice"}
+    outcome = alter(wire, (bad, {"speed": 1.0}), (good, {"request_percentage": 1.0}))
+    assert outcome == [
+        (ErrorCode.INVALID_REQUEST, "Invalid configuration key speed", bad),
+        (0, None, good),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("components", "code", "message"),
+    [
+        ([("", EXACT, "a")], ErrorCode.INVALID_REQUEST, "Invalid empty entity type."),
+        (
+            [("user", EXACT, "a"), ("user", DEFAULT, None)],
+            ErrorCode.INVALID_REQUEST,
+            "Entity type user cannot appear more than once in the filter.",
+        ),
+        ([("team", EXACT, "a")], ErrorCode.UNSUPPORTED_VERSION, "Unsupported entity type team"),
+        (
+            [("user", EXACT, None)],
+            ErrorCode.INVALID_REQUEST,
+            "Request specified MATCH_TYPE_EXACT, but set match string to null.",
+        ),
+        (
+            [("user", DEFAULT, "a")],
+            ErrorCode.INVALID_REQUEST,
+            "Request specified MATCH_TYPE_DEFAULT, but also specified a match string.",
+        ),
+        (
+            [("user", SPECIFIED, "a")],
+            ErrorCode.INVALID_REQUEST,
+            "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.",
+        ),
+        ([("user", 3, None)], ErrorCode.INVALID_REQUEST, "Unknown match type 3"),
+        (
+            [("ip", DEFAULT, None), ("user", DEFAULT, None)],
+            ErrorCode.INVALID_REQUEST,
+            (
+                "Invalid entity filter component combination. IP filter component should not be "
+                "used with user or clientId filter component."
+            ),
+        ),
+    ],
+)
+def test_invalid_filters_are_refused(
+    wire: ClusterWire, components: list[tuple[str, int, str | None]], code: int, message: str
+) -> None:
+    assert describe(wire, *components) == (code, message, None)

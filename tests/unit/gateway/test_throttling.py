@@ -1,0 +1,238 @@
+"""Throttling: quotas of clients, measured on the clock of the broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.throttling import Throttling
+from kafkalite.metadata.client_quotas import QuotaAlteration
+from kafkalite.metadata.image import MetadataDelta
+from kafkalite.protocol._generated.messages.create_partitions import CreatePartitionsRequest
+from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
+from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
+from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.apis.cluster_wire import ClusterWire, frame_of
+from tests.unit.apis.group_wire import PendingResponse
+from tests.unit.data_plane import batch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CLIENT = (("client-id", "client"),)
+PRODUCE, FETCH, CREATE, DELETE, ADD = 9, 12, 7, 6, 3
+
+
+def produce_request(value: bytes, acks: int = -1) -> ProduceRequest:
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            ProduceRequest.TopicProduceData(
+                name="t",
+                partition_data=[
+                    ProduceRequest.PartitionProduceData(index=0, records=batch_of(value))
+                ],
+            )
+        ],
+    )
+
+
+class ThrottledWire(ClusterWire):
+    """A cluster whose clients can have quotas; topic `t` has one partition."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        throttling = Throttling(self.gateway)
+        throttling.on_image(self.cluster.metadata.image, MetadataDelta())
+        self.cluster.metadata.subscribe(throttling.on_image)
+        self.create("t")
+
+    def set_quota(self, key: str, value: float | None) -> None:
+        alteration = QuotaAlteration(CLIENT, ((key, value),))
+        (error,) = self.cluster.metadata.alter_client_quotas([alteration]).values()
+        assert error is None
+
+    def produce(self, value: bytes = b"v") -> Any:  # noqa: ANN401 - any class
+        return self.ask(produce_request(value), PRODUCE)
+
+    def fetch(self) -> Any:  # noqa: ANN401 - any class
+        request = FetchRequest(
+            max_bytes=1 << 20,
+            topics=[
+                FetchRequest.FetchTopic(
+                    topic="t",
+                    partitions=[
+                        FetchRequest.FetchPartition(
+                            partition=0, fetch_offset=0, partition_max_bytes=1 << 20
+                        )
+                    ],
+                )
+            ],
+        )
+        return self.ask(request, FETCH)
+
+    def describe(self) -> Any:  # noqa: ANN401 - any class
+        return self.ask(DescribeClusterRequest(), 1)
+
+    def create_topics(self, *names: str, partitions: int = 1, version: int = CREATE) -> Any:  # noqa: ANN401 - any class
+        topics = [
+            CreateTopicsRequest.CreatableTopic(
+                name=name, num_partitions=partitions, replication_factor=1
+            )
+            for name in names
+        ]
+        return self.ask(CreateTopicsRequest(topics=topics), version)
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ThrottledWire]:
+    wire = ThrottledWire(tmp_path)
+    yield wire
+    wire.end()
+
+
+def test_without_quotas_no_step_is_installed(wire: ThrottledWire) -> None:
+    assert not wire.gateway.steps
+    wire.set_quota("producer_byte_rate", 1000.0)
+    assert len(wire.gateway.steps) == 1
+    wire.set_quota("producer_byte_rate", None)
+    assert not wire.gateway.steps
+
+
+def test_a_quota_of_an_address_installs_no_step(wire: ThrottledWire) -> None:
+    alteration = QuotaAlteration((("ip", None),), (("connection_creation_rate", 1.0),))
+    wire.cluster.metadata.alter_client_quotas([alteration])
+    assert not wire.gateway.steps
+
+
+def test_a_producer_is_answered_at_once_and_served_later(wire: ThrottledWire) -> None:
+    wire.set_quota("producer_byte_rate", 100.0)
+    assert wire.produce(b"x" * 500).throttle_time_ms == 0
+    response = wire.produce(b"x" * 1000)
+    assert response.responses[0].partition_responses[0].base_offset == 1
+    throttle_ms = response.throttle_time_ms
+    # Two requests of about 600 and 1,100 bytes are 170 per second for 10 seconds.
+    assert 7000 < throttle_ms < 9000
+    pending = wire.describe()
+    assert isinstance(pending, PendingResponse)
+    wire.clock.advance(throttle_ms - 1)
+    assert not pending.has_arrived
+    wire.clock.advance(1)
+    assert pending.response.throttle_time_ms == 0
+    assert wire.describe().cluster_id == "cluster"
+
+
+def test_a_throttled_producer_without_acknowledgement_is_served_later(
+    wire: ThrottledWire,
+) -> None:
+    wire.set_quota("producer_byte_rate", 100.0)
+    frame = bytearray(frame_of(produce_request(b"x" * 2000, acks=0), PRODUCE))
+    out: list[bytes | memoryview] = []
+    wire.gateway.serve_in_worker(wire.calls[1], frame, 0, len(frame), out)
+    assert out == []
+    assert isinstance(wire.describe(), PendingResponse)
+
+
+def test_a_throttled_fetch_has_no_records(wire: ThrottledWire) -> None:
+    for _ in range(4):
+        wire.produce(b"x" * 1000)
+    wire.set_quota("consumer_byte_rate", 200.0)
+    first = wire.fetch()
+    assert first.throttle_time_ms == 0
+    assert first.responses[0].partitions[0].records
+    second = wire.fetch()
+    assert second.throttle_time_ms > 0
+    assert second.responses == []
+    assert second.session_id == 0
+    pending = wire.fetch()
+    assert isinstance(pending, PendingResponse)
+    # The records that were not sent do not count.
+    wire.clock.advance(second.throttle_time_ms)
+    assert pending.response.throttle_time_ms < second.throttle_time_ms
+
+
+def test_a_fetch_is_limited_to_what_the_quota_allows(wire: ThrottledWire) -> None:
+    for _ in range(40):
+        wire.produce(b"x" * 100)
+    wire.set_quota("consumer_byte_rate", 100.0)
+    records = wire.fetch().responses[0].partitions[0].records
+    assert len(records) <= 1000
+
+
+def test_mutations_beyond_the_quota_are_refused(wire: ThrottledWire) -> None:
+    wire.set_quota("controller_mutation_rate", 1.0)
+    # The burst of a new client is that of 11 windows of a second.
+    response = wire.create_topics("a", "b", "c", partitions=6)
+    exceeded = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert [topic.error_code for topic in response.topics] == [0, 0, exceeded]
+    assert response.topics[2].error_message == exceeded.message
+    assert response.throttle_time_ms == 1000
+    wire.clock.advance(1000)
+    assert [topic.error_code for topic in wire.create_topics("c").topics] == [0]
+
+
+def test_old_versions_are_only_throttled(wire: ThrottledWire) -> None:
+    wire.set_quota("controller_mutation_rate", 1.0)
+    response = wire.create_topics("a", "b", "c", partitions=6, version=5)
+    assert [topic.error_code for topic in response.topics] == [0, 0, 0]
+    assert response.throttle_time_ms == 7000
+
+
+def test_new_partitions_and_deletions_count(wire: ThrottledWire) -> None:
+    wire.set_quota("controller_mutation_rate", 1.0)
+    more = CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=14, assignments=None)
+    added = wire.ask(CreatePartitionsRequest(topics=[more]), ADD)
+    assert [topic.error_code for topic in added.results] == [0]
+    assert added.throttle_time_ms == 0
+    deleted = wire.ask(
+        DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="t")]), DELETE
+    )
+    assert deleted.responses[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert deleted.throttle_time_ms == 2000
+    assert "t" in wire.cluster.metadata.image.topics
+
+
+def test_the_quota_of_request_time_uses_the_clock_of_the_broker(wire: ThrottledWire) -> None:
+    wire.set_quota("request_percentage", 1.0)
+    # The clock stands still, so no request takes any time.
+    for _ in range(100):
+        assert wire.describe().throttle_time_ms == 0
+
+
+def test_the_history_has_the_quota(wire: ThrottledWire) -> None:
+    wire.set_quota("producer_byte_rate", 100.0)
+    wire.produce(b"x" * 2000)
+    (entry,) = [
+        each
+        for each in wire.cluster.history.about("t", of=SubjectKind.TOPIC)
+        if each.kind == "throttled"
+    ]
+    assert "producer_byte_rate" in entry.text
+
+
+def test_a_closed_connection_drops_the_waiting_request(wire: ThrottledWire) -> None:
+    wire.set_quota("producer_byte_rate", 100.0)
+    assert wire.produce(b"x" * 2000).throttle_time_ms > 0
+    pending = wire.produce()
+    pending._pending.waiting.abandon()
+    for close in wire.calls[1].on_close.values():
+        close()
+    wire.clock.advance(60_000)
+    assert not pending.has_arrived
+    assert wire.produce().responses[0].partition_responses[0].base_offset == 1
+
+
+def test_a_refusal_of_a_delayed_request_is_answered(wire: ThrottledWire) -> None:
+    wire.set_quota("producer_byte_rate", 100.0)
+    throttle_ms = wire.produce(b"x" * 2000).throttle_time_ms
+    pending = wire.create_topics("a", "b", partitions=9_000)
+    wire.clock.advance(throttle_ms)
+    codes = [topic.error_code for topic in pending.response.topics]
+    assert codes == [ErrorCode.POLICY_VIOLATION] * 2

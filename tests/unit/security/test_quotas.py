@@ -1,0 +1,146 @@
+"""Rates, token buckets, and the selection of the quota of a client."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from kafkalite.security.quotas import Meters, QuotaIndex, TokenBucket, WindowedRate
+
+NOW_MS = 1_000_000
+PRODUCER = "producer_byte_rate"
+Entity = frozenset[tuple[str, str | None]]
+
+
+def entity(**names: str | None) -> Entity:
+    return frozenset((kind.replace("_", "-"), name) for kind, name in names.items())
+
+
+def test_a_rate_within_its_limit_is_not_throttled() -> None:
+    rate = WindowedRate(100.0, sample_count=11, window_ms=1000)
+    # A new client has 10 complete windows in which it used nothing.
+    assert rate.record(1000.0, NOW_MS) == 0
+    assert rate.record(1.0, NOW_MS) == 10
+
+
+def test_the_delay_brings_the_rate_back_to_its_limit() -> None:
+    # Kafka's QuotaUtilsTest: 500 per window of a second for 11 windows, with one more of 1,100.
+    rate = WindowedRate(500.0, sample_count=11, window_ms=1000)
+    for window in range(10):
+        assert rate.record(500.0, NOW_MS + window * 1000) == 0
+    # 6,100 in 10 seconds are 610 per second.
+    assert rate.record(1100.0, NOW_MS + 10_000) == round((610 - 500) / 500 * 10_000)
+
+
+def test_amounts_older_than_all_windows_are_forgotten() -> None:
+    rate = WindowedRate(10.0, sample_count=2, window_ms=1000)
+    assert rate.record(100.0, NOW_MS) == 9000
+    assert rate.record(10.0, NOW_MS + 1999) > 0
+    later_ms = NOW_MS + 1999 + 2000
+    assert rate.record(10.0, later_ms) == 0
+
+
+def test_an_amount_can_be_taken_back() -> None:
+    rate = WindowedRate(10.0, sample_count=2, window_ms=1000)
+    assert rate.record(100.0, NOW_MS) == 9000
+    rate.add(-100.0, NOW_MS)
+    assert rate.record(10.0, NOW_MS) == 0
+
+
+def test_a_window_without_requests_counts() -> None:
+    rate = WindowedRate(10.0, sample_count=3, window_ms=1000)
+    rate.add(30.0, NOW_MS)
+    # The only sample is 2.5 seconds old and lies within the period of 3 seconds.
+    assert rate.record(0.0, NOW_MS + 2500) == round((30 / 2.5 - 10) / 10 * 2500)
+
+
+def test_a_bucket_takes_a_burst_and_then_refills() -> None:
+    # 5 per second over 100 windows of a second: a burst of 500.
+    bucket = TokenBucket(5.0, sample_count=100, window_ms=1000)
+    assert bucket.record(560.0, NOW_MS) == 12_000
+    assert bucket.take(1.0, NOW_MS + 11_999) == 1
+    assert bucket.take(1.0, NOW_MS + 12_000) == 0
+    assert bucket.take(1.0, NOW_MS + 12_000) == 200
+
+
+def test_a_refused_amount_takes_no_tokens() -> None:
+    bucket = TokenBucket(1.0, sample_count=1, window_ms=1000)
+    assert bucket.take(3.0, NOW_MS) == 0
+    assert bucket.take(3.0, NOW_MS) == 2000
+    assert bucket.take(3.0, NOW_MS) == 2000
+
+
+LEVELS = {
+    entity(user="alice", client_id="app"): 1.0,
+    entity(user="alice", client_id=None): 2.0,
+    entity(user=None, client_id="app"): 3.0,
+    entity(user=None, client_id=None): 4.0,
+    entity(user="alice"): 5.0,
+    entity(user=None): 6.0,
+    entity(client_id="app"): 7.0,
+    entity(client_id=None): 8.0,
+}
+SHARED = [("alice", "app")] * 4 + [("alice", "")] * 2 + [("", "app")] * 2
+
+
+@pytest.mark.parametrize("level", range(8))
+def test_the_most_specific_quota_applies(level: int) -> None:
+    quotas = {each: {PRODUCER: limit} for each, limit in list(LEVELS.items())[level:]}
+    index = QuotaIndex(quotas, PRODUCER)
+    assert index.find("alice", "app") == (level + 1.0, SHARED[level])
+
+
+def test_other_clients_and_keys_have_no_quota() -> None:
+    quotas = {
+        entity(user="alice", client_id="app"): {PRODUCER: 1.0},
+        entity(ip="10.0.0.1"): {"connection_creation_rate": 1.0},
+    }
+    index = QuotaIndex(quotas, PRODUCER)
+    assert index.find("alice", "other") is None
+    assert index.find("bob", "app") is None
+    assert not QuotaIndex(quotas, "consumer_byte_rate")
+    assert not QuotaIndex(quotas, "connection_creation_rate")
+
+
+def test_clients_share_the_quota_of_their_user() -> None:
+    meters = Meters(WindowedRate, PRODUCER, sample_count=11, window_s=1)
+    meters.apply({entity(user="alice"): {PRODUCER: 100.0}})
+    first = meters.find("alice", "one", NOW_MS)
+    assert first is not None
+    assert first.record(1000.0, NOW_MS) == 0
+    second = meters.find("alice", "two", NOW_MS)
+    assert second is first
+    assert second.record(10.0, NOW_MS) == 100
+    assert meters.find("bob", "one", NOW_MS) is None
+
+
+def test_a_changed_quota_applies_to_what_was_used_before() -> None:
+    meters = Meters(WindowedRate, PRODUCER, sample_count=11, window_s=1)
+    meters.apply({entity(user="alice"): {PRODUCER: 100.0}})
+    meter = meters.find("alice", "app", NOW_MS)
+    assert meter is not None
+    assert meter.record(1000.0, NOW_MS) == 0
+    meters.apply({entity(user="alice"): {PRODUCER: 50.0}})
+    assert meters.find("alice", "app", NOW_MS) is meter
+    assert meter.record(0.0, NOW_MS) == 10_000
+    meters.apply({})
+    assert meters.find("alice", "app", NOW_MS) is None
+
+
+def test_the_largest_amount_without_throttling() -> None:
+    meters = Meters(WindowedRate, PRODUCER, sample_count=11, window_s=1)
+    meters.apply({entity(client_id=None): {PRODUCER: 100.0}})
+    assert meters.max_amount("alice", "app") == 1000.0
+    meters.apply({})
+    assert meters.max_amount("alice", "app") == inf
+
+
+def test_inactive_clients_are_forgotten() -> None:
+    meters = Meters(WindowedRate, PRODUCER, sample_count=11, window_s=1)
+    meters.apply({entity(client_id=None): {PRODUCER: 100.0}})
+    old = meters.find("alice", "old", NOW_MS)
+    assert old is not None
+    old.record(1.0, NOW_MS)
+    meters.find("alice", "new", NOW_MS + 3_600_001)
+    assert meters.find("alice", "old", NOW_MS + 3_600_001) is not old
