@@ -132,7 +132,7 @@ def pause() -> None:
 
 
 def wait_for_memory(size_bytes: int) -> None:
-    """Wait until there is memory for a long request of this size besides the current ones.
+    """Wait until there is memory for a long request of this size in addition to the current ones.
 
     Such a request takes many times its size in memory until its answer has been built.
     """
@@ -177,15 +177,13 @@ def items_in_steps(elements: Mapping[K, V]) -> Iterable[tuple[K, V]]:
     return elements.items()
 
 
-def pop_items_in_steps(elements: dict[K, V]) -> Iterator[tuple[K, V]]:
-    """Yield and remove the items of a dict in order, and pause every ELEMENTS_PER_PAUSE of them."""
+def pop_items(elements: dict[K, V]) -> Iterator[tuple[K, V]]:
+    """Yield and remove the items of a dict in order, so that each can be freed before the next."""
     keys = list(elements)
     keys.reverse()
     while keys:
-        for _ in range(min(len(keys), ELEMENTS_PER_PAUSE)):
-            key = keys.pop()
-            yield key, elements.pop(key)
-        pause()
+        key = keys.pop()
+        yield key, elements.pop(key)
 
 
 def iterate_with_pauses(elements: Iterable[T]) -> Iterator[T]:

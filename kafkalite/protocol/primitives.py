@@ -23,6 +23,7 @@ from construct import (
     Int32sb,
     Int64sb,
     Renamed,
+    SizeofError,
     stream_read,
     stream_tell,
     stream_write,
@@ -222,11 +223,16 @@ class Tagged:
     default: object
 
     def required_size(self, tag: int) -> int | None:
-        """Return the size of the field behind a private tag, or None if the tag is Kafka's.
+        """Return the size of the field behind a private tag; None if it varies, or for Kafka's tags.
 
         A field of another size is not kafkalite's, and is read as one with an unknown tag.
         """
-        size: int | None = self.subcon.sizeof() if tag >= FIRST_PRIVATE_TAG else None
+        if tag < FIRST_PRIVATE_TAG:
+            return None
+        try:
+            size: int = self.subcon.sizeof()
+        except SizeofError:
+            return None
         return size
 
     def new_default(self) -> object:

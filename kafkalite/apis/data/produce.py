@@ -25,7 +25,7 @@ from kafkalite.partitions.produce_batches import (
 )
 from kafkalite.partitions.replication_wait import AppendedBatch, ReplicationWait
 from kafkalite.ports import turns
-from kafkalite.ports.turns import in_steps, pop_items_in_steps
+from kafkalite.ports.turns import in_steps, pop_items
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.protocol.error_codes import ErrorCode
@@ -126,7 +126,7 @@ def _append_batches(
     """Append the batches, and return the response."""
     answers: dict[TopicKey, ProduceResponse.TopicProduceResponse] = {}
     try:
-        for (key, index), batch in pop_items_in_steps(batches) if may_pause else batches.items():
+        for (key, index), batch in pop_items(batches) if may_pause else batches.items():
             topic = (
                 partitions.topic_by_id(key[1]) if key[1] != ZERO_UUID else partitions.topic(key[0])
             )

@@ -20,7 +20,7 @@ from kafkalite.ports.turns import (
     items_in_steps,
     iterate_with_pauses,
     pause,
-    pop_items_in_steps,
+    pop_items,
     run_in_thread,
     without_pauses,
 )
@@ -300,15 +300,11 @@ def test_iteration_over_many_items_pauses() -> None:
     assert seen == list(elements.items())
 
 
-def test_items_are_removed_in_order_and_in_steps() -> None:
-    elements = {number: -number for number in range(3 * ELEMENTS_PER_PAUSE + 1)}
+def test_items_are_removed_in_order() -> None:
+    elements = {number: -number for number in range(3)}
     items = list(elements.items())
-    seen: list[tuple[int, int]] = []
-    worker = worker_with(lambda: seen.extend(pop_items_in_steps(elements)))
-    assert worker.take_turn(OVER) is worker
-    assert len(elements) == 2 * ELEMENTS_PER_PAUSE + 1
-    while worker.take_turn(OVER) is not None:
-        pass
-    assert seen == items
+    popped = pop_items(elements)
+    assert next(popped) == items[0]
+    assert list(elements.items()) == items[1:]
+    assert list(popped) == items[1:]
     assert not elements
-    worker.end()

@@ -383,6 +383,23 @@ def _unregister(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     return request(broker_id=999)
 
 
+def _alter_quotas(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    entity = request.EntityData(entity_type="user", entity_name="a")
+    quota = request.OpData(key="speed", value=1.0)
+    return request(entries=[request.EntryData(entity=[entity], ops=[quota])])
+
+
+def _describe_scram(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    return request(users=[request.UserName(name="unknown-user")])
+
+
+def _alter_scram(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    return request(deletions=[request.ScramCredentialDeletion(name="unknown-user", mechanism=1)])
+
+
 def _describe_transactions(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del version, ids
     return request(transactional_ids=[TRANSACTIONAL_ID])
@@ -563,6 +580,10 @@ CASES: Final = (
     Case(ApiKey.DESCRIBE_CLUSTER, _describe_cluster, ()),
     Case(ApiKey.DESCRIBE_PRODUCERS, _describe_producers,
          (READ_TOPIC, Needs(READ, Resource.TOPIC, OTHER_TOPIC))),
+    Case(ApiKey.DESCRIBE_CLIENT_QUOTAS, _empty, (Needs(DESCRIBE_CONFIGS, Resource.CLUSTER),)),
+    Case(ApiKey.ALTER_CLIENT_QUOTAS, _alter_quotas, (Needs(ALTER_CONFIGS, Resource.CLUSTER),)),
+    Case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, _describe_scram, (DESCRIBE_CLUSTER,)),
+    Case(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, _alter_scram, (ALTER_CLUSTER,)),
     Case(ApiKey.UNREGISTER_BROKER, _unregister, (ALTER_CLUSTER,)),
     Case(ApiKey.DESCRIBE_TRANSACTIONS, _describe_transactions, (DESCRIBE_ID,)),
     Case(ApiKey.LIST_TRANSACTIONS, _empty, ()),

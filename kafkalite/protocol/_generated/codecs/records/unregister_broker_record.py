@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.unregister_broker import UnregisterBrokerRecord
-from kafkalite.protocol.codec_helpers import encode_tag_section, refuse_length, refuse_tag_size, refuse_truncation, rest_of_varint
+from kafkalite.protocol.codec_helpers import encode_tag_section, refuse_length, refuse_truncation, rest_of_varint
 
 C0 = UnregisterBrokerRecord
 P_iq = Struct(">iq").pack
@@ -28,11 +28,9 @@ def tags_1(buf, pos, end, count, o):
         stop = pos + n
         if stop > end:
             refuse_length()
-        if tag == 10000:
+        if tag == 10000 and n == 1:
             o.is_removed = buf[pos] != 0
             pos += 1
-            if pos != stop:
-                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
