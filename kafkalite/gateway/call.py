@@ -20,8 +20,11 @@ class Call:
 
     __slots__ = (
         "_on_close",
+        "_principal",
         "access",
         "api_version",
+        "checked_image",
+        "checked_request",
         "client_host",
         "client_id",
         "encoded_client_id",
@@ -29,7 +32,6 @@ class Call:
         "listener",
         "may_pause",
         "node",
-        "principal",
         "refusal_observers",
         "repeated",
         "sender",
@@ -48,7 +50,7 @@ class Call:
         self.listener = listener
         self.client_host = client_host
         """The address as Java prints it: "/127.0.0.1"."""
-        self.principal = principal
+        self._principal = principal
         self.sender = sender
         """The node that calls; None if a client calls."""
         self.client_id: str | None = None
@@ -60,12 +62,25 @@ class Call:
         self._on_close: dict[object, Callable[[], None]] | None = None
         self.access: Access | None = None
         """The permissions of the client; None without an authorizer. See `apis.authorization`."""
+        self.checked_request: object = None
+        """The last request that the ACLs of `checked_image` allowed, if it may be repeated."""
+        self.checked_image: object = None
         self.refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
         """They are called with each refusal. The default is for calls that no gateway serves."""
         self.repeated: RepeatedRequest | None = None
         """The gateway's cache of the request that this client repeats."""
         self.may_pause = False
         """Whether other requests may be served during this request."""
+
+    @property
+    def principal(self) -> str:
+        """The principal of the client, such as "User:alice"."""
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: str) -> None:
+        self._principal = principal
+        self.access = self.checked_request = self.checked_image = None
 
     @property
     def on_close(self) -> dict[object, Callable[[], None]]:

@@ -321,4 +321,8 @@ def test_catalogue_imports_no_heavy_modules() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, check=True, text=True
     )
-    assert loaded.stdout.split() == ["kafkalite.protocol.api_keys", "kafkalite.protocol.catalogue"]
+    assert loaded.stdout.split() == [
+        "kafkalite.protocol.acl_operations",
+        "kafkalite.protocol.api_keys",
+        "kafkalite.protocol.catalogue",
+    ]
