@@ -22,9 +22,12 @@ class Call:
 
     __slots__ = (
         "_on_close",
+        "_principal",
         "access",
         "api_version",
         "authenticator",
+        "checked_image",
+        "checked_request",
         "client_host",
         "client_id",
         "encoded_client_id",
@@ -33,7 +36,6 @@ class Call:
         "may_pause",
         "mutation_quota",
         "node",
-        "principal",
         "refusal_observers",
         "repeated",
         "request_bytes",
@@ -53,7 +55,7 @@ class Call:
         self.listener = listener
         self.client_host = client_host
         """The address as Java prints it: "/127.0.0.1"."""
-        self.principal = principal
+        self._principal = principal
         self.authenticator: Authenticator | None = None
         """The authentication of the connection; None on a listener without SASL."""
         self.sender = sender
@@ -67,6 +69,9 @@ class Call:
         self._on_close: dict[object, Callable[[], None]] | None = None
         self.access: Access | None = None
         """The permissions of the client; None without an authorizer. See `apis.authorization`."""
+        self.checked_request: object = None
+        """The last request that the ACLs of `checked_image` allowed, if it may be repeated."""
+        self.checked_image: object = None
         self.refusal_observers: Sequence[RefusalObserver] = DEFAULT_REFUSAL_OBSERVERS
         """They are called with each refusal. The default is for calls that no gateway serves."""
         self.repeated: RepeatedRequest | None = None
@@ -77,6 +82,16 @@ class Call:
         """The quota of a request that creates or deletes partitions, if there is one."""
         self.may_pause = False
         """Whether other requests may be served during this request."""
+
+    @property
+    def principal(self) -> str:
+        """The principal of the client, such as "User:alice"."""
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: str) -> None:
+        self._principal = principal
+        self.access = self.checked_request = self.checked_image = None
 
     @property
     def on_close(self) -> dict[object, Callable[[], None]]:

@@ -223,7 +223,7 @@ class Tagged:
     default: object
 
     def required_size(self, tag: int) -> int | None:
-        """Return the size of the field behind a private tag; None if it varies, or for Kafka's tags.
+        """Return the size of the field of a private tag; None if it varies, or for Kafka's tags.
 
         A field of another size is not kafkalite's, and is read as one with an unknown tag.
         """

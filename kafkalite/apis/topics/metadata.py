@@ -66,7 +66,7 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     image = node.image
     if requested is None or (era.empty_means_all and not requested):
         topics: list[TopicImage | MetadataResponse.MetadataResponseTopic] = [
-            topic for topic in image.topics.values() if _may_describe(call, topic.name)
+            topic for topic in in_steps(image.topics.values()) if _may_describe(call, topic.name)
         ]
     else:
         _check_requested(call, requested)
@@ -173,12 +173,12 @@ def _topics_by_name(
     """
     node = call.node
     all_names = dict.fromkeys(topic.name or "" for topic in in_steps(requested))
-    names = [name for name in all_names if _may_describe(call, name)]
+    names = [name for name in in_steps(all_names) if _may_describe(call, name)]
     unknown = [name for name in in_steps(names) if name not in image.topics]
     may_create = request.allow_auto_topic_creation and node.config.bool("auto.create.topics.enable")
     if unknown and may_create and call.access is not None:
         unknown, not_creatable = _split_creatable(call.access, unknown)
-        names = [name for name in names if name not in not_creatable]
+        names = [name for name in in_steps(names) if name not in not_creatable]
     partitions = node.config.int("num.partitions")
     if unknown and may_create and len(unknown) * (1 + partitions) <= MAX_PARTITIONS_PER_REQUEST:
         # Errors of the creation are not reported: the response has no field for them.
@@ -201,7 +201,7 @@ def _topics_by_name(
         MetadataResponse.MetadataResponseTopic(
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name
         )
-        for name in all_names
+        for name in (in_steps(all_names) if len(known) < len(all_names) else ())
         if name not in known
     ]
 
