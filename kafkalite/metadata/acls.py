@@ -6,14 +6,15 @@ applies ACLs to requests.
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.metadata.image_table import ImageTable
 from kafkalite.protocol._generated.records.access_control_entry import AccessControlEntryRecord
 from kafkalite.protocol._generated.records.remove_access_control_entry import (
     RemoveAccessControlEntryRecord,
 )
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.acls import (
     OPERATION_NAMES,
@@ -26,11 +27,9 @@ from kafkalite.security.acls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
-    from kafkalite.metadata.changes import Changes
     from kafkalite.ports.entropy import Entropy
-    from kafkalite.security.acls import AclFilter
 
 MAX_ACLS_PER_REQUEST: Final = 10_000
 """Maximum number of ACLs that one request creates or deletes, as in Kafka."""
@@ -39,14 +38,12 @@ MAX_ACLS_PER_REQUEST: Final = 10_000
 class Acls:
     """All ACLs of a cluster, by id."""
 
-    __slots__ = ("_changes", "_entropy", "_existing", "_image", "by_id")
+    __slots__ = ("_entropy", "_existing", "table")
 
-    def __init__(self, changes: Changes, entropy: Entropy) -> None:
-        self._changes = changes
+    def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
-        self.by_id: dict[bytes, Acl] = {}
+        self.table: ImageTable[bytes, Acl] = ImageTable()
         self._existing: set[Acl] = set()
-        self._image: Mapping[bytes, Acl] = MappingProxyType({})
 
     def create(
         self, requested: Sequence[Acl]
@@ -71,33 +68,25 @@ class Acls:
                     operation=acl.operation,
                     permission_type=acl.permission,
                 )
-        if len(created) > MAX_ACLS_PER_REQUEST:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
-            )
+                if len(created) > MAX_ACLS_PER_REQUEST:
+                    raise KafkaError(ErrorCode.POLICY_VIOLATION, ErrorText.TOO_LARGE_BATCH.template)
         return errors, list(created.values())
 
     def delete(
-        self, filters: Sequence[AclFilter]
-    ) -> tuple[list[list[Acl]], list[RemoveAccessControlEntryRecord]]:
-        """Return the ACLs that each filter selects, and the records that remove them.
+        self, ids: Collection[bytes]
+    ) -> tuple[set[bytes], list[RemoveAccessControlEntryRecord]]:
+        """Return the ids of those of these ACLs that exist, and the records that remove them.
 
         Raises KafkaError INVALID_REQUEST if there are too many.
         """
-        selected: list[list[Acl]] = []
-        removed: dict[bytes, RemoveAccessControlEntryRecord] = {}
-        for each in filters:
-            ids = [acl_id for acl_id, acl in self.by_id.items() if each.matches(acl)]
-            selected.append([self.by_id[acl_id] for acl_id in ids])
-            for acl_id in ids:
-                removed[acl_id] = RemoveAccessControlEntryRecord(id=acl_id)
-        if len(removed) > MAX_ACLS_PER_REQUEST:
+        existing = [acl_id for acl_id in dict.fromkeys(ids) if acl_id in self.table.rows]
+        if len(existing) > MAX_ACLS_PER_REQUEST:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"Cannot remove more than {MAX_ACLS_PER_REQUEST} acls in a single delete "
                 "operation.",
             )
-        return selected, list(removed.values())
+        return set(existing), [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in existing]
 
     def replay_access_control_entry(self, record: AccessControlEntryRecord) -> None:
         """Add an ACL."""
@@ -110,20 +99,12 @@ class Acls:
             record.operation,
             record.permission_type,
         )
-        self.by_id[record.id] = acl
+        self.table.replay_set(record.id, acl)
         self._existing.add(acl)
-        self._changes.acls_changed = True
 
     def replay_remove_access_control_entry(self, record: RemoveAccessControlEntryRecord) -> None:
         """Remove an ACL."""
-        self._existing.discard(self.by_id.pop(record.id))
-        self._changes.acls_changed = True
-
-    def images(self) -> Mapping[bytes, Acl]:
-        """Return all ACLs for an image; the same object while no ACL changes."""
-        if self._changes.acls_changed:
-            self._image = MappingProxyType(dict(self.by_id))
-        return self._image
+        self._existing.discard(self.table.replay_remove(record.id))
 
 
 def _creation_error(acl: Acl) -> KafkaError | None:

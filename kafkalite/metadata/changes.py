@@ -1,4 +1,4 @@
-"""Changes: the topics, brokers, settings and ACLs that records changed since the last image."""
+"""Changes: the topics, brokers, settings and quotas that records changed since the last image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ class Changes:
     """Collects changes during replay; they are read and cleared when an image is made."""
 
     __slots__ = (
-        "acls_changed",
         "brokers_changed",
         "changed_resources",
         "changed_topic_ids",
@@ -27,7 +26,6 @@ class Changes:
         self.deleted_topics: list[TopicImage] = []
         self.changed_resources: set[ConfigResource] = set()
         self.brokers_changed = False
-        self.acls_changed = False
         self.client_quotas_changed = False
 
     def clear(self) -> None:
@@ -37,5 +35,4 @@ class Changes:
         self.deleted_topics.clear()
         self.changed_resources.clear()
         self.brokers_changed = False
-        self.acls_changed = False
         self.client_quotas_changed = False

@@ -31,7 +31,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinator.contract import CoordinatorLog, CoordinatorResult
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
-    from kafkalite.security.acls import Acl, AclFilter
+    from kafkalite.security.acls import Acl
     from kafkalite.security.quotas import Entity
 
     Listener = Callable[[MetadataImage, MetadataDelta], None]
@@ -283,7 +283,10 @@ class MetadataController:
     def alter_scram_credentials(
         self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
     ) -> dict[str, KafkaError | None]:
-        """Set and remove SCRAM credentials; return an error or None for each user."""
+        """Set and remove SCRAM credentials; return an error or None for each user.
+
+        Raises KafkaError if there are too many.
+        """
         return self._write(self._shard.alter_scram_credentials(deletions, upsertions))
 
     def create_acls(self, requested: Sequence[Acl]) -> list[KafkaError | None]:
@@ -293,12 +296,12 @@ class MetadataController:
         """
         return self._write(self._shard.create_acls(requested))
 
-    def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
-        """Delete the ACLs that the filters select; return the selected ACLs of each filter.
+    def delete_acls(self, ids: Collection[bytes]) -> set[bytes]:
+        """Delete the ACLs with these ids; return the ids of those that existed.
 
         Raises KafkaError if there are too many.
         """
-        return self._write(self._shard.delete_acls(filters))
+        return self._write(self._shard.delete_acls(ids))
 
     def alter_client_quotas(
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False

@@ -5,9 +5,9 @@ The rules of changes are those of Kafka's ScramControlManager.
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.metadata.image_table import ImageTable
 from kafkalite.protocol._generated.records.remove_user_scram_credential import (
     RemoveUserScramCredentialRecord,
 )
@@ -16,13 +16,16 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from kafkalite.metadata.image import ScramKey
     from kafkalite.security.sasl.scram_credentials import ScramCredential
 
 MECHANISM_NUMBERS: Final = (1, 2)
 """The numbers of SCRAM-SHA-256 and SCRAM-SHA-512; `security.sasl.scram_credentials` has more."""
+
+MAX_CHANGES_PER_REQUEST: Final = 10_000
+"""Maximum number of changes in one request: Kafka's maximum of records in one batch."""
 
 
 class ScramDeletion(NamedTuple):
@@ -49,10 +52,10 @@ class ScramUpsertion(NamedTuple):
 class ScramCredentials:
     """The credentials of all users, by mechanism and user."""
 
-    __slots__ = ("credentials",)
+    __slots__ = ("table",)
 
     def __init__(self) -> None:
-        self.credentials: Mapping[ScramKey, ScramCredential] = MappingProxyType({})
+        self.table: ImageTable[ScramKey, ScramCredential] = ImageTable()
 
     def alter(
         self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
@@ -62,8 +65,14 @@ class ScramCredentials:
     ]:
         """Return an error or None by user, and the records of the changes without an error.
 
-        A user that is named twice is not changed.
+        A user that is named twice is not changed. Raises KafkaError UNKNOWN_SERVER_ERROR, as Kafka
+        does, if there are too many changes.
         """
+        if len(deletions) + len(upsertions) > MAX_CHANGES_PER_REQUEST:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"A request cannot alter more than {MAX_CHANGES_PER_REQUEST} user credentials.",
+            )
         errors: dict[str, KafkaError] = {}
         changes: dict[str, ScramDeletion | ScramUpsertion] = {}
         requested: list[ScramDeletion | ScramUpsertion] = [*deletions, *upsertions]
@@ -95,7 +104,7 @@ class ScramCredentials:
         if change.mechanism not in MECHANISM_NUMBERS:
             return KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
         if isinstance(change, ScramDeletion):
-            if (change.mechanism, change.user) not in self.credentials:
+            if (change.mechanism, change.user) not in self.table.rows:
                 return KafkaError(
                     ErrorCode.RESOURCE_NOT_FOUND,
                     "Attempt to delete a user credential that does not exist",
@@ -115,16 +124,11 @@ class ScramCredentials:
         credential = ScramCredential(
             record.salt, record.stored_key, record.server_key, record.iterations
         )
-        self.credentials = MappingProxyType(
-            {**self.credentials, (record.mechanism, record.name): credential}
-        )
+        self.table.replay_set((record.mechanism, record.name), credential)
 
     def replay_remove_user_scram_credential(self, record: RemoveUserScramCredentialRecord) -> None:
         """Remove a credential."""
-        removed = (record.mechanism, record.name)
-        self.credentials = MappingProxyType(
-            {key: value for key, value in self.credentials.items() if key != removed}
-        )
+        self.table.replay_remove((record.mechanism, record.name))
 
 
 def _record_of(

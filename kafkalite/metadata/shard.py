@@ -51,7 +51,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.metadata.client_quotas import QuotaAlteration
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
     from kafkalite.metadata.topics import TopicState
     from kafkalite.ports.entropy import Entropy
-    from kafkalite.security.acls import Acl, AclFilter
+    from kafkalite.security.acls import Acl
     from kafkalite.security.quotas import Entity
 
 
@@ -82,7 +82,7 @@ class MetadataShard:
         self.features = Features(config)
         self.producer_ids = ProducerIds(self.brokers)
         self.scram_credentials = ScramCredentials()
-        self.acls = Acls(self.changes, entropy)
+        self.acls = Acls(entropy)
         self.client_quotas = ClientQuotas(self.changes)
         self.leadership = Leadership(self.topics, self.brokers, self._rules_of)
         self._entropy = entropy
@@ -394,10 +394,10 @@ class MetadataShard:
         errors, records = self.acls.create(requested)
         return CoordinatorResult(response=errors, records=to_coordinator_records(records))
 
-    def delete_acls(self, filters: Sequence[AclFilter]) -> CoordinatorResult[list[list[Acl]]]:
-        """Delete ACLs; the response has the ACLs that each filter selects, in order."""
-        selected, records = self.acls.delete(filters)
-        return CoordinatorResult(response=selected, records=to_coordinator_records(records))
+    def delete_acls(self, ids: Collection[bytes]) -> CoordinatorResult[set[bytes]]:
+        """Delete ACLs; the response has the ids of those that existed."""
+        deleted, records = self.acls.delete(ids)
+        return CoordinatorResult(response=deleted, records=to_coordinator_records(records))
 
     def alter_client_quotas(
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
@@ -435,8 +435,8 @@ class MetadataShard:
             configs=self.configs.images(),
             features=self.features.levels,
             max_incarnation_epoch=self.topics.max_incarnation_epoch,
-            scram_credentials=self.scram_credentials.credentials,
-            acls=self.acls.images(),
+            scram_credentials=self.scram_credentials.table.image(),
+            acls=self.acls.table.image(),
             client_quotas=self.client_quotas.images(),
         )
         delta = MetadataDelta(

@@ -144,6 +144,10 @@ class ErrorText(Enum):
         "Excessively large number of partitions per request.",
         "org.apache.kafka.server.KRaftClusterTest",
     )
+    TOO_LARGE_BATCH = (
+        "Unable to perform excessively large batch operation.",
+        "org.apache.kafka.server.KRaftClusterTest",
+    )
     INVALID_REPLICATION_FACTOR = (
         "Replication factor must be larger than 0, or -1 to use the default value.",
         _CREATE_TOPICS_POLICY,

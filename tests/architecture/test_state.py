@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HARD_STATE: dict[str, dict[str, frozenset[str]]] = {
+    "metadata/acls.py": {"Acls": frozenset()},
+    "metadata/image_table.py": {"ImageTable": frozenset({"_image", "_is_changed"})},
+    "metadata/scram_credentials.py": {"ScramCredentials": frozenset()},
     "metadata/topics.py": {"Topics": frozenset()},
     "metadata/brokers.py": {"Brokers": frozenset()},
     "metadata/configs.py": {"Configs": frozenset()},

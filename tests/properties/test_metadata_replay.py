@@ -203,7 +203,10 @@ class Cluster(RuleBasedStateMachine):
     @rule(name=NAMES | st.none(), pattern_type=st.sampled_from([1, 2, 3, 4]))
     def delete_acls(self, name: str | None, pattern_type: int) -> None:
         selection = AclFilter(resource_name=name, pattern_type=pattern_type)
-        self.world.controller.delete_acls([selection])
+        acls = self.world.image.acls
+        self.world.controller.delete_acls(
+            [key for key, acl in acls.items() if selection.matches(acl)]
+        )
 
     @rule(alterations=st.lists(QUOTAS, max_size=3))
     def alter_client_quotas(self, alterations: list[QuotaAlteration]) -> None:

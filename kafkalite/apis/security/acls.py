@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.gateway.api import Api
-from kafkalite.ports.turns import in_steps
+from kafkalite.ports.turns import in_steps, iterate_with_pauses, pause
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from kafkalite.protocol._generated.messages.describe_acls import (
@@ -31,7 +31,12 @@ from kafkalite.security.acls import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from kafkalite.gateway.call import Call
+
+MAX_SELECTED_ACLS: Final = 100_000
+"""Maximum number of ACLs in one DeleteAcls response; one that two filters select counts twice."""
 
 _PATTERN_FILTERS: Final = frozenset((ANY, *PatternType))
 _RESOURCE_FILTERS: Final = frozenset((ANY, *Resource))
@@ -65,11 +70,11 @@ def handle_create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResp
         )
     _check_enabled(call, "No Authorizer is configured.")
     acls = [_requested_acl(each) for each in in_steps(request.creations)]
-    errors = [_name_error(acl) for acl in acls]
+    errors = [_name_error(acl) for acl in in_steps(acls)]
     valid = [acl for acl, error in zip(acls, errors, strict=True) if error is None]
     decided = iter(call.node.cluster.metadata.create_acls(valid))
     return CreateAclsResponse(
-        results=[_creation_result(error or next(decided)) for error in errors]
+        results=[_creation_result(error or next(decided)) for error in in_steps(errors)]
     )
 
 
@@ -185,7 +190,10 @@ def refuse_describe_acls(
 
 
 def handle_delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Delete the ACLs that filters select; each filter succeeds or fails on its own."""
+    """Delete the ACLs that filters select; each filter succeeds or fails on its own.
+
+    Raises KafkaError INVALID_REQUEST if the filters select too many.
+    """
     for each in in_steps(request.filters):
         _check_codes(
             "DeleteAcls",
@@ -209,13 +217,43 @@ def handle_delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResp
         for each, error in zip(request.filters, errors, strict=True)
         if error is None
     ]
-    deleted = iter(call.node.cluster.metadata.delete_acls(filters))
+    metadata = call.node.cluster.metadata
+    acls = metadata.image.acls
+    selected = _select(acls, filters)
+    # Other requests may have deleted some of them since.
+    deleted = metadata.delete_acls({acl_id for ids in in_steps(selected) for acl_id in ids})
+    remaining = iter(selected)
     return DeleteAclsResponse(
         filter_results=[
-            _filter_error_result(error) if error is not None else _deletion_result(next(deleted))
-            for error in errors
+            _filter_error_result(error)
+            if error is not None
+            else _deletion_result(
+                acls[acl_id] for acl_id in in_steps(next(remaining)) if acl_id in deleted
+            )
+            for error in in_steps(errors)
         ]
     )
+
+
+def _select(acls: Mapping[bytes, Acl], filters: Sequence[AclFilter]) -> list[list[bytes]]:
+    """Return the ids of the ACLs that each filter selects.
+
+    Raises KafkaError INVALID_REQUEST if there are more than MAX_SELECTED_ACLS.
+    """
+    rows = tuple(acls.items())
+    selected = []
+    count = 0
+    for each in filters:
+        ids = [acl_id for acl_id, acl in iterate_with_pauses(rows) if each.matches(acl)]
+        count += len(ids)
+        if count > MAX_SELECTED_ACLS:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"The filters select more than {MAX_SELECTED_ACLS} ACLs.",
+            )
+        selected.append(ids)
+        pause()
+    return selected
 
 
 def _filter_error(requested: DeleteAclsRequest.DeleteAclsFilter) -> KafkaError | None:
@@ -239,7 +277,7 @@ def _filter_error_result(error: KafkaError) -> DeleteAclsResponse.DeleteAclsFilt
     )
 
 
-def _deletion_result(deleted: list[Acl]) -> DeleteAclsResponse.DeleteAclsFilterResult:
+def _deletion_result(deleted: Iterable[Acl]) -> DeleteAclsResponse.DeleteAclsFilterResult:
     return DeleteAclsResponse.DeleteAclsFilterResult(
         error_message=None,
         matching_acls=[
@@ -253,7 +291,7 @@ def _deletion_result(deleted: list[Acl]) -> DeleteAclsResponse.DeleteAclsFilterR
                 operation=acl.operation,
                 permission_type=acl.permission,
             )
-            for acl in in_steps(deleted)
+            for acl in deleted
         ],
     )
 
@@ -286,6 +324,7 @@ APIS = (
         key=DeleteAclsRequest.API_KEY,
         versions=Versions(1, 3),
         handler=handle_delete_acls,
+        inline_bytes=0,
         refuse=refuse_delete_acls,
     ),
 )

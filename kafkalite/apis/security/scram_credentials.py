@@ -11,6 +11,7 @@ from kafkalite.metadata.scram_credentials import (
     ScramDeletion,
     ScramUpsertion,
 )
+from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -37,13 +38,13 @@ def handle_describe_user_scram_credentials(
 ) -> DescribeUserScramCredentialsResponse:
     """Return the mechanisms and iterations of the users in the request, or of all users."""
     credentials = call.node.image.scram_credentials
-    counts = Counter(user.name for user in request.users or ())
+    counts = Counter(user.name for user in in_steps(request.users or ()))
     if not counts:
         counts = Counter({user: 1 for _, user in sorted(credentials)})
     return DescribeUserScramCredentialsResponse(
         results=[
             _duplicate(user) if count > 1 else _describe(user, credentials)
-            for user, count in counts.items()
+            for user, count in in_steps(counts.items())
         ],
     )
 
@@ -87,7 +88,7 @@ def refuse_describe_user_scram_credentials(
         error_message=text,
         results=[
             _Described(error_code=code, error_message=text)  # without a name, as in Kafka
-            for _ in request.users or ()
+            for _ in in_steps(request.users or ())
         ],
     )
 
@@ -95,9 +96,12 @@ def refuse_describe_user_scram_credentials(
 def handle_alter_user_scram_credentials(
     call: Call, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
-    """Set and remove credentials; each user succeeds or fails on its own."""
+    """Set and remove credentials; each user succeeds or fails on its own.
+
+    Raises KafkaError if there are too many.
+    """
     outcome = call.node.cluster.metadata.alter_scram_credentials(
-        [ScramDeletion(each.name, each.mechanism) for each in request.deletions],
+        [ScramDeletion(each.name, each.mechanism) for each in in_steps(request.deletions)],
         [
             ScramUpsertion(
                 each.name,
@@ -106,7 +110,7 @@ def handle_alter_user_scram_credentials(
                 bytes(each.salt),
                 bytes(each.salted_password),
             )
-            for each in request.upsertions
+            for each in in_steps(request.upsertions)
         ],
     )
     return AlterUserScramCredentialsResponse(
@@ -116,7 +120,7 @@ def handle_alter_user_scram_credentials(
                 error_code=ErrorCode.NONE if error is None else error.code,
                 error_message=None if error is None else error.message,
             )
-            for user, error in outcome.items()
+            for user, error in in_steps(outcome.items())
         ]
     )
 
@@ -125,13 +129,14 @@ def refuse_alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str | None
 ) -> AlterUserScramCredentialsResponse:
     """Return the response with an error for each user in the request."""
-    users = {each.name for each in request.deletions} | {each.name for each in request.upsertions}
+    users = {each.name for each in in_steps(request.deletions)}
+    users.update(each.name for each in in_steps(request.upsertions))
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult(
                 user=user, error_code=code, error_message=message or code.message
             )
-            for user in sorted(users)
+            for user in in_steps(sorted(users))
         ]
     )
 
@@ -141,6 +146,7 @@ APIS = (
         key=DescribeUserScramCredentialsRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_describe_user_scram_credentials,
+        inline_bytes=0,
         refuse=refuse_describe_user_scram_credentials,
     ),
     Api(

@@ -16,7 +16,6 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.acls import (
     ANY,
     Acl,
-    AclFilter,
     PatternType,
     PermissionType,
 )
@@ -104,14 +103,13 @@ def test_an_invalid_acl_is_refused_and_the_others_are_created(
     assert list(world.image.acls.values()) == [READ_A]
 
 
-def test_filters_delete_the_acls_that_they_select() -> None:
+def test_existing_acls_are_deleted_by_id() -> None:
     world = MetadataWorld()
     other = READ_A._replace(resource_name="b")
     world.controller.create_acls([READ_A, other])
-    selected = world.controller.delete_acls(
-        [AclFilter(resource_name="a"), AclFilter(), AclFilter(resource_name="c")]
-    )
-    assert selected == [[READ_A], [READ_A, other], []]
+    ids = list(world.image.acls)
+    assert world.controller.delete_acls([ids[0], bytes(16), ids[0], ids[1]]) == {*ids}
+    assert world.controller.delete_acls(ids) == set()
     assert world.image.acls == {}
     assert world.restart(1).image.acls == {}
     assert [type(record) for record in acl_records(world)] == [
@@ -125,12 +123,15 @@ def test_too_many_acls_in_one_request_are_refused_as_a_whole() -> None:
     acls = [READ_A._replace(resource_name=f"{n}") for n in range(MAX_ACLS_PER_REQUEST + 1)]
     with pytest.raises(KafkaError) as refused:
         world.controller.create_acls(acls)
-    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert (refused.value.code, refused.value.message) == (
+        ErrorCode.POLICY_VIOLATION,
+        "Unable to perform excessively large batch operation.",
+    )
     assert world.image.acls == {}
     world.controller.create_acls(acls[:-1])
     world.controller.create_acls(acls[-1:])
     with pytest.raises(KafkaError) as refused:
-        world.controller.delete_acls([AclFilter()])
+        world.controller.delete_acls(world.image.acls)
     assert refused.value.message == (
         "Cannot remove more than 10000 acls in a single delete operation."
     )

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
+from kafkalite.metadata.scram_credentials import (
+    MAX_CHANGES_PER_REQUEST,
+    ScramDeletion,
+    ScramUpsertion,
+)
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.sasl.scram_credentials import (
     SCRAM_SHA_256,
     credential_of_password,
@@ -109,6 +114,24 @@ def test_a_user_that_is_named_twice_is_not_changed(
 def test_the_limits_of_iterations_are_accepted() -> None:
     world = MetadataWorld()
     assert alter(world, upsertion(iterations=16384)) == {"alice": None}
+
+
+def test_too_many_changes_are_refused_as_a_whole() -> None:
+    world = MetadataWorld()
+    changes = [ScramDeletion(f"u{n}", 1) for n in range(MAX_CHANGES_PER_REQUEST)]
+    with pytest.raises(KafkaError) as refused:
+        alter(world, *changes, upsertion())
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.image.scram_credentials == {}
+    assert alter(world, *changes[1:], upsertion())["alice"] is None
+
+
+def test_other_changes_keep_the_same_mapping_of_credentials() -> None:
+    world = MetadataWorld()
+    alter(world, upsertion())
+    before = world.image.scram_credentials
+    world.controller.allocate_producer_ids(1)
+    assert world.image.scram_credentials is before
 
 
 def test_the_text_of_a_change_has_no_password() -> None:

@@ -11,7 +11,7 @@ from kafkalite.apis.table import TABLE, find_api
 from kafkalite.protocol import catalogue, codec
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.security.acls import Acl, AclFilter, PatternType, PermissionType
+from kafkalite.security.acls import Acl, PatternType, PermissionType
 from tests.unit.apis.authorization.requests import (
     CASES,
     MISSING_TOPIC,
@@ -62,7 +62,7 @@ def wire(tmp_path: Path) -> Iterator[ClusterWire]:
 
 def grant(wire: ClusterWire, needs: Iterable[Needs]) -> None:
     """Replace all ACLs."""
-    wire.cluster.metadata.delete_acls([AclFilter()])
+    wire.cluster.metadata.delete_acls(wire.cluster.metadata.image.acls)
     acls = [
         Acl(
             need.resource, need.resource_name, PatternType.LITERAL, ALICE, "*", need.operation,

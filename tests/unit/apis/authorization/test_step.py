@@ -17,7 +17,7 @@ from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMar
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.security.acls import Acl, AclFilter, PatternType, PermissionType
+from kafkalite.security.acls import Acl, PatternType, PermissionType
 from kafkalite.security.authorizer import AuthorizerSettings
 from tests.unit.apis.cluster_wire import ClusterWire
 
@@ -72,7 +72,7 @@ def test_a_heartbeat_is_checked_by_the_present_acls(wire: ClusterWire) -> None:
     assert wire.ask(beat, 4).error_code == REFUSED
     wire.calls[1].principal = "User:ANONYMOUS"
     assert wire.ask(beat, 4).error_code != REFUSED
-    metadata.delete_acls([AclFilter()])
+    metadata.delete_acls(metadata.image.acls)
     assert wire.ask(beat, 4).error_code == REFUSED
 
 

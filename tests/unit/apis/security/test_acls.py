@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.apis.security import acls
+from kafkalite.ports.turns import Worker
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest
 from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
@@ -74,12 +77,12 @@ def create(wire: ClusterWire, *acls: CreateAclsRequest.AclCreation, version: int
 
 @VERSIONS
 def test_created_acls_are_described_by_resource_pattern(wire: ClusterWire, version: int) -> None:
-    acls = [
+    requested = [
         creation(),
         creation(operation=WRITE),
         creation(resource_name="b", resource_pattern_type=PREFIXED, host="10.0.0.1"),
     ]
-    assert create(wire, *acls, version=version) == [(0, None)] * 3
+    assert create(wire, *requested, version=version) == [(0, None)] * 3
     response = wire.ask(DescribeAclsRequest(**selection()), version)
     assert (response.error_code, response.error_message) == (0, "")
     assert [
@@ -165,6 +168,43 @@ def test_filters_delete_acls_and_report_them(wire: ClusterWire, version: int) ->
         (0, None, []),
     ]
     assert [acl.resource_name for acl in wire.cluster.metadata.image.acls.values()] == ["a"]
+
+
+def test_filters_that_select_too_many_acls_are_refused(
+    wire: ClusterWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(wire, creation(), creation(resource_name="b"))
+    monkeypatch.setattr(acls, "MAX_SELECTED_ACLS", 3)
+    every = DeleteAclsRequest.DeleteAclsFilter(**selection())
+    response = wire.ask(DeleteAclsRequest(filters=[every, every]), 3)
+    message = "The filters select more than 3 ACLs."
+    assert [(each.error_code, each.error_message) for each in response.filter_results] == [
+        (ErrorCode.INVALID_REQUEST, message)
+    ] * 2
+    assert len(wire.cluster.metadata.image.acls) == 2
+    one = DeleteAclsRequest.DeleteAclsFilter(**selection(resource_name_filter="a"))
+    response = wire.ask(DeleteAclsRequest(filters=[every, one]), 3)
+    assert [len(each.matching_acls) for each in response.filter_results] == [2, 1]
+
+
+def test_a_deletion_pauses_after_each_filter(wire: ClusterWire) -> None:
+    create(wire, creation(), creation(resource_name="b"))
+    every = DeleteAclsRequest.DeleteAclsFilter(**selection())
+    responses = []
+    worker = Worker()
+    worker.task = lambda: responses.append(wire.ask(DeleteAclsRequest(filters=[every, every]), 3))
+    assert worker.take_turn(-inf) is worker
+    # Another request deletes an ACL meanwhile.
+    metadata = wire.cluster.metadata
+    metadata.delete_acls(list(metadata.image.acls)[:1])
+    while worker.take_turn(-inf) is not None:
+        pass
+    worker.end()
+    (response,) = responses
+    assert [
+        [acl.resource_name for acl in each.matching_acls] for each in response.filter_results
+    ] == [["b"], ["b"]]
+    assert metadata.image.acls == {}
 
 
 @VERSIONS
