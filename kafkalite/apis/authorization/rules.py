@@ -2,9 +2,7 @@
 
 `RULES` has a row for every served API that needs a permission. A `Listed` rule is for requests with
 a list of resources: refused elements are removed from the request, and get rows with an error in
-the response. Other rules name a function in `special`. For the APIs in `IN_HANDLER`, the handler
-asks `Call.access`, because the resources are known only after other decisions, such as those of a
-fetch session.
+the response. Other rules name a function in `special`.
 """
 
 from __future__ import annotations
@@ -66,18 +64,20 @@ class Rule(NamedTuple):
     is_whole: bool = True
     """Whether the catalogue's permissions on groups, transactional ids and the cluster are checked
     for the whole request."""
+    is_in_handler: bool = False
+    """Whether the handler checks more permissions by `Call.access`, because the resources are known
+    only after other decisions, such as those of a fetch session."""
+    has_message: bool = False
+    """Whether a refusal for the cluster has the standard message of the error code."""
+    rows: str = ""
+    """The name of a function in `special` that returns the rows of refused elements, for an API
+    whose errors otherwise are for the whole request."""
 
 
-_CLUSTER_ONLY: Final = Rule()
 _DESCRIBED_GROUPS: Final = Listed(
     Operation.DESCRIBE, Resource.GROUP, "group_ids", "", "groups", Position.FIRST,
     is_called_without_entries=True,
 )  # fmt: skip
-
-IN_HANDLER: Final = frozenset((
-    ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.FETCH, ApiKey.METADATA,
-    ApiKey.SHARE_ACKNOWLEDGE, ApiKey.SHARE_FETCH,
-))  # fmt: skip
 
 RULES: Final[Mapping[int, Rule]] = {
     ApiKey.PRODUCE: Rule(
@@ -87,11 +87,11 @@ RULES: Final[Mapping[int, Rule]] = {
         function="produce",
         is_whole=False,
     ),
-    ApiKey.FETCH: Rule(),
+    ApiKey.FETCH: Rule(is_in_handler=True),
     ApiKey.LIST_OFFSETS: Rule(
         listed=Listed(Operation.DESCRIBE, Resource.TOPIC, "topics", "name", "topics")
     ),
-    ApiKey.METADATA: Rule(),
+    ApiKey.METADATA: Rule(is_in_handler=True),
     ApiKey.OFFSET_COMMIT: Rule(
         listed=Listed(
             Operation.READ, Resource.TOPIC, "topics", "name", "topics", Position.FIRST,
@@ -123,19 +123,19 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: Rule(function="add_partitions_to_txn", is_whole=False),
     ApiKey.ADD_OFFSETS_TO_TXN: Rule(),
     ApiKey.END_TXN: Rule(),
-    ApiKey.WRITE_TXN_MARKERS: _CLUSTER_ONLY,
+    ApiKey.WRITE_TXN_MARKERS: Rule(),
     ApiKey.TXN_OFFSET_COMMIT: Rule(
         listed=Listed(
             Operation.READ, Resource.TOPIC, "topics", "name", "topics", Position.FIRST
         )
     ),
-    ApiKey.DESCRIBE_ACLS: _CLUSTER_ONLY,
-    ApiKey.CREATE_ACLS: _CLUSTER_ONLY,
-    ApiKey.DELETE_ACLS: _CLUSTER_ONLY,
+    ApiKey.DESCRIBE_ACLS: Rule(),
+    ApiKey.CREATE_ACLS: Rule(),
+    ApiKey.DELETE_ACLS: Rule(),
     ApiKey.DESCRIBE_CONFIGS: Rule(function="describe_configs"),
     ApiKey.ALTER_CONFIGS: Rule(function="alter_configs"),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: _CLUSTER_ONLY,
-    ApiKey.DESCRIBE_LOG_DIRS: _CLUSTER_ONLY,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Rule(),
+    ApiKey.DESCRIBE_LOG_DIRS: Rule(),
     ApiKey.CREATE_PARTITIONS: Rule(
         listed=Listed(
             Operation.ALTER, Resource.TOPIC, "topics", "name", "results", omits_repeated=True
@@ -144,28 +144,29 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.DELETE_GROUPS: Rule(
         listed=Listed(Operation.DELETE, Resource.GROUP, "groups_names", "", "results")
     ),
-    ApiKey.ELECT_LEADERS: _CLUSTER_ONLY,
+    ApiKey.ELECT_LEADERS: Rule(),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Rule(function="alter_configs"),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _CLUSTER_ONLY,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _CLUSTER_ONLY,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Rule(),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Rule(),
     ApiKey.OFFSET_DELETE: Rule(
         listed=Listed(
             Operation.READ, Resource.TOPIC, "topics", "name", "topics", Position.FIRST,
             is_called_without_entries=True,
-        )
+        ),
+        rows="offset_delete_rows",
     ),
-    ApiKey.DESCRIBE_CLUSTER: Rule(),
+    ApiKey.DESCRIBE_CLUSTER: Rule(is_in_handler=True),
     ApiKey.DESCRIBE_PRODUCERS: Rule(
         listed=Listed(
             Operation.READ, Resource.TOPIC, "topics", "name", "topics", Position.REQUESTED,
             has_message=True, omits_invalid=True,
         )
     ),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: _CLUSTER_ONLY,
-    ApiKey.ALTER_CLIENT_QUOTAS: _CLUSTER_ONLY,
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _CLUSTER_ONLY,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _CLUSTER_ONLY,
-    ApiKey.UNREGISTER_BROKER: _CLUSTER_ONLY,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Rule(),
+    ApiKey.ALTER_CLIENT_QUOTAS: Rule(),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Rule(),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Rule(),
+    ApiKey.UNREGISTER_BROKER: Rule(),
     ApiKey.DESCRIBE_TRANSACTIONS: Rule(
         listed=Listed(
             Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, "transactional_ids", "",
@@ -180,19 +181,19 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: Rule(
         listed=_DESCRIBED_GROUPS, first="check_consumer_protocol", after="hide_group_members"
     ),
-    ApiKey.LIST_CONFIG_RESOURCES: _CLUSTER_ONLY,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Rule(),
+    ApiKey.LIST_CONFIG_RESOURCES: Rule(),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Rule(is_in_handler=True),
     ApiKey.SHARE_GROUP_HEARTBEAT: Rule(function="subscription", first="check_share_protocol"),
     ApiKey.SHARE_GROUP_DESCRIBE: Rule(
         listed=_DESCRIBED_GROUPS, first="check_share_protocol", after="hide_group_members"
     ),
-    ApiKey.SHARE_FETCH: Rule(first="check_share_group_id"),
-    ApiKey.SHARE_ACKNOWLEDGE: Rule(first="check_share_group_id"),
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE: _CLUSTER_ONLY,
-    ApiKey.READ_SHARE_GROUP_STATE: _CLUSTER_ONLY,
-    ApiKey.WRITE_SHARE_GROUP_STATE: _CLUSTER_ONLY,
-    ApiKey.DELETE_SHARE_GROUP_STATE: _CLUSTER_ONLY,
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _CLUSTER_ONLY,
+    ApiKey.SHARE_FETCH: Rule(first="check_share_group_id", is_in_handler=True),
+    ApiKey.SHARE_ACKNOWLEDGE: Rule(first="check_share_group_id", is_in_handler=True),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: Rule(has_message=True),
+    ApiKey.READ_SHARE_GROUP_STATE: Rule(has_message=True),
+    ApiKey.WRITE_SHARE_GROUP_STATE: Rule(has_message=True),
+    ApiKey.DELETE_SHARE_GROUP_STATE: Rule(has_message=True),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: Rule(has_message=True),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Rule(
         function="streams_topology", first="check_streams_protocol"
     ),
@@ -206,6 +207,7 @@ RULES: Final[Mapping[int, Rule]] = {
             is_called_without_entries=True, has_message=True,
         ),
         first="check_share_protocol",
+        rows="altered_share_offsets_rows",
     ),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: Rule(
         listed=Listed(
@@ -213,13 +215,7 @@ RULES: Final[Mapping[int, Rule]] = {
             is_called_without_entries=True, has_message=True,
         ),
         first="check_share_protocol",
+        rows="deleted_share_offsets_rows",
     ),
 }  # fmt: skip
 """API key → rule."""
-
-WITH_STANDARD_MESSAGE: Final = frozenset((
-    ApiKey.DELETE_SHARE_GROUP_STATE, ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-    ApiKey.READ_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-    ApiKey.WRITE_SHARE_GROUP_STATE,
-))  # fmt: skip
-"""APIs whose refusals for the cluster have the standard message of the error code."""

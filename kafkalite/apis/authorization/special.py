@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.apis.authorization.checks import check, cluster_message, refusal, with_fields
 from kafkalite.metadata.image import ResourceType
 from kafkalite.metadata.topic_names import METADATA_TOPIC
+from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Operation, Resource
-from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.security.acls import CLUSTER_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from kafkalite.apis.authorization.step import Guard
     from kafkalite.gateway.call import Call
@@ -32,30 +32,21 @@ if TYPE_CHECKING:
 
 _TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _GROUP_REFUSED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
+_TRANSACTIONAL_ID_REFUSED: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def _refusal(access: Access, operation: Operation, resource: Resource, name: str) -> KafkaError:
     return refusal(access, operation, resource, name, access.decide(operation, resource, name))
 
 
-def complete_rows(key: int, call: Call, response: Any, request: Any, code: ErrorCode) -> None:
-    """Add rows to a response of an API whose errors otherwise are for the whole request."""
-    if key == ApiKey.OFFSET_DELETE:
-        response.topics = _offset_delete_rows(request, code)
-    elif key == ApiKey.ALTER_SHARE_GROUP_OFFSETS:
-        response.responses = _alter_share_offsets_rows(call, request, code)
-    elif key == ApiKey.DELETE_SHARE_GROUP_OFFSETS:
-        from kafkalite.apis.shares.offsets import DeletedTopic
-
-        response.responses = [
-            DeletedTopic(topic_name=each.topic_name, error_code=code, error_message=code.message)
-            for each in request.topics
-        ]
+# Rows of refused elements, for APIs whose errors otherwise are for the whole request
 
 
-def _offset_delete_rows(request: Any, code: ErrorCode) -> list[Any]:
+def offset_delete_rows(call: Call, request: Any, code: ErrorCode) -> list[Any]:
+    """Return the rows of topics whose offsets the client may not delete."""
     from kafkalite.protocol._generated.messages.offset_delete import OffsetDeleteResponse
 
+    del call
     return [
         OffsetDeleteResponse.OffsetDeleteResponseTopic(
             name=topic.name,
@@ -63,14 +54,15 @@ def _offset_delete_rows(request: Any, code: ErrorCode) -> list[Any]:
                 OffsetDeleteResponse.OffsetDeleteResponsePartition(
                     partition_index=each.partition_index, error_code=code
                 )
-                for each in topic.partitions
+                for each in in_steps(topic.partitions)
             ],
         )
-        for topic in request.topics
+        for topic in in_steps(request.topics)
     ]
 
 
-def _alter_share_offsets_rows(call: Call, request: Any, code: ErrorCode) -> list[Any]:
+def altered_share_offsets_rows(call: Call, request: Any, code: ErrorCode) -> list[Any]:
+    """Return the rows of topics whose offsets of a share group the client may not alter."""
     from kafkalite.apis.shares.offsets import AlteredPartition, AlteredTopic
 
     topics = call.node.image.topics
@@ -84,10 +76,21 @@ def _alter_share_offsets_rows(call: Call, request: Any, code: ErrorCode) -> list
                     error_code=code,
                     error_message=code.message,
                 )
-                for each in topic.partitions
+                for each in in_steps(topic.partitions)
             ],
         )
-        for topic in request.topics
+        for topic in in_steps(request.topics)
+    ]
+
+
+def deleted_share_offsets_rows(call: Call, request: Any, code: ErrorCode) -> list[Any]:
+    """Return the rows of topics whose offsets of a share group the client may not delete."""
+    from kafkalite.apis.shares.offsets import DeletedTopic
+
+    del call
+    return [
+        DeletedTopic(topic_name=each.topic_name, error_code=code, error_message=code.message)
+        for each in in_steps(request.topics)
     ]
 
 
@@ -236,11 +239,15 @@ def produce(guard: Guard, call: Call, access: Access, request: Any) -> Any:
             for data in topic.partition_data
         )
     ):
-        error = _refusal(access, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
         if not request.acks:
-            raise ProtocolViolation(f"produce with acks=0 failed: {error.code.name}")
-        error.message = error.code.message
-        raise error
+            raise ProtocolViolation(f"produce with acks=0 failed: {_TRANSACTIONAL_ID_REFUSED.name}")
+        check(
+            access,
+            Operation.WRITE,
+            Resource.TRANSACTIONAL_ID,
+            transactional_id,
+            _TRANSACTIONAL_ID_REFUSED.message,
+        )
     answer = guard.serve_listed(call, access, request)
     if not request.acks and answer is not None:
         # Only refused elements give an answer to a request without acknowledgement.
@@ -340,165 +347,139 @@ def streams_topology(guard: Guard, call: Call, access: Access, request: Any) -> 
     return guard.handler(call, request)
 
 
-def offset_fetch(guard: Guard, call: Call, access: Access, request: Any) -> Any:
-    """Serve OffsetFetch: groups and topics need DESCRIBE; of all topics, only those are listed."""
-    from kafkalite.apis.groups.offset_fetch import group_error
+class _OffsetsApi(NamedTuple):
+    """How an API that returns the offsets of groups names topics, and answers refused ones."""
 
-    era = call.era
-    refused_groups: dict[int, Any] = {}
-    refused_topics: dict[int, list[Any]] = {}
+    name_field: str
+    """The field of an answered topic with its name."""
+    requested_name: Callable[[Call, Any], str | None]
+    """Returns the name of a requested topic; None for an unknown topic id."""
+    refused_group: Callable[[Call, Any], Any]
+    refused_topic: Callable[[Any], Any]
+
+
+class _SplitGroup(NamedTuple):
+    """The refused parts of a group in a request, as parts of the response."""
+
+    requests_all_topics: bool
+    refused_group: Any = None
+    """The answer for the group if all of it is refused."""
+    refused_topics: Sequence[Any] = ()
+
+
+def _serve_offsets(api: _OffsetsApi, guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve a request for offsets of groups: groups and topics need DESCRIBE.
+
+    If all topics of a group are requested, the response has those that the client may describe.
+    """
+    split: list[_SplitGroup] = []
     groups = []
-    for index, group in enumerate(request.groups):
+    for group in in_steps(request.groups):
+        requests_all = group.topics is None
         if not access.allows(Operation.DESCRIBE, Resource.GROUP, group.group_id):
             error = _refusal(access, Operation.DESCRIBE, Resource.GROUP, group.group_id)
             guard.report(call, None, [error], Resource.GROUP)
-            refused_groups[index] = group_error(group, _GROUP_REFUSED, era)
+            split.append(_SplitGroup(requests_all, refused_group=api.refused_group(call, group)))
             continue
-        allowed, refused = _split_topics(call, access, group.topics or ())
+        allowed: list[Any] = []
+        refused: list[Any] = []
+        for topic in in_steps(group.topics or ()):
+            name = api.requested_name(call, topic)
+            is_allowed = name is None or access.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+            (allowed if is_allowed else refused).append(topic)
+        rows = [api.refused_topic(topic) for topic in in_steps(refused)]
+        split.append(_SplitGroup(requests_all, refused_topics=rows))
         if refused:
-            refused_topics[index] = refused
             group = with_fields(group, topics=allowed)  # noqa: PLW2901 - the group that is served
         groups.append(group)
     answer = guard.handler(call, with_fields(request, groups=groups))
-    return chain(
-        answer,
-        partial(_merge_groups, access, request.groups, refused_groups, refused_topics),
-    )
+    return chain(answer, partial(_merge_groups, api.name_field, access, split))
 
 
-def _split_topics(call: Call, access: Access, topics: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    allowed, refused = [], []
-    for topic in topics:
-        name = topic.name
-        if not name and call.era.uses_topic_ids:
-            known = call.node.image.topics_by_id.get(topic.topic_id)
-            name = None if known is None else known.name
-        if name is None or access.allows(Operation.DESCRIBE, Resource.TOPIC, name):
-            allowed.append(topic)
-        else:
-            refused.append(topic)
-    return allowed, refused
-
-
-def _merge_groups(
-    access: Access,
-    requested: list[Any],
-    refused_groups: dict[int, Any],
-    refused_topics: dict[int, list[Any]],
-    response: Any,
-) -> Any:
-    from kafkalite.apis.groups.offset_fetch import ResponseTopics, partition_without_offset
-
+def _merge_groups(name_field: str, access: Access, split: list[_SplitGroup], response: Any) -> Any:
+    """Add refused groups and topics to a response, in the order of the request."""
     answered = iter(response.groups)
     groups = []
-    for index, group in enumerate(requested):
-        if index in refused_groups:
-            groups.append(refused_groups[index])
+    for group in split:
+        if group.refused_group is not None:
+            groups.append(group.refused_group)
             continue
         answer = next(answered)
-        if group.topics is None:
+        if group.requests_all_topics:
             answer.topics = [
                 topic
                 for topic in answer.topics
-                if access.allows(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+                if access.allows(Operation.DESCRIBE, Resource.TOPIC, getattr(topic, name_field))
             ]
         elif answer.error_code == ErrorCode.NONE:
-            answer.topics = [
-                *answer.topics,
-                *(
-                    ResponseTopics(
-                        name=topic.name,
-                        topic_id=topic.topic_id,
-                        partitions=[
-                            partition_without_offset(each, _TOPIC_REFUSED)
-                            for each in topic.partition_indexes
-                        ],
-                    )
-                    for topic in refused_topics.get(index, ())
-                ),
-            ]
+            answer.topics = [*answer.topics, *group.refused_topics]
         groups.append(answer)
     return with_fields(response, groups=groups)
+
+
+def offset_fetch(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+    """Serve OffsetFetch; see `_serve_offsets`."""
+    from kafkalite.apis.groups.offset_fetch import (
+        ResponseTopics,
+        group_error,
+        partition_without_offset,
+    )
+
+    def requested_name(call: Call, topic: Any) -> str | None:
+        if topic.name or not call.era.uses_topic_ids:
+            return str(topic.name)
+        known = call.node.image.topics_by_id.get(topic.topic_id)
+        return None if known is None else known.name
+
+    def refused_topic(topic: Any) -> Any:
+        return ResponseTopics(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                partition_without_offset(each, _TOPIC_REFUSED)
+                for each in in_steps(topic.partition_indexes)
+            ],
+        )
+
+    def refused_group(call: Call, group: Any) -> Any:
+        return group_error(group, _GROUP_REFUSED, call.era)
+
+    api = _OffsetsApi("name", requested_name, refused_group, refused_topic)
+    return _serve_offsets(api, guard, call, access, request)
 
 
 def describe_share_group_offsets(guard: Guard, call: Call, access: Access, request: Any) -> Any:
-    """Serve DescribeShareGroupOffsets: groups and topics need DESCRIBE."""
-    from kafkalite.apis.shares.offsets import DescribedGroup
+    """Serve DescribeShareGroupOffsets; see `_serve_offsets`."""
+    from kafkalite.apis.shares.offsets import DescribedGroup, DescribedPartition, DescribedTopic
 
     check_share_protocol(call, request)
-    refused_groups: dict[int, Any] = {}
-    refused_topics: dict[int, list[Any]] = {}
-    groups = []
-    for index, group in enumerate(request.groups):
-        if not access.allows(Operation.DESCRIBE, Resource.GROUP, group.group_id):
-            error = _refusal(access, Operation.DESCRIBE, Resource.GROUP, group.group_id)
-            guard.report(call, None, [error], Resource.GROUP)
-            refused_groups[index] = DescribedGroup(
-                group_id=group.group_id, error_code=_GROUP_REFUSED
-            )
-            continue
-        refused = [
-            topic
-            for topic in group.topics or ()
-            if not access.allows(Operation.DESCRIBE, Resource.TOPIC, topic.topic_name)
-        ]
-        if refused:
-            refused_topics[index] = refused
-            allowed = [topic for topic in group.topics if topic not in refused]
-            group = with_fields(group, topics=allowed)  # noqa: PLW2901 - the group that is served
-        groups.append(group)
-    answer = guard.handler(call, with_fields(request, groups=groups))
-    return chain(
-        answer,
-        partial(_merge_share_groups, access, request.groups, refused_groups, refused_topics),
-    )
 
+    def requested_name(call: Call, topic: Any) -> str:
+        del call
+        return str(topic.topic_name)
 
-def _merge_share_groups(
-    access: Access,
-    requested: list[Any],
-    refused_groups: dict[int, Any],
-    refused_topics: dict[int, list[Any]],
-    response: Any,
-) -> Any:
-    from kafkalite.apis.shares.offsets import DescribedPartition, DescribedTopic
+    def refused_topic(topic: Any) -> Any:
+        return DescribedTopic(
+            topic_name=topic.topic_name,
+            topic_id=ZERO_UUID,
+            partitions=[
+                DescribedPartition(
+                    partition_index=each,
+                    start_offset=-1,
+                    lag=-1,
+                    error_code=_TOPIC_REFUSED,
+                    error_message=_TOPIC_REFUSED.message,
+                )
+                for each in in_steps(topic.partitions)
+            ],
+        )
 
-    answered = iter(response.groups)
-    groups = []
-    for index, group in enumerate(requested):
-        if index in refused_groups:
-            groups.append(refused_groups[index])
-            continue
-        answer = next(answered)
-        if group.topics is None:
-            answer.topics = [
-                topic
-                for topic in answer.topics
-                if access.allows(Operation.DESCRIBE, Resource.TOPIC, topic.topic_name)
-            ]
-        elif answer.error_code == ErrorCode.NONE:
-            answer.topics = [
-                *answer.topics,
-                *(
-                    DescribedTopic(
-                        topic_name=topic.topic_name,
-                        topic_id=ZERO_UUID,
-                        partitions=[
-                            DescribedPartition(
-                                partition_index=each,
-                                start_offset=-1,
-                                lag=-1,
-                                error_code=_TOPIC_REFUSED,
-                                error_message=_TOPIC_REFUSED.message,
-                            )
-                            for each in topic.partitions
-                        ],
-                    )
-                    for topic in refused_topics.get(index, ())
-                ),
-            ]
-        groups.append(answer)
-    return with_fields(response, groups=groups)
+    def refused_group(call: Call, group: Any) -> Any:
+        del call
+        return DescribedGroup(group_id=group.group_id, error_code=_GROUP_REFUSED)
+
+    api = _OffsetsApi("topic_name", requested_name, refused_group, refused_topic)
+    return _serve_offsets(api, guard, call, access, request)
 
 
 # Topics

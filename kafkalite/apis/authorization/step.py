@@ -19,7 +19,7 @@ from kafkalite.apis.authorization.checks import (
     refusal,
     with_fields,
 )
-from kafkalite.apis.authorization.rules import RULES, WITH_STANDARD_MESSAGE, Position
+from kafkalite.apis.authorization.rules import RULES, Position
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import report_refusal, report_refusal_of_request
 from kafkalite.gateway.steps import ImmediateStep
@@ -74,8 +74,8 @@ class Guard:
     """The checks of one API, and the handler behind them."""
 
     __slots__ = (
-        "_after", "_checks", "_first", "_list_key", "_listed", "_table", "api", "function",
-        "handler",
+        "_after", "_checks", "_first", "_has_message", "_list_key", "_listed", "_rows", "_table",
+        "api", "function", "handler",
     )  # fmt: skip
 
     def __init__(self, api: Api, handler: Handler, rule: Rule, table: AccessTable) -> None:
@@ -83,6 +83,7 @@ class Guard:
         self.handler = handler
         self._table = table
         self._checks = checks_of(row(api.key)) if rule.is_whole else ()
+        self._has_message = rule.has_message
         self._listed = rule.listed
         self._list_key = (
             0
@@ -94,6 +95,9 @@ class Guard:
         )
         self._first: Callable[[Call, Any], None] | None = (
             getattr(special, rule.first) if rule.first else None
+        )
+        self._rows: Callable[[Call, Any, ErrorCode], list[Any]] | None = (
+            getattr(special, rule.rows) if rule.rows else None
         )
         self._after: Callable[[Access, Any], Any] | None = (
             getattr(special, rule.after) if rule.after else None
@@ -208,7 +212,7 @@ class Guard:
         if resource is Resource.CLUSTER:
             message = (
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
-                if self.api.key in WITH_STANDARD_MESSAGE
+                if self._has_message
                 else cluster_message(self.api.name, operation)
             )
         check(access, operation, resource, alternatives[0].name_in(request), message)
@@ -257,7 +261,8 @@ class Guard:
             request, **{listed.entries: [entries[index] for index in refused]}
         )
         response = self.api.refuse(refused_request, code, message)
-        special.complete_rows(self.api.key, call, response, refused_request, code)
+        if self._rows is not None:
+            setattr(response, listed.answers, self._rows(call, refused_request, code))
         if hasattr(response, "error_code"):
             response.error_code = ErrorCode.NONE
         if hasattr(response, "error_message"):

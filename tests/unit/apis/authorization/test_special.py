@@ -10,6 +10,9 @@ from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest as ShareOffsetsRequest,
+)
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
@@ -18,6 +21,9 @@ from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+)
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 CONFIG = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin",
@@ -69,6 +76,49 @@ def test_topics_of_a_list_are_refused_one_by_one(wire: ClusterWire) -> None:
     fetched = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None)
     (group,) = wire.ask(OffsetFetchRequest(groups=[fetched]), 9).groups
     assert [topic.name for topic in group.topics] == ["b"]
+
+
+def test_refused_groups_and_topics_of_offset_fetch_have_their_own_rows(wire: ClusterWire) -> None:
+    allow(wire, Operation.DESCRIBE, Resource.GROUP, "g")
+    allow(wire, Operation.DESCRIBE, Resource.TOPIC, "b")
+    topics = [
+        OffsetFetchRequest.OffsetFetchRequestTopics(name=name, partition_indexes=[0])
+        for name in ("a", "b", "a")
+    ]
+    groups = [
+        OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+        for group_id in ("other", "g")
+    ]
+    refused, answered = wire.ask(OffsetFetchRequest(groups=groups), 9).groups
+    assert (refused.group_id, refused.error_code) == ("other", GROUP_REFUSED)
+    assert refused.topics == []
+    assert (answered.group_id, answered.error_code) == ("g", ErrorCode.NONE)
+    assert [(topic.name, topic.partitions[0].error_code) for topic in answered.topics] == [
+        ("b", ErrorCode.NONE),
+        ("a", REFUSED),
+        ("a", REFUSED),
+    ]
+
+
+def test_refused_groups_and_topics_of_share_offsets_have_their_own_rows(wire: ClusterWire) -> None:
+    allow(wire, Operation.READ, Resource.GROUP, "g")
+    allow(wire, Operation.DESCRIBE, Resource.TOPIC, "b")
+    beat = ShareGroupHeartbeatRequest(
+        group_id="g", member_id="m" * 22, member_epoch=0, subscribed_topic_names=["b"]
+    )
+    assert wire.ask(beat, 1).error_code == ErrorCode.NONE
+    topics = [
+        ShareOffsetsRequest.DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=[0])
+        for name in ("a", "b", "a")
+    ]
+    groups = [
+        ShareOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics)
+        for group_id in ("other", "g")
+    ]
+    refused, answered = wire.ask(ShareOffsetsRequest(groups=groups), 0).groups
+    assert (refused.group_id, refused.error_code) == ("other", GROUP_REFUSED)
+    rows = [(topic.topic_name, topic.partitions[0].error_code) for topic in answered.topics]
+    assert rows == [("b", ErrorCode.NONE), ("a", REFUSED), ("a", REFUSED)]
 
 
 def test_a_refused_topic_is_explained_under_its_name_and_group(wire: ClusterWire) -> None:
