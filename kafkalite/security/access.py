@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from kafkalite.security.acls import Acl
     from kafkalite.security.authorizer import AuthorizerSettings
 
-_MAX_CACHED_NAMES: Final = 10_000
-_MAX_CACHED_CLIENTS: Final = 10_000
+_MAX_NAME_LENGTH: Final = 255
+"""The maximum length of a cached name; only names of groups and transactional ids can be longer."""
+_MAX_NAMES_OF_CLIENT: Final = 10_000
+"""Maximum number of cached names for one client and one operation on one type of resources."""
+_MAX_NAMES: Final = 200_000
+"""Maximum number of cached names of all clients."""
+_MAX_CLIENTS: Final = 10_000
+"""Maximum number of cached clients of one node."""
 
 _UNRESTRICTED: Final = Decision(is_allowed=True, reason="another node of the cluster")
 
@@ -39,13 +45,53 @@ def permission_key(operation: Operation, resource: Resource) -> int:
     return operation.value << 8 | resource.value
 
 
+class NameCache:
+    """Adds names to the caches of clients, and limits their total number."""
+
+    __slots__ = ("_count", "_filled")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._filled: list[set[object]] = []
+        """Every set that names were added to since all were cleared; none of them is empty."""
+
+    def add(self, names: set[object], name: str | bytes) -> None:
+        """Add a permitted name or topic id to a set of one client, unless it is long.
+
+        If there are too many names, those of the set are forgotten, or those of all clients.
+        """
+        if len(name) > _MAX_NAME_LENGTH or name in names:
+            return
+        if self._count >= _MAX_NAMES:
+            for each in self._filled:
+                each.clear()
+            self._filled.clear()
+            self._count = 0
+        if len(names) >= _MAX_NAMES_OF_CLIENT:
+            self._count -= len(names)
+            names.clear()
+        elif not names:
+            self._filled.append(names)
+        names.add(name)
+        self._count += 1
+
+
 class Access:
     """The permissions of one principal at one address, by one set of ACLs."""
 
-    __slots__ = ("_authorizer", "_is_node", "acls", "permitted", "principal", "subject")
+    __slots__ = ("_authorizer", "_cache", "_is_node", "acls", "permitted", "principal", "subject")
 
-    def __init__(self, authorizer: Authorizer, principal: str, host: str, *, is_node: bool) -> None:
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        cache: NameCache,
+        principal: str,
+        host: str,
+        *,
+        is_node: bool,
+    ) -> None:
         self._authorizer = authorizer
+        self._cache = cache
         self._is_node = is_node
         self.acls = authorizer.acls
         self.principal = principal
@@ -66,8 +112,12 @@ class Access:
             return True
         if not self.decide(operation, resource, name).is_allowed:
             return False
-        remember(names, name)
+        self._cache.add(names, name)
         return True
+
+    def remember(self, key: int, name: str | bytes) -> None:
+        """Cache an allowed name or topic id under the `permission_key`."""
+        self._cache.add(self.permitted[key], name)
 
     def allows_on_any(self, operation: Operation, resource: Resource) -> bool:
         """Return whether an operation is allowed on at least one resource of a type."""
@@ -84,13 +134,6 @@ class Access:
         return sum(1 << bit for bit in bits if decide(subject, bit, kind, name).is_allowed)
 
 
-def remember(names: set[object], name: object) -> None:
-    """Add a permitted name; the set does not grow without limit."""
-    if len(names) >= _MAX_CACHED_NAMES:
-        names.clear()
-    names.add(name)
-
-
 class _NodeAccess(NamedTuple):
     """The clients of one node, by the ACLs of its image."""
 
@@ -101,10 +144,11 @@ class _NodeAccess(NamedTuple):
 class AccessTable:
     """The access of every client, by node: nodes can have different images of the metadata."""
 
-    __slots__ = ("_nodes", "_settings")
+    __slots__ = ("_cache", "_nodes", "_settings")
 
     def __init__(self, settings: AuthorizerSettings) -> None:
         self._settings = settings
+        self._cache = NameCache()
         self._nodes: dict[int, _NodeAccess] = {}
 
     def find(
@@ -131,7 +175,13 @@ class AccessTable:
         key = (principal, host, is_node)
         access = node.clients.get(key)
         if access is None:
-            if len(node.clients) >= _MAX_CACHED_CLIENTS:
+            if len(node.clients) >= _MAX_CLIENTS:
                 node.clients.clear()
-            access = node.clients[key] = Access(node.authorizer, principal, host, is_node=is_node)
+            access = node.clients[key] = Access(
+                node.authorizer, self._cache, principal, host, is_node=is_node
+            )
         return access
+
+    def forget_node(self, node_id: int) -> None:
+        """Remove the clients of a node that was removed."""
+        self._nodes.pop(node_id, None)

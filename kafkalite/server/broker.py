@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from kafkalite.apis.authorization.step import AuthorizationStep
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.gateway.api import Api
@@ -191,6 +192,7 @@ class Broker:
         """The nodes in the latest metadata."""
         self._gateway: Gateway | None = None
         self._throttling: Throttling | None = None
+        self._authorization: AuthorizationStep | None = None
         self._faults: Faults | None = None
         self._generated_certificates: GeneratedCertificates | None = None
         self._tls_servers: Mapping[str, TlsServer] = {}
@@ -427,7 +429,7 @@ class Broker:
         )
         self._throttle_clients(cluster.metadata.image, MetadataDelta())
         cluster.metadata.subscribe(self._throttle_clients)
-        self._install_authorizer(config, self._gateway)
+        self._install_authorizer(config)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
@@ -442,8 +444,7 @@ class Broker:
             self._throttling = Throttling(self.gateway)
         self._throttling.on_image(image, delta)
 
-    @staticmethod
-    def _install_authorizer(config: BrokerConfig, gateway: Gateway) -> None:
+    def _install_authorizer(self, config: BrokerConfig) -> None:
         """Check requests by ACLs, if an authorizer is configured; raises SettingsError."""
         if not config.str("authorizer.class.name"):
             return
@@ -454,7 +455,8 @@ class Broker:
             settings = AuthorizerSettings.from_text(config.static_text)
         except ValueError as error:
             raise SettingsError(str(error)) from error
-        gateway.install(AuthorizationStep(settings), StepOrder.AUTHORIZE)
+        self._authorization = AuthorizationStep(settings)
+        self.gateway.install(self._authorization, StepOrder.AUTHORIZE)
 
     async def _accept_clients(self) -> None:
         """Start the listeners, and then maintenance."""
@@ -607,6 +609,8 @@ class Broker:
     def _forget_node(self, node_id: int) -> None:
         """Release everything that belongs to a node without open ports."""
         self._listeners.pop(node_id, None)
+        if self._authorization is not None:
+            self._authorization.forget_node(node_id)
         self._nodes = [served for served in self._nodes if served.node.id != node_id]
         for name, endpoints in self._endpoints.items():
             self._endpoints[name] = [each for each in endpoints if each.node_id != node_id]

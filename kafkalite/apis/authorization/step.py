@@ -28,7 +28,7 @@ from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Resource
 from kafkalite.protocol.catalogue import row
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.security.access import AccessTable, permission_key, remember
+from kafkalite.security.access import AccessTable, permission_key
 from kafkalite.security.acls import CLUSTER_NAME
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ class AuthorizationStep(ImmediateStep):
 
     def __init__(self, settings: AuthorizerSettings) -> None:
         self._table = AccessTable(settings)
+
+    def forget_node(self, node_id: int) -> None:
+        """Release what is cached for the clients of a node that was removed."""
+        self._table.forget_node(node_id)
 
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
         """Return a handler that checks permissions and then calls `handler`; see `Step`."""
@@ -277,7 +281,6 @@ class Guard:
         self, listed: Listed, call: Call, access: Access, entries: Sequence[Any]
     ) -> dict[int, KafkaError]:
         """Return the index of each refused element, with its error."""
-        permitted = access.permitted[self._list_key]
         counts: Counter[object] = Counter()
         if listed.omits_repeated:
             counts.update(getattr(entry, listed.name) for entry in entries)
@@ -292,9 +295,9 @@ class Guard:
             if not decision.is_allowed:
                 refused[index] = refusal(access, listed.operation, listed.resource, name, decision)
                 continue
-            remember(permitted, name)
+            access.remember(self._list_key, name)
             if listed.has_ids and not getattr(entry, listed.name):
-                remember(permitted, entry.topic_id)
+                access.remember(self._list_key, entry.topic_id)
         return refused
 
     def report(

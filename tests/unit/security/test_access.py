@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kafkalite.protocol.acl_operations import Operation, Resource
+from kafkalite.security import access as access_module
 from kafkalite.security.access import AccessTable, permission_key
 from kafkalite.security.acls import Acl, PatternType, PermissionType
 from kafkalite.security.authorizer import AuthorizerSettings
+
+if TYPE_CHECKING:
+    import pytest
 
 READ_A = Acl(
     Resource.TOPIC, "a", PatternType.LITERAL, "User:x", "*", Operation.READ, PermissionType.ALLOW
@@ -61,3 +67,48 @@ def test_any_resource_is_asked_of_the_authorizer() -> None:
     access = AccessTable(AuthorizerSettings()).find(1, ACLS, "User:x", "127.0.0.1")
     assert access.allows_on_any(Operation.READ, Resource.TOPIC)
     assert not access.allows_on_any(Operation.WRITE, Resource.TOPIC)
+
+
+def test_long_names_are_not_cached() -> None:
+    access = AccessTable(AuthorizerSettings(allows_without_acls=True)).find(1, {}, "User:x", "h")
+    key = permission_key(Operation.READ, Resource.GROUP)
+    for length in (255, 256):
+        assert access.allows(Operation.READ, Resource.GROUP, "g" * length)
+    assert access.permitted[key] == {"g" * 255}
+
+
+def test_the_cached_names_of_a_client_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_module, "_MAX_NAMES_OF_CLIENT", 2)
+    access = AccessTable(AuthorizerSettings()).find(1, {}, "User:x", "h")
+    for name in ("a", "b", "b", "c"):
+        access.remember(1, name)
+    access.remember(2, b"id")
+    assert access.permitted == {1: {"c"}, 2: {b"id"}}
+
+
+def test_the_cached_names_of_all_clients_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_module, "_MAX_NAMES", 5)
+    monkeypatch.setattr(access_module, "_MAX_NAMES_OF_CLIENT", 2)
+    table = AccessTable(AuthorizerSettings())
+    first, second = (table.find(1, {}, principal, "h") for principal in ("User:x", "User:y"))
+    for name in "abcdefgh":
+        first.remember(1, name)
+    for name in "abc":
+        second.remember(1, name)
+    assert first.permitted[1] == {"g", "h"}
+    assert second.permitted[1] == {"c"}
+    for name in "cd":
+        first.remember(2, name)
+    assert (first.permitted, second.permitted) == ({1: {"g", "h"}, 2: {"c", "d"}}, {1: {"c"}})
+    second.remember(2, "e")
+    assert first.permitted == {1: set(), 2: set()}
+    assert second.permitted == {1: set(), 2: {"e"}}
+
+
+def test_a_removed_node_is_forgotten() -> None:
+    table = AccessTable(AuthorizerSettings())
+    first, other = (table.find(node_id, ACLS, "User:x", "h") for node_id in (1, 2))
+    table.forget_node(1)
+    table.forget_node(3)
+    assert table.find(1, ACLS, "User:x", "h") is not first
+    assert table.find(2, ACLS, "User:x", "h") is other

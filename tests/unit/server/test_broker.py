@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.apis.authorization.step import AuthorizationStep
 from kafkalite.cluster.cluster import TopicError
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import UnknownNodeError
@@ -653,6 +654,25 @@ async def test_changes_of_nodes_are_logged(tmp_path: Path) -> None:
         ("unregistered a node", 3),
         ("removed a node", 3),
     ]
+
+
+async def test_a_removed_node_is_forgotten_by_the_authorizer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forgotten: list[int] = []
+    forget_node = AuthorizationStep.forget_node
+
+    def forget(self: AuthorizationStep, node_id: int) -> None:
+        forgotten.append(node_id)
+        forget_node(self, node_id)
+
+    monkeypatch.setattr(AuthorizationStep, "forget_node", forget)
+    name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    broker = Broker(Settings(listen=ANY_PORT, brokers=2, config={"authorizer.class.name": name}))
+    await broker.start()
+    await broker.remove_node(2)
+    assert forgotten == [2]
+    await broker.stop(grace_s=0.1)
 
 
 async def test_a_node_that_cannot_be_added_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
