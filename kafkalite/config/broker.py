@@ -15,6 +15,7 @@ from kafkalite.config.default_overrides import DEFAULTS_NAMES, IDENTITY, default
 from kafkalite.config.definitions import ConfigError, ConfigType, Value, value_to_text
 from kafkalite.config.group import clamp_to_bounds
 from kafkalite.config.keys import (
+    authorizer_keys,
     broker_keys,
     dynamic_broker_keys,
     group_config_keys,
@@ -32,12 +33,8 @@ if TYPE_CHECKING:
     from kafkalite.config.releases import Release
 
 
-_UNVALIDATED_PREFIXES = (
-    "allow.everyone.if.no.acl.found", "listener.name.", "rlmm.config.", "rsm.config.",
-    "super.users",
-)  # fmt: skip
-"""Prefixes of keys that are not validated: they configure one listener, an authorizer or a plug-in.
-"""
+_UNVALIDATED_PREFIXES: Final = ("listener.name.", "rlmm.config.", "rsm.config.")
+"""Prefixes of keys that are not validated: they configure one listener or a plug-in."""
 
 NODE_KEYS: Final = ("broker.rack", "replica.lag.time.max.ms", "replica.selector.class")
 """The keys whose values can differ between the nodes of a cluster."""
@@ -56,9 +53,12 @@ def strip_listener_prefix(name: str) -> str:
 def is_known_key(name: str) -> bool:
     """Return whether a properties file may have this key.
 
-    It may have the keys of brokers, and keys with one of `_UNVALIDATED_PREFIXES`.
+    It may have the keys of brokers and of the authorizer, and keys with one of
+    `_UNVALIDATED_PREFIXES`.
     """
-    return name in broker_keys() or name.startswith(_UNVALIDATED_PREFIXES)
+    return (
+        name in broker_keys() or name in authorizer_keys() or name.startswith(_UNVALIDATED_PREFIXES)
+    )
 
 
 def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Value]:
@@ -69,8 +69,10 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
     keys = broker_keys()
     parsed: dict[str, Value] = {}
     for name, value_text in text.items():
-        key = keys.get(strip_listener_prefix(name)) or (
-            None if strict else dynamic_broker_keys().get(name)
+        key = (
+            keys.get(strip_listener_prefix(name))
+            or authorizer_keys().get(name)
+            or (None if strict else dynamic_broker_keys().get(name))
         )
         if key is not None:
             parsed[name] = key.parse(value_text)
@@ -94,7 +96,8 @@ def _check_node_keys(keys: Iterable[str]) -> None:
 def _unknown_key_message(name: str) -> str:
     import difflib  # noqa: PLC0415 - imported only for misspelt keys: a start should be fast
 
-    matches = difflib.get_close_matches(name, broker_keys(), n=1, cutoff=0.8)
+    known = (*broker_keys(), *authorizer_keys())
+    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
     hint = f"; did you mean {matches[0]}?" if matches else ""
     return f"Unknown configuration {name}{hint}"
 

@@ -35,6 +35,12 @@ def broker_keys() -> Mapping[str, ConfigKey]:
 
 
 @cache
+def authorizer_keys() -> Mapping[str, ConfigKey]:
+    """Return every key of the authorizer by name."""
+    return KeyTable(security.AUTHORIZER_KEYS)
+
+
+@cache
 def topic_keys() -> Mapping[str, ConfigKey]:
     """Return every topic key by name."""
     return KeyTable(topic.KEYS)

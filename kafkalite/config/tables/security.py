@@ -167,3 +167,11 @@ ssl.truststore.password password null - medium per-broker
 ssl.truststore.type string JKS - medium per-broker
     Format of the trust store.
 """
+
+AUTHORIZER_KEYS = """
+allow.everyone.if.no.acl.found boolean false - low
+    Whether everyone may use a resource that no ACL applies to.
+super.users string "" - low
+    Principals that may do everything, separated by semicolons.
+"""
+"""Keys of the authorizer: Kafka's brokers do not describe them."""

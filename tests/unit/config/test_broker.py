@@ -53,6 +53,24 @@ def test_an_unknown_key_is_rejected_with_a_similar_name() -> None:
         BrokerConfig.from_text({"zzzz": "3"})
 
 
+def test_keys_of_the_authorizer_are_checked() -> None:
+    text = {"super.users": "User:a;User:b", "allow.everyone.if.no.acl.found": "true"}
+    config = BrokerConfig.from_text(text)
+    assert config.static_text.items() >= text.items()
+    for name, value, message in (
+        ("super.usersx", "User:a", "Unknown configuration super.usersx; did you mean super.users?"),
+        (
+            "allow.everyone.if.no.acl.found",
+            "yes",
+            "Invalid value yes for configuration allow.everyone.if.no.acl.found: "
+            + "Expected value to be either true or false",
+        ),
+    ):
+        with pytest.raises(ConfigError) as refusal:
+            BrokerConfig.from_text({name: value})
+        assert (refusal.value.key, refusal.value.message) == (name, message)
+
+
 def test_keys_of_plugins_and_listeners_are_retained() -> None:
     config = BrokerConfig.from_text(
         {"rsm.config.x": "1", "listener.name.internal.ssl.client.auth": "none"}
