@@ -1,7 +1,7 @@
 """Access: what one client may do, with a cache of the resources that it may use.
 
-`AccessTable` has the `Access` of every client of a cluster. A client whose node has got other ACLs
-needs another one; `Access.acls` shows which ACLs it is for.
+`AccessTable` has the `Access` of every client of a cluster. An `Access` is valid for one set of
+ACLs. When the ACLs of the node change, the client needs a new one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Permitted(dict[int, set[object]]):
 
 
 def permission_key(operation: Operation, resource: Resource) -> int:
-    """Return a number for an operation on a type of resources; its hash is fast."""
+    """Encode an operation and a resource type as one number, which is fast to hash."""
     return operation.value << 8 | resource.value
 
 

