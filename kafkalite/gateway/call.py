@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.gateway.repeated import RepeatedRequest
     from kafkalite.gateway.throttling import MutationQuota
-    from kafkalite.security.access import Access
+    from kafkalite.security.permissions import Permissions
     from kafkalite.security.sasl.authenticator import Authenticator
 
 
@@ -23,7 +23,6 @@ class Call:
     __slots__ = (
         "_on_close",
         "_principal",
-        "access",
         "api_version",
         "authenticator",
         "checked_image",
@@ -36,6 +35,7 @@ class Call:
         "may_pause",
         "mutation_quota",
         "node",
+        "permissions",
         "refusal_observers",
         "repeated",
         "request_bytes",
@@ -67,7 +67,7 @@ class Call:
         """Only the gateway and eras use it."""
         self.era: Any = None
         self._on_close: dict[object, Callable[[], None]] | None = None
-        self.access: Access | None = None
+        self.permissions: Permissions | None = None
         """The permissions of the client; None without an authorizer. See `apis.authorization`."""
         self.checked_request: object = None
         """The last request that the ACLs of `checked_image` allowed, if it may be repeated."""
@@ -91,7 +91,7 @@ class Call:
     @principal.setter
     def principal(self, principal: str) -> None:
         self._principal = principal
-        self.access = self.checked_request = self.checked_image = None
+        self.permissions = self.checked_request = self.checked_image = None
 
     @property
     def on_close(self) -> dict[object, Callable[[], None]]:

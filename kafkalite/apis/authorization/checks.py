@@ -13,15 +13,15 @@ from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.catalogue import When
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.security.access import permission_key
 from kafkalite.security.acls import CLUSTER_NAME
+from kafkalite.security.permissions import permission_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkalite.protocol.catalogue import Permission, Row
-    from kafkalite.security.access import Access
     from kafkalite.security.authorizer import Decision
+    from kafkalite.security.permissions import Permissions
 
 ERRORS: Final = {
     Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -83,10 +83,14 @@ def _checks(alternatives: tuple[Permission, ...]) -> Iterator[Check]:
 
 
 def refusal(
-    access: Access, operation: Operation, resource: Resource, name: str, decision: Decision
+    permissions: Permissions,
+    operation: Operation,
+    resource: Resource,
+    name: str,
+    decision: Decision,
 ) -> KafkaError:
     """Return the error for a refused operation, with the ACL that denied it as a fact."""
-    subject = access.subject
+    subject = permissions.subject
     facts: dict[str, object] = {
         "rule": RULE,
         "principal": subject.principal,
@@ -104,12 +108,18 @@ def refusal(
 
 
 def check(
-    access: Access, operation: Operation, resource: Resource, name: str, message: str | None = None
+    permissions: Permissions,
+    operation: Operation,
+    resource: Resource,
+    name: str,
+    message: str | None = None,
 ) -> None:
     """Raise the KafkaError of a refused operation."""
-    if access.allows(operation, resource, name):
+    if permissions.allows(operation, resource, name):
         return
-    error = refusal(access, operation, resource, name, access.decide(operation, resource, name))
+    error = refusal(
+        permissions, operation, resource, name, permissions.decide(operation, resource, name)
+    )
     error.message = message
     raise error
 

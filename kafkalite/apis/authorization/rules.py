@@ -65,8 +65,8 @@ class Rule(NamedTuple):
     """Whether the catalogue's permissions on groups, transactional ids and the cluster are checked
     for the whole request."""
     is_in_handler: bool = False
-    """Whether the handler checks more permissions by `Call.access`, because the resources are known
-    only after other decisions, such as those of a fetch session."""
+    """Whether the handler checks more resources by `Call.permissions`, because they are known only
+    after other decisions, such as those of a fetch session."""
     has_message: bool = False
     """Whether a refusal for the cluster has the standard message of the error code."""
     rows: str = ""

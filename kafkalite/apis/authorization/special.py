@@ -28,15 +28,19 @@ if TYPE_CHECKING:
 
     from kafkalite.apis.authorization.step import Guard
     from kafkalite.gateway.call import Call
-    from kafkalite.security.access import Access
+    from kafkalite.security.permissions import Permissions
 
 _TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _GROUP_REFUSED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TRANSACTIONAL_ID_REFUSED: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def _refusal(access: Access, operation: Operation, resource: Resource, name: str) -> KafkaError:
-    return refusal(access, operation, resource, name, access.decide(operation, resource, name))
+def _refusal(
+    permissions: Permissions, operation: Operation, resource: Resource, name: str
+) -> KafkaError:
+    return refusal(
+        permissions, operation, resource, name, permissions.decide(operation, resource, name)
+    )
 
 
 # Rows of refused elements, for APIs whose errors otherwise are for the whole request
@@ -137,35 +141,35 @@ def check_share_group_id(call: Call, request: Any) -> None:
 # Parts of responses that the client may not see
 
 
-def filter_listed_groups(access: Access, response: Any) -> Any:
+def filter_listed_groups(permissions: Permissions, response: Any) -> Any:
     """Remove the groups that the client may not describe; one who describes the cluster may."""
-    if access.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    if permissions.allows(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return response
     groups = [
         each
         for each in response.groups
-        if access.allows(Operation.DESCRIBE, Resource.GROUP, each.group_id)
+        if permissions.allows(Operation.DESCRIBE, Resource.GROUP, each.group_id)
     ]
     return with_fields(response, groups=groups)
 
 
-def filter_listed_transactions(access: Access, response: Any) -> Any:
+def filter_listed_transactions(permissions: Permissions, response: Any) -> Any:
     """Remove the transactional ids that the client may not describe."""
     states = [
         each
         for each in response.transaction_states
-        if access.allows(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, each.transactional_id)
+        if permissions.allows(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, each.transactional_id)
     ]
     return with_fields(response, transaction_states=states)
 
 
-def filter_topics_of_transactions(access: Access, response: Any) -> Any:
+def filter_topics_of_transactions(permissions: Permissions, response: Any) -> Any:
     """Remove the topics that the client may not describe."""
     for state in response.transaction_states:
         state.topics = [
             each
             for each in state.topics
-            if access.allows(Operation.DESCRIBE, Resource.TOPIC, each.topic)
+            if permissions.allows(Operation.DESCRIBE, Resource.TOPIC, each.topic)
         ]
     return response
 
@@ -178,17 +182,17 @@ def _assigned_topics(group: Any) -> Iterable[str]:
                 yield partitions.topic_name
 
 
-def hide_group_members(access: Access, response: Any) -> Any:
+def hide_group_members(permissions: Permissions, response: Any) -> Any:
     """Replace groups that use a topic which the client may not describe by an error."""
     return _hide_groups(
-        access,
+        permissions,
         response,
         _assigned_topics,
         "The group has described topic(s) that the client is not authorized to describe.",
     )
 
 
-def hide_streams_members(access: Access, response: Any) -> Any:
+def hide_streams_members(permissions: Permissions, response: Any) -> Any:
     """Replace groups whose topology has a topic that the client may not describe by an error."""
 
     def topics(group: Any) -> Iterable[str]:
@@ -199,18 +203,19 @@ def hide_streams_members(access: Access, response: Any) -> Any:
             yield from (topic.name for topic in each.state_changelog_topics)
 
     return _hide_groups(
-        access,
+        permissions,
         response,
         topics,
         "The described group uses topics that the client is not authorized to describe.",
     )
 
 
-def _hide_groups(access: Access, response: Any, topics_of: Any, message: str) -> Any:
+def _hide_groups(permissions: Permissions, response: Any, topics_of: Any, message: str) -> Any:
     groups = []
     for group in response.groups:
         if all(
-            access.allows(Operation.DESCRIBE, Resource.TOPIC, topic) for topic in topics_of(group)
+            permissions.allows(Operation.DESCRIBE, Resource.TOPIC, topic)
+            for topic in topics_of(group)
         ):
             groups.append(group)
         else:
@@ -225,14 +230,14 @@ def _hide_groups(access: Access, response: Any, topics_of: Any, message: str) ->
 # Produce and transactions
 
 
-def produce(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def produce(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve Produce: transactional batches need the transactional id, all batches their topic."""
     from kafkalite.partitions.produce_batches import is_first_batch_transactional
 
     transactional_id = request.transactional_id
     if (
         transactional_id is not None
-        and not access.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+        and not permissions.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
         and any(
             is_first_batch_transactional(data.records)
             for topic in request.topic_data
@@ -242,46 +247,46 @@ def produce(guard: Guard, call: Call, access: Access, request: Any) -> Any:
         if not request.acks:
             raise ProtocolViolation(f"produce with acks=0 failed: {_TRANSACTIONAL_ID_REFUSED.name}")
         check(
-            access,
+            permissions,
             Operation.WRITE,
             Resource.TRANSACTIONAL_ID,
             transactional_id,
             _TRANSACTIONAL_ID_REFUSED.message,
         )
-    answer = guard.serve_listed(call, access, request)
+    answer = guard.serve_listed(call, permissions, request)
     if not request.acks and answer is not None:
         # Only refused elements give an answer to a request without acknowledgement.
         raise ProtocolViolation(f"produce with acks=0 failed: {_TOPIC_REFUSED.name}")
     return answer
 
 
-def init_producer_id(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def init_producer_id(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve InitProducerId; without a transactional id, any writable topic is sufficient."""
     name = request.transactional_id
     if name is not None:
-        check(access, Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
+        check(permissions, Operation.WRITE, Resource.TRANSACTIONAL_ID, name)
         if request.enable2_pc:
-            check(access, Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, name)
-    elif not access.allows(
+            check(permissions, Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, name)
+    elif not permissions.allows(
         Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME
-    ) and not access.allows_on_any(Operation.WRITE, Resource.TOPIC):
-        check(access, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME)
+    ) and not permissions.allows_on_any(Operation.WRITE, Resource.TOPIC):
+        check(permissions, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME)
     return guard.handler(call, request)
 
 
-def add_partitions_to_txn(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def add_partitions_to_txn(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve AddPartitionsToTxn: of clients, or in later versions of nodes.
 
     The handler checks the topics.
     """
     if call.era.is_from_brokers:
-        if not access.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+        if not permissions.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
             empty = with_fields(request, transactions=[])
             return guard.api.refuse(empty, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     else:
         for transaction in request.transactions:
             check(
-                access,
+                permissions,
                 Operation.WRITE,
                 Resource.TRANSACTIONAL_ID,
                 transaction.transactional_id,
@@ -292,7 +297,7 @@ def add_partitions_to_txn(guard: Guard, call: Call, access: Access, request: Any
 # Groups
 
 
-def find_coordinator(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def find_coordinator(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve FindCoordinator: each key needs DESCRIBE; share partitions are for nodes."""
     from kafkalite.apis.groups.find_coordinator import CoordinatorType
 
@@ -303,12 +308,12 @@ def find_coordinator(guard: Guard, call: Call, access: Access, request: Any) -> 
     if resource is None:
         if request.key_type == CoordinatorType.SHARE and call.era.knows_share_partitions:
             message = cluster_message(guard.api.name, Operation.CLUSTER_ACTION)
-            check(access, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, message)
+            check(permissions, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, message)
         return guard.handler(call, request)
     errors = {
-        key: _refusal(access, Operation.DESCRIBE, resource, key)
+        key: _refusal(permissions, Operation.DESCRIBE, resource, key)
         for key in request.coordinator_keys
-        if not access.allows(Operation.DESCRIBE, resource, key)
+        if not permissions.allows(Operation.DESCRIBE, resource, key)
     }
     if not errors:
         return guard.handler(call, request)
@@ -325,25 +330,25 @@ def find_coordinator(guard: Guard, call: Call, access: Access, request: Any) -> 
     )
 
 
-def subscription(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def subscription(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve a heartbeat, whose member must be allowed to describe all subscribed topics."""
     for topic in request.subscribed_topic_names or ():
-        if not access.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
+        if not permissions.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
             guard.check_first(call, request)
-            check(access, Operation.DESCRIBE, Resource.TOPIC, topic)
+            check(permissions, Operation.DESCRIBE, Resource.TOPIC, topic)
     return guard.handler(call, request)
 
 
-def streams_topology(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def streams_topology(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve a heartbeat, whose member must be allowed to describe the topics of its topology."""
     if request.topology is not None:
         from kafkalite.apis.groups.streams import check_topic_names, topics_of
 
         for topic in topics_of(request.topology):
-            if not access.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
+            if not permissions.allows(Operation.DESCRIBE, Resource.TOPIC, topic):
                 guard.check_first(call, request)
                 check_topic_names(request.topology)
-                check(access, Operation.DESCRIBE, Resource.TOPIC, topic)
+                check(permissions, Operation.DESCRIBE, Resource.TOPIC, topic)
     return guard.handler(call, request)
 
 
@@ -367,7 +372,9 @@ class _SplitGroup(NamedTuple):
     refused_topics: Sequence[Any] = ()
 
 
-def _serve_offsets(api: _OffsetsApi, guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def _serve_offsets(
+    api: _OffsetsApi, guard: Guard, call: Call, permissions: Permissions, request: Any
+) -> Any:
     """Serve a request for offsets of groups: groups and topics need DESCRIBE.
 
     If all topics of a group are requested, the response has those that the client may describe.
@@ -376,8 +383,8 @@ def _serve_offsets(api: _OffsetsApi, guard: Guard, call: Call, access: Access, r
     groups = []
     for group in in_steps(request.groups):
         requests_all = group.topics is None
-        if not access.allows(Operation.DESCRIBE, Resource.GROUP, group.group_id):
-            error = _refusal(access, Operation.DESCRIBE, Resource.GROUP, group.group_id)
+        if not permissions.allows(Operation.DESCRIBE, Resource.GROUP, group.group_id):
+            error = _refusal(permissions, Operation.DESCRIBE, Resource.GROUP, group.group_id)
             guard.report(call, None, [error], Resource.GROUP)
             split.append(_SplitGroup(requests_all, refused_group=api.refused_group(call, group)))
             continue
@@ -385,7 +392,9 @@ def _serve_offsets(api: _OffsetsApi, guard: Guard, call: Call, access: Access, r
         refused: list[Any] = []
         for topic in in_steps(group.topics or ()):
             name = api.requested_name(call, topic)
-            is_allowed = name is None or access.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+            is_allowed = name is None or permissions.allows(
+                Operation.DESCRIBE, Resource.TOPIC, name
+            )
             (allowed if is_allowed else refused).append(topic)
         rows = [api.refused_topic(topic) for topic in in_steps(refused)]
         split.append(_SplitGroup(requests_all, refused_topics=rows))
@@ -393,10 +402,12 @@ def _serve_offsets(api: _OffsetsApi, guard: Guard, call: Call, access: Access, r
             group = with_fields(group, topics=allowed)  # noqa: PLW2901 - the group that is served
         groups.append(group)
     answer = guard.handler(call, with_fields(request, groups=groups))
-    return chain(answer, partial(_merge_groups, api.name_field, access, split))
+    return chain(answer, partial(_merge_groups, api.name_field, permissions, split))
 
 
-def _merge_groups(name_field: str, access: Access, split: list[_SplitGroup], response: Any) -> Any:
+def _merge_groups(
+    name_field: str, permissions: Permissions, split: list[_SplitGroup], response: Any
+) -> Any:
     """Add refused groups and topics to a response, in the order of the request."""
     answered = iter(response.groups)
     groups = []
@@ -409,7 +420,9 @@ def _merge_groups(name_field: str, access: Access, split: list[_SplitGroup], res
             answer.topics = [
                 topic
                 for topic in answer.topics
-                if access.allows(Operation.DESCRIBE, Resource.TOPIC, getattr(topic, name_field))
+                if permissions.allows(
+                    Operation.DESCRIBE, Resource.TOPIC, getattr(topic, name_field)
+                )
             ]
         elif answer.error_code == ErrorCode.NONE:
             answer.topics = [*answer.topics, *group.refused_topics]
@@ -417,7 +430,7 @@ def _merge_groups(name_field: str, access: Access, split: list[_SplitGroup], res
     return with_fields(response, groups=groups)
 
 
-def offset_fetch(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def offset_fetch(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve OffsetFetch; see `_serve_offsets`."""
     from kafkalite.apis.groups.offset_fetch import (
         ResponseTopics,
@@ -445,10 +458,12 @@ def offset_fetch(guard: Guard, call: Call, access: Access, request: Any) -> Any:
         return group_error(group, _GROUP_REFUSED, call.era)
 
     api = _OffsetsApi("name", requested_name, refused_group, refused_topic)
-    return _serve_offsets(api, guard, call, access, request)
+    return _serve_offsets(api, guard, call, permissions, request)
 
 
-def describe_share_group_offsets(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def describe_share_group_offsets(
+    guard: Guard, call: Call, permissions: Permissions, request: Any
+) -> Any:
     """Serve DescribeShareGroupOffsets; see `_serve_offsets`."""
     from kafkalite.apis.shares.offsets import DescribedGroup, DescribedPartition, DescribedTopic
 
@@ -479,23 +494,23 @@ def describe_share_group_offsets(guard: Guard, call: Call, access: Access, reque
         return DescribedGroup(group_id=group.group_id, error_code=_GROUP_REFUSED)
 
     api = _OffsetsApi("topic_name", requested_name, refused_group, refused_topic)
-    return _serve_offsets(api, guard, call, access, request)
+    return _serve_offsets(api, guard, call, permissions, request)
 
 
 # Topics
 
 
-def create_topics(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def create_topics(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve CreateTopics: topics need CREATE, and their settings in the answer another one."""
     counts = Counter(topic.name for topic in request.topics)
     refused: dict[str, KafkaError] = {}
-    if not access.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
+    if not permissions.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
         refused = {
-            name: _refusal(access, Operation.CREATE, Resource.TOPIC, name)
+            name: _refusal(permissions, Operation.CREATE, Resource.TOPIC, name)
             for name, count in counts.items()
             if count == 1
             and name != METADATA_TOPIC
-            and not access.allows(Operation.CREATE, Resource.TOPIC, name)
+            and not permissions.allows(Operation.CREATE, Resource.TOPIC, name)
         }
     if refused:
         guard.report(call, request, list(refused.values()), Resource.TOPIC)
@@ -507,7 +522,7 @@ def create_topics(guard: Guard, call: Call, access: Access, request: Any) -> Any
         "Authorization failed.",
     ).topics
     for row in response.topics:
-        if row.error_code == ErrorCode.NONE and not access.allows(
+        if row.error_code == ErrorCode.NONE and not permissions.allows(
             Operation.DESCRIBE_CONFIGS, Resource.TOPIC, row.name
         ):
             row.topic_config_error_code = _TOPIC_REFUSED
@@ -516,10 +531,10 @@ def create_topics(guard: Guard, call: Call, access: Access, request: Any) -> Any
     return with_fields(response, topics=[*response.topics, *rows])
 
 
-def delete_topics(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def delete_topics(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve DeleteTopics: topics need DELETE; without DESCRIBE, their names are not disclosed."""
     node = call.node
-    if not node.config.bool("delete.topic.enable") or access.allows(
+    if not node.config.bool("delete.topic.enable") or permissions.allows(
         Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME
     ):
         return guard.handler(call, request)
@@ -535,14 +550,14 @@ def delete_topics(guard: Guard, call: Call, access: Access, request: Any) -> Any
         if not is_by_name:
             topic = node.image.topics_by_id.get(topic_id)
             name = None if topic is None else topic.name
-        if name is None or access.allows(Operation.DELETE, Resource.TOPIC, name):
+        if name is None or permissions.allows(Operation.DELETE, Resource.TOPIC, name):
             allowed.append(state)
             continue
-        may_describe = access.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+        may_describe = permissions.allows(Operation.DESCRIBE, Resource.TOPIC, name)
         if is_by_name and may_describe and name not in node.image.topics:
             allowed.append(state)
             continue
-        errors.append(_refusal(access, Operation.DELETE, Resource.TOPIC, name))
+        errors.append(_refusal(permissions, Operation.DELETE, Resource.TOPIC, name))
         refused.append(
             with_fields(state, name=name if is_by_name or may_describe else None, topic_id=topic_id)
         )
@@ -570,15 +585,17 @@ def _config_resource(kind: int, name: str) -> tuple[Resource, str] | None:
     return None
 
 
-def _config_refusal(access: Access, operation: Operation, requested: Any) -> KafkaError | None:
+def _config_refusal(
+    permissions: Permissions, operation: Operation, requested: Any
+) -> KafkaError | None:
     """Return the error of a resource whose settings the client may not use."""
     resource = _config_resource(requested.resource_type, requested.resource_name)
-    if resource is None or access.allows(operation, *resource):
+    if resource is None or permissions.allows(operation, *resource):
         return None
-    return _refusal(access, operation, *resource)
+    return _refusal(permissions, operation, *resource)
 
 
-def describe_configs(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def describe_configs(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve DescribeConfigs; refused resources are last. An unknown type fails the request."""
     if any(
         _config_resource(each.resource_type, each.resource_name) is None
@@ -587,7 +604,7 @@ def describe_configs(guard: Guard, call: Call, access: Access, request: Any) -> 
         return guard.handler(call, request)
     allowed, rows, errors = [], [], []
     for each in request.resources:
-        error = _config_refusal(access, Operation.DESCRIBE_CONFIGS, each)
+        error = _config_refusal(permissions, Operation.DESCRIBE_CONFIGS, each)
         if error is None:
             allowed.append(each)
             continue
@@ -602,12 +619,12 @@ def describe_configs(guard: Guard, call: Call, access: Access, request: Any) -> 
     return with_fields(response, results=[*response.results, *rows])
 
 
-def alter_configs(guard: Guard, call: Call, access: Access, request: Any) -> Any:
+def alter_configs(guard: Guard, call: Call, permissions: Permissions, request: Any) -> Any:
     """Serve AlterConfigs and IncrementalAlterConfigs; invalid resources are refused as such."""
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     refused: dict[int, KafkaError] = {}
     for index, each in enumerate(request.resources):
-        error = _config_refusal(access, Operation.ALTER_CONFIGS, each)
+        error = _config_refusal(permissions, Operation.ALTER_CONFIGS, each)
         if error is None or counts[each.resource_type, each.resource_name] > 1:
             continue
         if not _is_invalid(call, each):

@@ -1,7 +1,7 @@
 """AuthorizationStep: checks requests by ACLs before their handlers are called.
 
-The names that a client may use are cached in its `Access`, so that nearly all requests need one
-lookup for each group and topic. Calls between nodes of the cluster are not restricted.
+The names that a client may use are cached in its `Permissions`, so that nearly all requests need
+one lookup for each group and topic. Calls between nodes of the cluster are not restricted.
 """
 
 # ruff: noqa: ANN401 - requests and responses of any API
@@ -28,8 +28,8 @@ from kafkalite.ports.waiting import chain
 from kafkalite.protocol.acl_operations import Resource
 from kafkalite.protocol.catalogue import row
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.security.access import AccessTable, permission_key
 from kafkalite.security.acls import CLUSTER_NAME
+from kafkalite.security.permissions import PermissionsTable, permission_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.steps import Handler
     from kafkalite.protocol.errors import KafkaError
-    from kafkalite.security.access import Access
     from kafkalite.security.authorizer import AuthorizerSettings
+    from kafkalite.security.permissions import Permissions
 
 _MAX_REPORTED: Final = 100
 """The maximum number of refused resources of one request that are reported as events."""
@@ -59,7 +59,7 @@ class AuthorizationStep(ImmediateStep):
     __slots__ = ("_table",)
 
     def __init__(self, settings: AuthorizerSettings) -> None:
-        self._table = AccessTable(settings)
+        self._table = PermissionsTable(settings)
 
     def forget_node(self, node_id: int) -> None:
         """Release what is cached for the clients of a node that was removed."""
@@ -82,7 +82,7 @@ class Guard:
         "api", "function", "handler",
     )  # fmt: skip
 
-    def __init__(self, api: Api, handler: Handler, rule: Rule, table: AccessTable) -> None:
+    def __init__(self, api: Api, handler: Handler, rule: Rule, table: PermissionsTable) -> None:
         self.api = api
         self.handler = handler
         self._table = table
@@ -94,7 +94,7 @@ class Guard:
             if rule.listed is None
             else permission_key(rule.listed.operation, rule.listed.resource)
         )
-        self.function: Callable[[Guard, Call, Access, Any], Any] | None = (
+        self.function: Callable[[Guard, Call, Permissions, Any], Any] | None = (
             getattr(special, rule.function) if rule.function else None
         )
         self._first: Callable[[Call, Any], None] | None = (
@@ -103,7 +103,7 @@ class Guard:
         self._rows: Callable[[Call, Any, ErrorCode], list[Any]] | None = (
             getattr(special, rule.rows) if rule.rows else None
         )
-        self._after: Callable[[Access, Any], Any] | None = (
+        self._after: Callable[[Permissions, Any], Any] | None = (
             getattr(special, rule.after) if rule.after else None
         )
 
@@ -125,14 +125,14 @@ class Guard:
         serve = self._serve
 
         def handle(call: Call, request: Any) -> Any:
-            access = call.access
+            permissions = call.permissions
             if (
-                access is None
-                or access.acls is not call.node.image.acls
-                or access.principal is not call.principal
+                permissions is None
+                or permissions.acls is not call.node.image.acls
+                or permissions.principal is not call.principal
             ):
                 return serve(call, request)
-            permitted = access.permitted
+            permitted = permissions.permitted
             if request.group_id not in permitted[group_key]:
                 return serve(call, request)
             topics = permitted[topic_key]
@@ -152,12 +152,12 @@ class Guard:
         serve = self._serve
 
         def check_and_handle(call: Call, request: Any) -> Any:
-            image, access = call.node.image, call.access
+            image, permissions = call.node.image, call.permissions
             if (
-                access is None
-                or request.group_id not in access.permitted[key]
-                or access.acls is not image.acls
-                or access.principal is not call.principal
+                permissions is None
+                or request.group_id not in permissions.permitted[key]
+                or permissions.acls is not image.acls
+                or permissions.principal is not call.principal
                 or (may_subscribe and request.subscribed_topic_names)
             ):
                 return serve(call, request)
@@ -172,9 +172,9 @@ class Guard:
 
         return handle
 
-    def _renew(self, call: Call) -> Access:
-        """Set the access of a call by the present ACLs of its node."""
-        access = self._table.find(
+    def _renew(self, call: Call) -> Permissions:
+        """Set the permissions of a call by the present ACLs of its node."""
+        permissions = self._table.find(
             call.node.id,
             call.node.image.acls,
             call.principal,
@@ -182,33 +182,35 @@ class Guard:
             is_node=call.sender is not None,
         )
         # The same object, so that later requests compare it by identity.
-        call.principal = access.principal
-        call.access = access
-        return access
+        call.principal = permissions.principal
+        call.permissions = permissions
+        return permissions
 
     def _serve(self, call: Call, request: Any) -> Any:
-        access = call.access
+        permissions = call.permissions
         if (
-            access is None
-            or access.acls is not call.node.image.acls
-            or access.principal != call.principal
+            permissions is None
+            or permissions.acls is not call.node.image.acls
+            or permissions.principal != call.principal
         ):
-            access = self._renew(call)
-        permitted = access.permitted
+            permissions = self._renew(call)
+        permitted = permissions.permitted
         for alternatives in self._checks:
             _, _, field, key = alternatives[0]
             name = getattr(request, field) if field else CLUSTER_NAME
             if name not in permitted[key]:
-                self.check_alternatives(call, access, alternatives, request)
+                self.check_alternatives(call, permissions, alternatives, request)
         if self.function is not None:
-            return self.function(self, call, access, request)
-        return self.serve_listed(call, access, request)
+            return self.function(self, call, permissions, request)
+        return self.serve_listed(call, permissions, request)
 
     def check_alternatives(
-        self, call: Call, access: Access, alternatives: Sequence[Check], request: object
+        self, call: Call, permissions: Permissions, alternatives: Sequence[Check], request: object
     ) -> None:
         """Raise the KafkaError of a request that none of these permissions allows."""
-        if any(access.allows(c.operation, c.resource, c.name_in(request)) for c in alternatives):
+        if any(
+            permissions.allows(c.operation, c.resource, c.name_in(request)) for c in alternatives
+        ):
             return
         self.check_first(call, request)
         operation, resource = alternatives[0].operation, alternatives[0].resource
@@ -219,19 +221,19 @@ class Guard:
                 if self._has_message
                 else cluster_message(self.api.name, operation)
             )
-        check(access, operation, resource, alternatives[0].name_in(request), message)
+        check(permissions, operation, resource, alternatives[0].name_in(request), message)
 
     def check_first(self, call: Call, request: object) -> None:
         """Raise the KafkaError that has precedence over a refusal."""
         if self._first is not None:
             self._first(call, request)
 
-    def serve_listed(self, call: Call, access: Access, request: Any) -> Any:
+    def serve_listed(self, call: Call, permissions: Permissions, request: Any) -> Any:
         """Return the answer of the handler, with rows for elements that are refused."""
         listed = self._listed
         if listed is None:
-            return self.finish(access, self.handler(call, request))
-        permitted = access.permitted[self._list_key]
+            return self.finish(permissions, self.handler(call, request))
+        permitted = permissions.permitted[self._list_key]
         entries = getattr(request, listed.entries)
         field = listed.name
         for entry in entries or ():
@@ -239,24 +241,29 @@ class Guard:
                 getattr(entry, field) if field else entry
             )  # fmt: skip
             if name not in permitted:
-                return self._filter(listed, call, access, request, entries)
-        return self.finish(access, self.handler(call, request))
+                return self._filter(listed, call, permissions, request, entries)
+        return self.finish(permissions, self.handler(call, request))
 
-    def finish(self, access: Access, answer: Any) -> Any:
+    def finish(self, permissions: Permissions, answer: Any) -> Any:
         """Remove the parts of an answer that the client may not see."""
-        return answer if self._after is None else chain(answer, partial(self._after, access))
+        return answer if self._after is None else chain(answer, partial(self._after, permissions))
 
     def _filter(
-        self, listed: Listed, call: Call, access: Access, request: Any, entries: Sequence[Any]
+        self,
+        listed: Listed,
+        call: Call,
+        permissions: Permissions,
+        request: Any,
+        entries: Sequence[Any],
     ) -> Any:
         """Serve a request without the elements that are refused."""
-        if listed.alternative is not None and access.allows(
+        if listed.alternative is not None and permissions.allows(
             listed.alternative, Resource.CLUSTER, CLUSTER_NAME
         ):
-            return self.finish(access, self.handler(call, request))
-        refused = self._refused_entries(listed, call, access, entries)
+            return self.finish(permissions, self.handler(call, request))
+        refused = self._refused_entries(listed, call, permissions, entries)
         if not refused:
-            return self.finish(access, self.handler(call, request))
+            return self.finish(permissions, self.handler(call, request))
         self.report(call, request, list(refused.values()), listed.resource)
         code = next(iter(refused.values())).code
         remaining = [entry for index, entry in enumerate(entries) if index not in refused]
@@ -272,13 +279,13 @@ class Guard:
         if hasattr(response, "error_message"):
             response.error_message = None
         if not remaining and not listed.is_called_without_entries:
-            return self.finish(access, response)
+            return self.finish(permissions, response)
         answer = self.handler(call, with_fields(request, **{listed.entries: remaining}))
         merge = partial(_merge, listed, response, tuple(refused), len(entries))
-        return self.finish(access, chain(answer, merge))
+        return self.finish(permissions, chain(answer, merge))
 
     def _refused_entries(
-        self, listed: Listed, call: Call, access: Access, entries: Sequence[Any]
+        self, listed: Listed, call: Call, permissions: Permissions, entries: Sequence[Any]
     ) -> dict[int, KafkaError]:
         """Return the index of each refused element, with its error."""
         counts: Counter[object] = Counter()
@@ -291,13 +298,15 @@ class Guard:
                 continue
             if listed.omits_invalid and invalid_name_reason(name) is not None:
                 continue
-            decision = access.decide(listed.operation, listed.resource, name)
+            decision = permissions.decide(listed.operation, listed.resource, name)
             if not decision.is_allowed:
-                refused[index] = refusal(access, listed.operation, listed.resource, name, decision)
+                refused[index] = refusal(
+                    permissions, listed.operation, listed.resource, name, decision
+                )
                 continue
-            access.remember(self._list_key, name)
+            permissions.remember(self._list_key, name)
             if listed.has_ids and not getattr(entry, listed.name):
-                access.remember(self._list_key, entry.topic_id)
+                permissions.remember(self._list_key, entry.topic_id)
         return refused
 
     def report(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkalite.partitions.fetch_sessions import PartitionKey
     from kafkalite.partitions.partition import Partition
     from kafkalite.partitions.table import HostedTopic
-    from kafkalite.security.access import Access
+    from kafkalite.security.permissions import Permissions
 
 _NO_OFFSET = -1
 _READ_COMMITTED = 1
@@ -100,7 +100,6 @@ class _Fetch:
     """
 
     __slots__ = (
-        "_access",
         "_era",
         "_incarnations",
         "_is_read_committed",
@@ -111,6 +110,7 @@ class _Fetch:
         "_may_pause",
         "_node",
         "_node_id",
+        "_permissions",
         "_rack",
         "_readable",
         "_replica_id",
@@ -125,7 +125,7 @@ class _Fetch:
         era: FetchEra = call.era
         state = request.replica_state
         self._node = node
-        self._access = call.access
+        self._permissions = call.permissions
         self._era = era
         self._may_pause = call.may_pause
         self._node_id = node.id
@@ -214,11 +214,11 @@ class _Fetch:
         self._readable.clear()
         refused: list[PartitionAnswer] = []
         has_offline_partition = False
-        access = self._access
+        permissions = self._permissions
         all_requested = self._session.requested
         for requested in in_steps(all_requested) if self._may_pause else all_requested:
             topic = find(requested.topic)  # type: ignore[arg-type]  # an id or a name
-            if access is not None and not self._may_read(access, topic, requested.topic):
+            if permissions is not None and not self._may_read(permissions, topic, requested.topic):
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 refused.append((requested, _partition_error(requested.index, code)))
                 continue
@@ -249,12 +249,14 @@ class _Fetch:
         self.may_wait = bool(self._readable) and not has_offline_partition
         return refused
 
-    def _may_read(self, access: Access, topic: HostedTopic | None, requested: str | bytes) -> bool:
+    def _may_read(
+        self, permissions: Permissions, topic: HostedTopic | None, requested: str | bytes
+    ) -> bool:
         """Whether the client may read a topic; an unknown id is refused for that reason."""
         if self._replica_id >= 0:
-            return access.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+            return permissions.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
         name = requested if topic is None else topic.name
-        return isinstance(name, bytes) or access.allows(Operation.READ, Resource.TOPIC, name)
+        return isinstance(name, bytes) or permissions.allows(Operation.READ, Resource.TOPIC, name)
 
     def _read_partition(
         self,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kafkalite.groups.streams.heartbeat import StreamsHeartbeatResult
     from kafkalite.groups.streams.topology import InternalTopic
     from kafkalite.ports.waiting import Waiting
-    from kafkalite.security.access import Access
+    from kafkalite.security.permissions import Permissions
 
 _UNCHANGED_MS = -1
 
@@ -60,9 +60,9 @@ def handle_streams_group_heartbeat(
     client = Client(call.client_id or "", call.client_host)
     shard = node.groups.locate(request.group_id, node.id)
     result = shard.write(lambda machine, now_ms: machine.streams.heartbeat(request, client, now_ms))
-    access = call.access
+    permissions = call.permissions
     return when(
-        result, lambda result: _create_missing_topics(node, access, request.group_id, result)
+        result, lambda result: _create_missing_topics(node, permissions, request.group_id, result)
     )
 
 
@@ -163,13 +163,13 @@ def _invalid(message: str) -> KafkaError:
 
 
 def _create_missing_topics(
-    node: Node, access: Access | None, group_id: str, result: StreamsHeartbeatResult
+    node: Node, permissions: Permissions | None, group_id: str, result: StreamsHeartbeatResult
 ) -> StreamsGroupHeartbeatResponse:
     """Create the missing internal topics of a heartbeat, and add failures to its response.
 
     Kafka creates them after the response and reports failures in a later response.
     """
-    if forbidden := _forbidden_topics(access, result.missing_topics):
+    if forbidden := _forbidden_topics(permissions, result.missing_topics):
         _report_forbidden_topics(result.response, forbidden)
         return result.response
     if result.missing_topics:
@@ -183,14 +183,16 @@ def _create_missing_topics(
     return result.response
 
 
-def _forbidden_topics(access: Access | None, topics: Sequence[InternalTopic]) -> list[str]:
+def _forbidden_topics(
+    permissions: Permissions | None, topics: Sequence[InternalTopic]
+) -> list[str]:
     """Return the missing topics that the client may not create."""
-    if access is None or access.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
+    if permissions is None or permissions.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
         return []
     return [
         topic.name
         for topic in topics
-        if not access.allows(Operation.CREATE, Resource.TOPIC, topic.name)
+        if not permissions.allows(Operation.CREATE, Resource.TOPIC, topic.name)
     ]
 
 

@@ -83,7 +83,7 @@ def acknowledge(  # noqa: C901 - Kafka's checks in order
     share_key: SessionKey,
 ) -> dict[TopicPartition, AcknowledgeResult] | Waiting[dict[TopicPartition, AcknowledgeResult]]:
     """Apply the acknowledgements of a request, and return the result for each partition."""
-    node, access = call.node, call.access
+    node = call.node
     refused: dict[TopicPartition, AcknowledgeResult] = {}
     without_batches: dict[TopicPartition, AcknowledgeResult] = {}
     acknowledged: dict[TopicPartition, Waiting[None] | Exception | None] = {}
@@ -95,7 +95,7 @@ def acknowledge(  # noqa: C901 - Kafka's checks in order
             refused[partition] = _refuse(errors, partition, ErrorCode.UNKNOWN_TOPIC_ID)
         elif not validator.is_valid(batches):
             refused[partition] = _refuse(errors, partition, ErrorCode.INVALID_REQUEST)
-        elif access is not None and not access.allows(Operation.READ, Resource.TOPIC, topic.name):
+        elif not _may_read(call, topic.name):
             refused[partition] = _refuse(errors, partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif not 0 <= partition.index < len(topic.partitions):
             refused[partition] = _refuse(errors, partition, _UNKNOWN_PARTITION)
@@ -125,6 +125,11 @@ def acknowledge(  # noqa: C901 - Kafka's checks in order
         return refused | results | without_batches if results else refused
 
     return chain(gather(tuple(acknowledged.values())), finish)
+
+
+def _may_read(call: Call, topic: str) -> bool:
+    permissions = call.permissions
+    return permissions is None or permissions.allows(Operation.READ, Resource.TOPIC, topic)
 
 
 def _acknowledge_result(error: Exception | None) -> AcknowledgeResult:

@@ -117,7 +117,7 @@ def locate(
     Raises KafkaError UNKNOWN_SERVER_ERROR if the topic of a partition was never known.
     """
     table = call.node.partitions
-    access = call.access
+    permissions = call.permissions
     located: list[RequestedSharePartition] = []
     refused: dict[TopicPartition, ErrorCode] = {}
     for partition, name in names.items():
@@ -125,7 +125,7 @@ def locate(
             # If a topic id was unknown when the session began, Kafka fails with an internal
             # exception in every fetch of the session.
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if access is not None and not access.allows(Operation.READ, Resource.TOPIC, name):
+        if permissions is not None and not permissions.allows(Operation.READ, Resource.TOPIC, name):
             refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             continue
         try:

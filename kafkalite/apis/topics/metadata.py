@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from kafkalite.gateway.call import Call
     from kafkalite.metadata.image import MetadataImage, PartitionImage, TopicImage
-    from kafkalite.security.access import Access
+    from kafkalite.security.permissions import Permissions
 
 
 MAX_TOPICS_PER_CREATION = 100
@@ -110,8 +110,8 @@ def handle_metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
 
 
 def _may_describe(call: Call, topic: str) -> bool:
-    access = call.access
-    return access is None or access.allows(Operation.DESCRIBE, Resource.TOPIC, topic)
+    permissions = call.permissions
+    return permissions is None or permissions.allows(Operation.DESCRIBE, Resource.TOPIC, topic)
 
 
 def _operations(call: Call, request: MetadataRequest, topic: str) -> int:
@@ -176,8 +176,8 @@ def _topics_by_name(
     names = [name for name in in_steps(all_names) if _may_describe(call, name)]
     unknown = [name for name in in_steps(names) if name not in image.topics]
     may_create = request.allow_auto_topic_creation and node.config.bool("auto.create.topics.enable")
-    if unknown and may_create and call.access is not None:
-        unknown, not_creatable = _split_creatable(call.access, unknown)
+    if unknown and may_create and call.permissions is not None:
+        unknown, not_creatable = _split_creatable(call.permissions, unknown)
         names = [name for name in in_steps(names) if name not in not_creatable]
     partitions = node.config.int("num.partitions")
     if unknown and may_create and len(unknown) * (1 + partitions) <= MAX_PARTITIONS_PER_REQUEST:
@@ -206,11 +206,15 @@ def _topics_by_name(
     ]
 
 
-def _split_creatable(access: Access, names: list[str]) -> tuple[list[str], frozenset[str]]:
+def _split_creatable(
+    permissions: Permissions, names: list[str]
+) -> tuple[list[str], frozenset[str]]:
     """Return the missing topics that the client may create, and the others."""
-    if access.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
+    if permissions.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
         return names, frozenset()
-    creatable = [name for name in names if access.allows(Operation.CREATE, Resource.TOPIC, name)]
+    creatable = [
+        name for name in names if permissions.allows(Operation.CREATE, Resource.TOPIC, name)
+    ]
     return creatable, frozenset(names).difference(creatable)
 
 

@@ -66,10 +66,12 @@ def handle_describe_topic_partitions(
 
 def _split_by_permission(call: Call, names: list[str]) -> tuple[list[str], list[str]]:
     """Return the topics that the client may describe, and the others."""
-    access = call.access
-    if access is None:
+    permissions = call.permissions
+    if permissions is None:
         return names, []
-    allowed = [name for name in names if access.allows(Operation.DESCRIBE, Resource.TOPIC, name)]
+    allowed = [
+        name for name in names if permissions.allows(Operation.DESCRIBE, Resource.TOPIC, name)
+    ]
     known = frozenset(allowed)
     return allowed, [name for name in names if name not in known]
 

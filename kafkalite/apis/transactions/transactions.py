@@ -163,8 +163,8 @@ def _partition_errors(
 def _may_write(call: Call, topic: str) -> bool:
     if topic in INTERNAL_TOPICS:
         return False
-    access = call.access
-    return access is None or access.allows(Operation.WRITE, Resource.TOPIC, topic)
+    permissions = call.permissions
+    return permissions is None or permissions.allows(Operation.WRITE, Resource.TOPIC, topic)
 
 
 def _add_or_verify(

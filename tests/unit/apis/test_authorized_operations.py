@@ -15,9 +15,9 @@ from kafkalite.apis.authorized_operations import (
     topic_operations,
 )
 from kafkalite.protocol.acl_operations import Operation, Resource
-from kafkalite.security.access import AccessTable
 from kafkalite.security.acls import Acl, PatternType, PermissionType
 from kafkalite.security.authorizer import AuthorizerSettings
+from kafkalite.security.permissions import PermissionsTable
 from tests.unit.apis.cluster_wire import ClusterWire
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def call(tmp_path: Path) -> Iterator[Call]:
 
 def with_acls(call: Call, *acls: Acl) -> Call:
     by_id = {bytes((index,)): acl for index, acl in enumerate(acls)}
-    call.access = AccessTable(AuthorizerSettings()).find(1, by_id, "User:x", "127.0.0.1")
+    call.permissions = PermissionsTable(AuthorizerSettings()).find(1, by_id, "User:x", "127.0.0.1")
     return call
 
 

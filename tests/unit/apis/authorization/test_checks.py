@@ -13,9 +13,9 @@ from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.security.access import AccessTable
 from kafkalite.security.acls import Acl, PatternType, PermissionType
 from kafkalite.security.authorizer import AuthorizerSettings
+from kafkalite.security.permissions import PermissionsTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,9 +51,11 @@ def test_the_name_is_that_in_the_request_or_of_the_cluster() -> None:
 
 
 def test_a_refusal_names_the_acl_that_denied() -> None:
-    access = AccessTable(AuthorizerSettings()).find(1, {b"1": DENY_G}, "User:x", "127.0.0.1")
+    permissions = PermissionsTable(AuthorizerSettings()).find(
+        1, {b"1": DENY_G}, "User:x", "127.0.0.1"
+    )
     with pytest.raises(KafkaError) as refused:
-        check(access, Operation.READ, Resource.GROUP, "g", "message")
+        check(permissions, Operation.READ, Resource.GROUP, "g", "message")
     error = refused.value
     assert (error.code, error.message) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, "message")
     assert error.explanation == (
@@ -67,8 +69,8 @@ def test_a_refusal_names_the_acl_that_denied() -> None:
 
 def test_an_allowed_operation_raises_nothing() -> None:
     settings = AuthorizerSettings(frozenset({"User:x"}))
-    access = AccessTable(settings).find(1, {b"1": DENY_G}, "User:x", "127.0.0.1")
-    check(access, Operation.READ, Resource.GROUP, "g")
+    permissions = PermissionsTable(settings).find(1, {b"1": DENY_G}, "User:x", "127.0.0.1")
+    check(permissions, Operation.READ, Resource.GROUP, "g")
 
 
 def test_a_changed_copy_leaves_the_message_as_it_was() -> None:

@@ -1,4 +1,4 @@
-"""The step: shortcuts remain, calls of nodes are not restricted, cached access is renewed."""
+"""The step: shortcuts remain, calls of nodes are not restricted, cached permissions is renewed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Access: what one client may do, with a cache of the resources that it may use.
+"""Permissions: what one client may do, with a cache of the resources that it may use.
 
-`AccessTable` has the `Access` of every client of a cluster. An `Access` is valid for one set of
-ACLs. When the ACLs of the node change, the client needs a new one.
+`PermissionsTable` has the `Permissions` of every client of a cluster. They are valid for one set of
+ACLs. When the ACLs of the node change, the client needs new ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MAX_CLIENTS: Final = 10_000
 _UNRESTRICTED: Final = Decision(is_allowed=True, reason="another node of the cluster")
 
 
-class Permitted(dict[int, set[object]]):
+class PermittedNames(dict[int, set[object]]):
     """`permission_key` → names and topic ids that are known to be allowed."""
 
     __slots__ = ()
@@ -76,7 +76,7 @@ class NameCache:
         self._count += 1
 
 
-class Access:
+class Permissions:
     """The permissions of one principal at one address, by one set of ACLs."""
 
     __slots__ = ("_authorizer", "_cache", "_is_node", "acls", "permitted", "principal", "subject")
@@ -96,7 +96,7 @@ class Access:
         self.acls = authorizer.acls
         self.principal = principal
         self.subject = Subject(principal, host)
-        self.permitted = Permitted()
+        self.permitted = PermittedNames()
         """A request for these names needs no decision."""
 
     def decide(self, operation: Operation, resource: Resource, name: str) -> Decision:
@@ -134,22 +134,22 @@ class Access:
         return sum(1 << bit for bit in bits if decide(subject, bit, kind, name).is_allowed)
 
 
-class _NodeAccess(NamedTuple):
+class _NodePermissions(NamedTuple):
     """The clients of one node, by the ACLs of its image."""
 
     authorizer: Authorizer
-    clients: dict[tuple[str, str, bool], Access]
+    clients: dict[tuple[str, str, bool], Permissions]
 
 
-class AccessTable:
-    """The access of every client, by node: nodes can have different images of the metadata."""
+class PermissionsTable:
+    """The permissions of every client, by node: nodes can have different images of the metadata."""
 
     __slots__ = ("_cache", "_nodes", "_settings")
 
     def __init__(self, settings: AuthorizerSettings) -> None:
         self._settings = settings
         self._cache = NameCache()
-        self._nodes: dict[int, _NodeAccess] = {}
+        self._nodes: dict[int, _NodePermissions] = {}
 
     def find(
         self,
@@ -159,8 +159,8 @@ class AccessTable:
         host: str,
         *,
         is_node: bool = False,
-    ) -> Access:
-        """Return the access of a client of a node with these ACLs.
+    ) -> Permissions:
+        """Return the permissions of a client of a node with these ACLs.
 
         With `is_node`, another node of the cluster is the client, which may do everything.
         """
@@ -171,16 +171,16 @@ class AccessTable:
                 self._settings.super_users,
                 allows_without_acls=self._settings.allows_without_acls,
             )
-            node = self._nodes[node_id] = _NodeAccess(authorizer, {})
+            node = self._nodes[node_id] = _NodePermissions(authorizer, {})
         key = (principal, host, is_node)
-        access = node.clients.get(key)
-        if access is None:
+        permissions = node.clients.get(key)
+        if permissions is None:
             if len(node.clients) >= _MAX_CLIENTS:
                 node.clients.clear()
-            access = node.clients[key] = Access(
+            permissions = node.clients[key] = Permissions(
                 node.authorizer, self._cache, principal, host, is_node=is_node
             )
-        return access
+        return permissions
 
     def forget_node(self, node_id: int) -> None:
         """Remove the clients of a node that was removed."""
