@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.gateway.repeated import RepeatedRequest
     from kafkalite.gateway.throttling import MutationQuota
+    from kafkalite.protocol._generated.messages.fetch import FetchResponse
     from kafkalite.security.access import Access
     from kafkalite.security.sasl.authenticator import Authenticator
 
@@ -32,6 +33,7 @@ class Call:
         "client_id",
         "encoded_client_id",
         "era",
+        "fetch_quota",
         "listener",
         "may_pause",
         "mutation_quota",
@@ -80,6 +82,8 @@ class Call:
         """The size of the request; not set for a repeated request."""
         self.mutation_quota: MutationQuota | None = None
         """The quota of a request that creates or deletes partitions, if there is one."""
+        self.fetch_quota: Callable[[FetchResponse], bool] | None = None
+        """Whether a Fetch response exceeds a quota, so that the client gets no records."""
         self.may_pause = False
         """Whether other requests may be served during this request."""
 

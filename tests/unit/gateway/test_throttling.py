@@ -48,7 +48,7 @@ class ThrottledWire(ClusterWire):
     """A cluster whose clients can have quotas; topic `t` has one partition."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
+        super().__init__(path, config={"message.max.bytes": "10000000"})
         throttling = Throttling(self.gateway)
         throttling.on_image(self.cluster.metadata.image, MetadataDelta())
         self.cluster.metadata.subscribe(throttling.on_image)
@@ -62,9 +62,11 @@ class ThrottledWire(ClusterWire):
     def produce(self, value: bytes = b"v") -> Any:  # noqa: ANN401 - any class
         return self.ask(produce_request(value), PRODUCE)
 
-    def fetch(self) -> Any:  # noqa: ANN401 - any class
+    def fetch(self, session_id: int = 0, session_epoch: int = -1) -> Any:  # noqa: ANN401 - any class
         request = FetchRequest(
             max_bytes=1 << 20,
+            session_id=session_id,
+            session_epoch=session_epoch,
             topics=[
                 FetchRequest.FetchTopic(
                     topic="t",
@@ -236,3 +238,43 @@ def test_a_refusal_of_a_delayed_request_is_answered(wire: ThrottledWire) -> None
     wire.clock.advance(throttle_ms)
     codes = [topic.error_code for topic in pending.response.topics]
     assert codes == [ErrorCode.POLICY_VIOLATION] * 2
+
+
+def test_the_throttle_time_fits_into_its_field(wire: ThrottledWire) -> None:
+    wire.set_quota("producer_byte_rate", 1.0)
+    wire.set_quota("request_percentage", 5e-324)
+    response = wire.produce(b"x" * 3_500_000)
+    assert response.responses[0].partition_responses[0].error_code == 0
+    assert response.throttle_time_ms == 2**31 - 1
+
+
+def test_a_refused_request_is_throttled(wire: ThrottledWire) -> None:
+    wire.set_quota("controller_mutation_rate", 1.0)
+    # The request as a whole is refused after its mutations were counted.
+    response = wire.create_topics("a", "b", partitions=6_000, version=5)
+    assert {topic.error_code for topic in response.topics} == {ErrorCode.POLICY_VIOLATION}
+    assert response.throttle_time_ms > 0
+    assert isinstance(wire.describe(), PendingResponse)
+
+
+def test_a_throttled_fetch_changes_no_session(wire: ThrottledWire) -> None:
+    for _ in range(4):
+        wire.produce(b"x" * 1000)
+    wire.set_quota("consumer_byte_rate", 1.0)
+    sessions = wire.cluster.nodes[1].partitions.fetch_sessions(1)
+    response = wire.fetch(session_epoch=0)
+    assert response.throttle_time_ms > 0
+    assert (response.session_id, response.responses) == (0, [])
+    assert len(sessions) == 0
+    wire.clock.advance(response.throttle_time_ms)
+    wire.set_quota("consumer_byte_rate", None)
+    created = wire.fetch(session_epoch=0)
+    assert created.session_id > 0
+    wire.set_quota("consumer_byte_rate", 1.0)
+    wire.produce(b"y" * 1000)
+    throttled = wire.fetch(session_id=created.session_id, session_epoch=1)
+    assert (throttled.session_id, throttled.responses) == (created.session_id, [])
+    wire.clock.advance(throttled.throttle_time_ms)
+    wire.set_quota("consumer_byte_rate", None)
+    later = wire.fetch(session_id=created.session_id, session_epoch=2)
+    assert later.responses[0].partitions[0].high_watermark == 5
