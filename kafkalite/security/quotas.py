@@ -215,7 +215,7 @@ class Meters:
         self._next_removal_ms = 0
 
     def apply(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Use these quotas from now on; measured usage is kept."""
+        """Use these quotas from now on; measured usage remains."""
         self._index = QuotaIndex(quotas, self._key)
 
     def find(self, user: str, client_id: str, now_ms: int) -> WindowedRate | TokenBucket | None:
