@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS
 
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from kafkalite.security.sasl.authenticator import Authenticator
 
 
+class MutableConnection(Protocol):
+    """A connection whose requests can be delayed."""
+
+    def mute(self, duration_ms: int) -> None:
+        """Serve no further request for this time; answers are still sent."""
+
+
 class Call:
     """The context of the requests of one connection, updated for each request."""
 
@@ -31,6 +38,7 @@ class Call:
         "checked_request",
         "client_host",
         "client_id",
+        "connection",
         "encoded_client_id",
         "era",
         "fetch_quota",
@@ -62,6 +70,8 @@ class Call:
         """The authentication of the connection; None on a listener without SASL."""
         self.sender = sender
         """The node that calls; None if a client calls."""
+        self.connection: MutableConnection | None = None
+        """The connection of the client; None if there is none, or if it is closed."""
         self.client_id: str | None = None
         self.encoded_client_id: bytes | int = -1
         """The client id as bytes, or its length field if that is below 1."""

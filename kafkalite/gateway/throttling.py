@@ -1,7 +1,7 @@
 """Throttling: clients that exceed a quota are answered at once, and their next request is delayed.
 
-An answer has the time for which its client is throttled. The next request of the connection is
-handled when that time is over, as in Kafka (KIP-219). The step is installed while the cluster has
+An answer has the time for which its client is throttled. The connection is muted for that time, as
+in Kafka (KIP-219): no further request is served. The step is installed while the cluster has
 quotas of users or client ids.
 """
 
@@ -14,13 +14,13 @@ from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.gateway.api import Eras
 from kafkalite.gateway.error_messages import truncate_message
 from kafkalite.gateway.refusals import report_refusal_of_request
-from kafkalite.gateway.steps import DisconnectError, StepOrder
+from kafkalite.gateway.steps import StepOrder
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol import catalogue, codec
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import Entity, Quota
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.quotas import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -33,7 +33,7 @@ from kafkalite.security.quotas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from kafkalite.cluster.node import Node
     from kafkalite.config.broker import BrokerConfig
@@ -232,7 +232,6 @@ class Throttling:
         self._quotas: Quotas = {}
         self._meters: dict[int, _NodeMeters] = {}
         """Meters by node id."""
-        self._muted_until_ms: dict[Call, int] = {}
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Use the quotas of an image; the step is installed while clients can have any."""
@@ -254,15 +253,11 @@ class Throttling:
         """Return a handler that throttles clients."""
         handle = partial(self._handle, api, version, handler)
 
-        def handle_or_delay(call: Call, request: object) -> object:
-            if call.sender is not None:  # requests between nodes have no quotas
-                return handler(call, request)
-            muted_until_ms = self._muted_until_ms.pop(call, 0)
-            if muted_until_ms > call.node.clock.now_ms():
-                return _delayed(call, muted_until_ms, partial(handle, call, request))
-            return handle(call, request)
+        def handle_of_client(call: Call, request: object) -> object:
+            # Requests between nodes have no quotas.
+            return handler(call, request) if call.sender is not None else handle(call, request)
 
-        return handle_or_delay
+        return handle_of_client
 
     def _meters_of(self, node: Node) -> _NodeMeters:
         meters = self._meters.get(node.id)
@@ -284,9 +279,7 @@ class Throttling:
 
         def throttle(response: Any) -> object:  # noqa: ANN401 - any API
             throttle_ms = self._throttle(measured, api, call, request, response)
-            if throttle_ms and hasattr(response, "throttle_time_ms"):
-                response.throttle_time_ms = throttle_ms
-            return response
+            return _throttled(response, throttle_ms) if throttle_ms else response
 
         def refuse(error: Exception) -> object:
             if not isinstance(error, KafkaError):
@@ -296,9 +289,7 @@ class Throttling:
                 raise error
             report_refusal_of_request(call, api.name, error, request)
             response = api.refuse(request, error.code, truncate_message(error.message))
-            if hasattr(response, "throttle_time_ms"):
-                response.throttle_time_ms = throttle_ms
-            return response
+            return _throttled(response, throttle_ms)
 
         measured.begin()
         try:
@@ -309,19 +300,30 @@ class Throttling:
         measured.handled()
         return chain(answer, throttle, refuse)
 
+    @staticmethod
     def _throttle(
-        self, measured: _MeasuredRequest, api: Api, call: Call, request: object, response: object
+        measured: _MeasuredRequest, api: Api, call: Call, request: object, response: object
     ) -> int:
         """Mute the connection if a quota is exceeded; return for how many milliseconds."""
         key, throttle_ms = measured.throttle(response)
         if throttle_ms > 0:
-            self._muted_until_ms[call] = call.node.clock.now_ms() + throttle_ms
-            call.on_close[self] = partial(self._forget, call)
+            if call.connection is not None:
+                call.connection.mute(throttle_ms)
             _record(call, api, request, key, throttle_ms)
         return throttle_ms
 
-    def _forget(self, call: Call) -> None:
-        self._muted_until_ms.pop(call, None)
+
+def _throttled(response: Any, throttle_ms: int) -> Waiting[Any]:  # noqa: ANN401 - any API
+    """Return a response with its throttle time, as one that has just arrived.
+
+    After such a response, the session serves no request that it has received already, if the
+    connection is muted.
+    """
+    if hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = throttle_ms
+    arrived: Waiting[Any] = Waiting()
+    arrived.resolve(response)
+    return arrived
 
 
 def _client_of(call: Call) -> tuple[str, str]:
@@ -350,33 +352,3 @@ def _record(call: Call, api: Api, request: Any, key: str, throttle_ms: int) -> N
         for subject in [*subjects][:_MAX_EXPLAINED_SUBJECTS]:
             event = Event(subject, "throttled", text, facts, kind)
             node.history.add(event, node.clock.now_ms())
-
-
-def _delayed(call: Call, deadline_ms: int, handle: Callable[[], object]) -> Waiting[Any]:
-    """Return a Waiting for the answer to a request that is handled at `deadline_ms`."""
-    pending: list[Waiting[Any]] = []
-
-    def abandon() -> None:
-        timer.cancel()
-        for each in pending:
-            each.abandon()
-
-    waiting: Waiting[Any] = Waiting(on_abandon=abandon)
-
-    def end() -> None:
-        try:
-            answer: Any = handle()
-        except KafkaError as refusal:
-            answer = refusal.without_traceback()
-        except ProtocolViolation as violation:
-            answer = DisconnectError(violation.reason)
-        except Exception as error:  # noqa: BLE001 - the gateway reports it like that of any handler
-            answer = error
-        if isinstance(answer, Waiting):
-            pending.append(answer)
-            answer.then(waiting.resolve)
-        else:
-            waiting.resolve(answer)
-
-    timer = call.node.clock.call_at(deadline_ms, end)
-    return waiting
