@@ -373,9 +373,10 @@ async def test_a_muted_connection_is_not_idle() -> None:
     send(client, b"much")
     await run_callbacks()
     tick = node.admission.tick + 1
-    assert not client.connection.is_idle(tick)
+    connection = cast("Connection", client.connection)
+    assert not connection.is_idle(tick)
     node.clock.advance(1000)
-    assert client.connection.is_idle(tick)
+    assert connection.is_idle(tick)
 
 
 async def test_bytes_behind_a_pending_answer_are_limited() -> None:

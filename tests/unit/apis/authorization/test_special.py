@@ -190,7 +190,7 @@ def test_invalid_changes_of_configs_are_refused_as_such(wire: ClusterWire) -> No
 
 
 @pytest.mark.parametrize("kind", [-1, 0, 1, 64])
-def test_settings_are_not_described_beside_a_resource_of_an_unknown_type(
+def test_settings_are_not_described_with_a_resource_of_an_unknown_type(
     wire: ClusterWire, kind: int
 ) -> None:
     resources = [
