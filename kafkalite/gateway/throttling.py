@@ -309,7 +309,7 @@ class Throttling:
         if throttle_ms > 0:
             if call.connection is not None:
                 call.connection.mute(throttle_ms)
-            _record(call, api, request, key, throttle_ms)
+            _record(call, api, request, key)
         return throttle_ms
 
 
@@ -337,15 +337,14 @@ def _size_bytes(version: int, response: Any) -> int:  # noqa: ANN401 - Fetch or 
     return _RESPONSE_LENGTH_BYTES + sum(map(len, pieces))
 
 
-def _record(call: Call, api: Api, request: Any, key: str, throttle_ms: int) -> None:  # noqa: ANN401 - any API
+def _record(call: Call, api: Api, request: Any, key: str) -> None:  # noqa: ANN401 - any API
     """Write to the history of the cluster that a request exceeded a quota."""
     user, client_id = _client_of(call)
     text = (
         f"{api.name} of client {client_id!r}, user {user!r}, exceeded the quota {key}: the client "
         "is throttled"
     )
-    facts = {"api": api.name, "quota": key, "throttle_time_ms": throttle_ms, "user": user,
-             "client_id": client_id}  # fmt: skip
+    facts = {"api": api.name, "quota": key, "user": user, "client_id": client_id}
     node = call.node
     for entity, kind in _SUBJECTS.items():
         subjects = dict.fromkeys(catalogue.entities_in_request(api.key, entity, request))
