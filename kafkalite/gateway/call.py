@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS
 
@@ -13,8 +13,16 @@ if TYPE_CHECKING:
     from kafkalite.gateway.refusals import RefusalObserver
     from kafkalite.gateway.repeated import RepeatedRequest
     from kafkalite.gateway.throttling import MutationQuota
+    from kafkalite.protocol._generated.messages.fetch import FetchResponse
     from kafkalite.security.permissions import Permissions
     from kafkalite.security.sasl.authenticator import Authenticator
+
+
+class MutableConnection(Protocol):
+    """A connection whose requests can be delayed."""
+
+    def mute(self, duration_ms: int) -> None:
+        """Serve no further request for this time; answers are still sent."""
 
 
 class Call:
@@ -29,8 +37,10 @@ class Call:
         "checked_request",
         "client_host",
         "client_id",
+        "connection",
         "encoded_client_id",
         "era",
+        "fetch_quota",
         "listener",
         "may_pause",
         "mutation_quota",
@@ -60,6 +70,8 @@ class Call:
         """The authentication of the connection; None on a listener without SASL."""
         self.sender = sender
         """The node that calls; None if a client calls."""
+        self.connection: MutableConnection | None = None
+        """The connection of the client; None if there is none, or if it is closed."""
         self.client_id: str | None = None
         self.encoded_client_id: bytes | int = -1
         """The client id as bytes, or its length field if that is below 1."""
@@ -80,6 +92,8 @@ class Call:
         """The size of the request; not set for a repeated request."""
         self.mutation_quota: MutationQuota | None = None
         """The quota of a request that creates or deletes partitions, if there is one."""
+        self.fetch_quota: Callable[[FetchResponse], bool] | None = None
+        """Whether a Fetch response exceeds a quota, so that the client gets no records."""
         self.may_pause = False
         """Whether other requests may be served during this request."""
 

@@ -1,7 +1,7 @@
-"""Throttling: clients that exceed a quota get their answers at once, and are served again later.
+"""Throttling: clients that exceed a quota are answered at once, and their next request is delayed.
 
-An answer has the time for which its client is throttled. The next request of the connection is
-handled when that time is over, as in Kafka (KIP-219). The step is installed while the cluster has
+An answer has the time for which its client is throttled. The connection is muted for that time, as
+in Kafka (KIP-219): no further request is served. The step is installed while the cluster has
 quotas of users or client ids.
 """
 
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.gateway.api import Eras
-from kafkalite.gateway.steps import DisconnectError, StepOrder
+from kafkalite.gateway.error_messages import truncate_message
+from kafkalite.gateway.refusals import report_refusal_of_request
+from kafkalite.gateway.steps import StepOrder
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol import catalogue, codec
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import Entity, Quota
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.quotas import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -31,21 +33,25 @@ from kafkalite.security.quotas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from kafkalite.cluster.node import Node
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.gateway import Gateway
     from kafkalite.gateway.steps import Handler
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
-    from kafkalite.security.quotas import Entity as QuotaEntity
+    from kafkalite.security.quotas import QuotaEntity
 
     Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 _NS_PER_PERCENT_OF_A_SECOND: Final = 10_000_000.0
 _RESPONSE_LENGTH_BYTES: Final = 4
 _MAX_EXPLAINED_SUBJECTS: Final = 10
+
+_MAX_THROTTLE_MS: Final = (1 << 31) - 1
+"""The largest value of `throttle_time_ms`."""
 
 _IS_STRICT: Final[Mapping[int, Eras[bool]]] = {
     ApiKey.CREATE_TOPICS: Eras((0, False), (6, True)),
@@ -108,6 +114,116 @@ class _NodeMeters(NamedTuple):
         )
 
 
+class _MeasuredRequest:
+    """A request whose use of the quotas is measured."""
+
+    __slots__ = (
+        "_api", "_bandwidth_ms", "_busy_ns", "_call", "_client", "_meters", "_quota", "_request",
+        "_request_ms", "_started_ns", "_version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        api: Api,
+        version: int,
+        call: Call,
+        request: Any,  # noqa: ANN401 - any API
+        meters: _NodeMeters,
+    ) -> None:
+        self._api = api
+        self._version = version
+        self._call = call
+        self._request = request
+        self._meters = meters
+        self._client = _client_of(call)
+        self._quota = catalogue.row(api.key).quota
+        self._started_ns = 0
+        self._busy_ns: int | None = None
+        """The time of the handler; None until it has returned."""
+        self._bandwidth_ms = 0
+        self._request_ms: int | None = None
+        """Milliseconds by which the quota of request time is exceeded; None if not measured yet."""
+
+    def begin(self) -> None:
+        """Start the measurement, and give the handler the quotas that it needs."""
+        call, clock = self._call, self._call.node.clock
+        if self._api.key == ApiKey.FETCH:
+            call.fetch_quota = self._is_fetch_throttled
+        if self._quota is Quota.FETCH:
+            # More would be throttled for certain.
+            limit = self._meters.fetch.max_amount(*self._client)
+            self._request.max_bytes = int(min(self._request.max_bytes, limit))
+        elif self._quota is Quota.CONTROLLER_MUTATION:
+            call.mutation_quota = self._mutation_quota(clock.now_ms())
+        self._started_ns = clock.now_ns()
+
+    def handled(self) -> None:
+        """End the measurement of time: the handler has returned or raised an error."""
+        self._busy_ns = self._call.node.clock.now_ns() - self._started_ns
+        self._call.fetch_quota = None
+
+    def throttle(self, response: Any) -> tuple[str, int]:  # noqa: ANN401 - any API; None for an error
+        """Return the quota that is exceeded most, and the milliseconds of throttling."""
+        now_ms = self._call.node.clock.now_ms()
+        self._measure_request_time(now_ms)
+        self._measure_bandwidth(response, now_ms)
+        throttles = (REQUEST_PERCENTAGE, self._request_ms or 0), (
+            self._quota.value, self._bandwidth_ms,
+        )  # fmt: skip
+        key, throttle_ms = max(throttles, key=lambda each: each[1])
+        return key, min(throttle_ms, _MAX_THROTTLE_MS)
+
+    def _mutation_quota(self, now_ms: int) -> MutationQuota | None:
+        bucket = self._meters.mutation.find(*self._client, now_ms)
+        if not isinstance(bucket, TokenBucket):
+            return None
+        eras = _IS_STRICT.get(self._api.key)
+        is_strict = eras is not None and eras.at(self._version)
+        return MutationQuota(bucket, now_ms, is_strict=is_strict)
+
+    def _measure_request_time(self, now_ms: int) -> None:
+        if self._request_ms is not None:
+            return
+        self._request_ms = 0
+        if self._quota is Quota.EXEMPT:
+            return
+        meter = self._meters.request.find(*self._client, now_ms)
+        if meter is not None:
+            busy_ns = self._busy_ns
+            if busy_ns is None:
+                busy_ns = self._call.node.clock.now_ns() - self._started_ns
+            exceeded_ms = meter.record(busy_ns / _NS_PER_PERCENT_OF_A_SECOND, now_ms)
+            self._request_ms = min(exceeded_ms, self._meters.request.window_ms)
+
+    def _measure_bandwidth(self, response: Any, now_ms: int) -> None:  # noqa: ANN401 - as above
+        call = self._call
+        if self._quota is Quota.PRODUCE:
+            meter = self._meters.produce.find(*self._client, now_ms)
+            if meter is not None:
+                self._bandwidth_ms = meter.record(call.request_bytes, now_ms)
+        elif self._quota is Quota.CONTROLLER_MUTATION:
+            if call.mutation_quota is not None:
+                self._bandwidth_ms = call.mutation_quota.throttle_ms
+                call.mutation_quota = None
+        elif self._quota is Quota.FETCH and self._api.key != ApiKey.FETCH and response is not None:
+            # A share group has acquired the records for its member, so the member gets them.
+            meter = self._meters.fetch.find(*self._client, now_ms)
+            if meter is not None:
+                self._bandwidth_ms = meter.record(_size_bytes(self._version, response), now_ms)
+
+    def _is_fetch_throttled(self, response: Any) -> bool:  # noqa: ANN401 - the response class
+        """Whether a Fetch exceeds a quota; its records are not sent then and do not count."""
+        now_ms = self._call.node.clock.now_ms()
+        self._measure_request_time(now_ms)
+        meter = self._meters.fetch.find(*self._client, now_ms)
+        if isinstance(meter, WindowedRate):
+            size = _size_bytes(self._version, response)
+            self._bandwidth_ms = meter.record(size, now_ms)
+            if self._bandwidth_ms or self._request_ms:
+                meter.add(-size, now_ms)
+        return bool(self._bandwidth_ms or self._request_ms)
+
+
 class Throttling:
     """The step that measures clients against their quotas; see `Step`."""
 
@@ -116,18 +232,19 @@ class Throttling:
         self._quotas: Quotas = {}
         self._meters: dict[int, _NodeMeters] = {}
         """Meters by node id."""
-        self._muted_until_ms: dict[Call, int] = {}
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Use the quotas of an image; the step is installed while clients can have any."""
         del delta
+        for node_id in self._meters.keys() - image.brokers.keys():
+            del self._meters[node_id]
         if image.client_quotas is self._quotas:
             return
         self._quotas = image.client_quotas
         for meters in self._meters.values():
             for each in meters:
                 each.apply(self._quotas)
-        if any(_clients_with_quotas(self._quotas)):
+        if any(IP not in dict(entity) for entity in self._quotas):
             self._gateway.install(self, StepOrder.THROTTLE)
         else:
             self._gateway.remove(self)
@@ -136,18 +253,13 @@ class Throttling:
         """Return a handler that throttles clients."""
         handle = partial(self._handle, api, version, handler)
 
-        def handle_or_delay(call: Call, request: object) -> object:
-            if call.sender is not None:  # requests between nodes have no quotas
-                return handler(call, request)
-            muted_until_ms = self._muted_until_ms.pop(call, 0)
-            if muted_until_ms > call.node.clock.now_ms():
-                return _delayed(call, muted_until_ms, partial(handle, call, request))
-            return handle(call, request)
+        def handle_of_client(call: Call, request: object) -> object:
+            # Requests between nodes have no quotas.
+            return handler(call, request) if call.sender is not None else handle(call, request)
 
-        return handle_or_delay
+        return handle_of_client
 
-    def _meters_of(self, call: Call) -> _NodeMeters:
-        node = call.node
+    def _meters_of(self, node: Node) -> _NodeMeters:
         meters = self._meters.get(node.id)
         if meters is None:
             meters = self._meters[node.id] = _NodeMeters.create(node.config)
@@ -163,106 +275,60 @@ class Throttling:
         call: Call,
         request: Any,  # noqa: ANN401 - any API
     ) -> object:
-        clock, meters, client = call.node.clock, self._meters_of(call), _client_of(call)
-        quota = catalogue.row(api.key).quota
-        if quota is Quota.FETCH:
-            # More would be throttled for certain.
-            limit = meters.fetch.max_amount(*client)
-            request.max_bytes = int(min(request.max_bytes, limit))
-        elif quota is Quota.CONTROLLER_MUTATION:
-            call.mutation_quota = _mutation_quota(api, version, meters, client, clock.now_ms())
-        started_ns = clock.now_ns()
-        answer = handler(call, request)
-        busy_ns = clock.now_ns() - started_ns
+        measured = _MeasuredRequest(api, version, call, request, self._meters_of(call.node))
 
         def throttle(response: Any) -> object:  # noqa: ANN401 - any API
-            now_ms = clock.now_ms()
-            measured = _Measured(client, quota, now_ms, busy_ns, version, response)
-            key, throttle_ms = max(
-                _request_throttle(measured, meters),
-                _throttle(measured, meters, call),
-                key=lambda each: each[1],
-            )
-            if throttle_ms <= 0:
-                return response
-            self._mute(call, now_ms + throttle_ms)
-            _record(call, api, request, key, throttle_ms)
-            if quota is Quota.FETCH:
-                response = _throttled_fetch(request, response)
-            if hasattr(response, "throttle_time_ms"):
-                response.throttle_time_ms = throttle_ms
-            return response
+            throttle_ms = self._throttle(measured, api, call, request, response)
+            return _throttled(response, throttle_ms) if throttle_ms else response
 
-        return chain(answer, throttle)
+        def refuse(error: Exception) -> object:
+            if not isinstance(error, KafkaError):
+                raise error
+            throttle_ms = self._throttle(measured, api, call, request, None)
+            if not throttle_ms:
+                raise error
+            report_refusal_of_request(call, api.name, error, request)
+            response = api.refuse(request, error.code, truncate_message(error.message))
+            return _throttled(response, throttle_ms)
 
-    def _mute(self, call: Call, until_ms: int) -> None:
-        self._muted_until_ms[call] = until_ms
-        call.on_close[self] = partial(self._forget, call)
+        measured.begin()
+        try:
+            answer = handler(call, request)
+        except KafkaError as error:
+            measured.handled()
+            return refuse(error)
+        measured.handled()
+        return chain(answer, throttle, refuse)
 
-    def _forget(self, call: Call) -> None:
-        self._muted_until_ms.pop(call, None)
+    @staticmethod
+    def _throttle(
+        measured: _MeasuredRequest, api: Api, call: Call, request: object, response: object
+    ) -> int:
+        """Mute the connection if a quota is exceeded; return for how many milliseconds."""
+        key, throttle_ms = measured.throttle(response)
+        if throttle_ms > 0:
+            if call.connection is not None:
+                call.connection.mute(throttle_ms)
+            _record(call, api, request, key)
+        return throttle_ms
 
 
-def _clients_with_quotas(quotas: Quotas) -> list[QuotaEntity]:
-    """Return the entities with quotas of users and client ids."""
-    return [entity for entity in quotas if IP not in dict(entity)]
+def _throttled(response: Any, throttle_ms: int) -> Waiting[Any]:  # noqa: ANN401 - any API
+    """Return a response with its throttle time, as one that has just arrived.
+
+    After such a response, the session serves no request that it has received already, if the
+    connection is muted.
+    """
+    if hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = throttle_ms
+    arrived: Waiting[Any] = Waiting()
+    arrived.resolve(response)
+    return arrived
 
 
 def _client_of(call: Call) -> tuple[str, str]:
     """Return the user and the client id."""
     return call.principal.partition(":")[2], call.client_id or ""
-
-
-def _mutation_quota(
-    api: Api, version: int, meters: _NodeMeters, client: tuple[str, str], now_ms: int
-) -> MutationQuota | None:
-    bucket = meters.mutation.find(*client, now_ms)
-    if not isinstance(bucket, TokenBucket):
-        return None
-    eras = _IS_STRICT.get(api.key)
-    return MutationQuota(bucket, now_ms, is_strict=eras is not None and eras.at(version))
-
-
-class _Measured(NamedTuple):
-    """A request that was handled."""
-
-    client: tuple[str, str]
-    quota: Quota
-    now_ms: int
-    busy_ns: int
-    version: int
-    response: Any
-
-
-def _request_throttle(measured: _Measured, meters: _NodeMeters) -> tuple[str, int]:
-    """Return the milliseconds by which the quota of request time is exceeded, at most a window."""
-    if measured.quota is Quota.EXEMPT:
-        return REQUEST_PERCENTAGE, 0
-    meter = meters.request.find(*measured.client, measured.now_ms)
-    if meter is None:
-        return REQUEST_PERCENTAGE, 0
-    percent = measured.busy_ns / _NS_PER_PERCENT_OF_A_SECOND
-    return REQUEST_PERCENTAGE, min(meter.record(percent, measured.now_ms), meters.request.window_ms)
-
-
-def _throttle(measured: _Measured, meters: _NodeMeters, call: Call) -> tuple[str, int]:
-    """Return the milliseconds by which the quota of the API itself is exceeded."""
-    quota, now_ms, throttle_ms = measured.quota, measured.now_ms, 0
-    if quota is Quota.PRODUCE:
-        meter = meters.produce.find(*measured.client, now_ms)
-        if meter is not None:
-            throttle_ms = meter.record(call.request_bytes, now_ms)
-    elif quota is Quota.FETCH:
-        meter = meters.fetch.find(*measured.client, now_ms)
-        if isinstance(meter, WindowedRate):
-            size = _size_bytes(measured.version, measured.response)
-            throttle_ms = meter.record(size, now_ms)
-            if throttle_ms:
-                meter.add(-size, now_ms)  # the client gets none of the records
-    elif quota is Quota.CONTROLLER_MUTATION and call.mutation_quota is not None:
-        throttle_ms = call.mutation_quota.throttle_ms
-        call.mutation_quota = None
-    return quota.value, throttle_ms
 
 
 def _size_bytes(version: int, response: Any) -> int:  # noqa: ANN401 - Fetch or ShareFetch
@@ -271,56 +337,17 @@ def _size_bytes(version: int, response: Any) -> int:  # noqa: ANN401 - Fetch or 
     return _RESPONSE_LENGTH_BYTES + sum(map(len, pieces))
 
 
-def _throttled_fetch(request: Any, response: Any) -> Any:  # noqa: ANN401 - Fetch or ShareFetch
-    """Return a response without records; the client asks for them again."""
-    if request.API_KEY != ApiKey.FETCH:
-        return response  # a share group has acquired the records for its member
-    is_incremental = request.session_epoch > 0
-    return type(response)(session_id=request.session_id if is_incremental else 0)
-
-
-def _record(call: Call, api: Api, request: Any, key: str, throttle_ms: int) -> None:  # noqa: ANN401 - any API
+def _record(call: Call, api: Api, request: Any, key: str) -> None:  # noqa: ANN401 - any API
     """Write to the history of the cluster that a request exceeded a quota."""
     user, client_id = _client_of(call)
     text = (
         f"{api.name} of client {client_id!r}, user {user!r}, exceeded the quota {key}: the client "
         "is throttled"
     )
-    facts = {"api": api.name, "quota": key, "throttle_time_ms": throttle_ms, "user": user,
-             "client_id": client_id}  # fmt: skip
+    facts = {"api": api.name, "quota": key, "user": user, "client_id": client_id}
     node = call.node
     for entity, kind in _SUBJECTS.items():
         subjects = dict.fromkeys(catalogue.entities_in_request(api.key, entity, request))
         for subject in [*subjects][:_MAX_EXPLAINED_SUBJECTS]:
             event = Event(subject, "throttled", text, facts, kind)
             node.history.add(event, node.clock.now_ms())
-
-
-def _delayed(call: Call, deadline_ms: int, handle: Callable[[], object]) -> Waiting[Any]:
-    """Return a Waiting for the answer to a request that is handled at `deadline_ms`."""
-    pending: list[Waiting[Any]] = []
-
-    def abandon() -> None:
-        timer.cancel()
-        for each in pending:
-            each.abandon()
-
-    waiting: Waiting[Any] = Waiting(on_abandon=abandon)
-
-    def end() -> None:
-        try:
-            answer: Any = handle()
-        except KafkaError as refusal:
-            answer = refusal.without_traceback()
-        except ProtocolViolation as violation:
-            answer = DisconnectError(violation.reason)
-        except Exception as error:  # noqa: BLE001 - the gateway reports it like that of any handler
-            answer = error
-        if isinstance(answer, Waiting):
-            pending.append(answer)
-            answer.then(waiting.resolve)
-        else:
-            waiting.resolve(answer)
-
-    timer = call.node.clock.call_at(deadline_ms, end)
-    return waiting

@@ -6,6 +6,7 @@ applies the quotas to requests.
 
 from __future__ import annotations
 
+from collections import Counter
 from ipaddress import ip_address
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalite.metadata.changes import Changes
-    from kafkalite.security.quotas import Entity
+    from kafkalite.security.quotas import QuotaEntity
 
 MAX_RECORDS_PER_REQUEST: Final = 10_000
 """Maximum number of quotas that one request changes, as in Kafka."""
@@ -59,18 +60,18 @@ class ClientQuotas:
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
         # The quotas of an entity are replaced as a whole, so that images can share them.
-        self.by_entity: dict[Entity, Mapping[str, float]] = {}
-        self._image: Mapping[Entity, Mapping[str, float]] = MappingProxyType({})
+        self.by_entity: dict[QuotaEntity, Mapping[str, float]] = {}
+        self._image: Mapping[QuotaEntity, Mapping[str, float]] = MappingProxyType({})
 
     def alter(
         self, alterations: Sequence[QuotaAlteration]
-    ) -> tuple[dict[Entity, KafkaError | None], list[ClientQuotaRecord]]:
+    ) -> tuple[dict[QuotaEntity, KafkaError | None], list[ClientQuotaRecord]]:
         """Return an error or None for each entity, and the records of the valid alterations.
 
         If an entity is altered twice, the first alteration is made and the second is the error of
         the entity, as in Kafka. Raises KafkaError POLICY_VIOLATION if there are too many records.
         """
-        outcome: dict[Entity, KafkaError | None] = {}
+        outcome: dict[QuotaEntity, KafkaError | None] = {}
         records: list[ClientQuotaRecord] = []
         for alteration in alterations:
             entity = frozenset(alteration.entity)
@@ -89,10 +90,12 @@ class ClientQuotas:
             )
         return outcome, records
 
-    def _records_of(self, alteration: QuotaAlteration, entity: Entity) -> list[ClientQuotaRecord]:
-        keys = [key for key, _ in alteration.values]
-        if duplicates := [key for key in dict.fromkeys(keys) if keys.count(key) > 1]:
-            raise _invalid(f"Duplicate quota key {duplicates[0]} not updating quota")
+    def _records_of(
+        self, alteration: QuotaAlteration, entity: QuotaEntity
+    ) -> list[ClientQuotaRecord]:
+        keys = Counter(key for key, _ in alteration.values)
+        if duplicate := next((key for key, count in keys.items() if count > 1), None):
+            raise _invalid(f"Duplicate quota key {duplicate} not updating quota")
         types = _key_types(alteration.entity)
         current = self.by_entity.get(entity, {})
         records = []
@@ -128,7 +131,7 @@ class ClientQuotas:
             self.by_entity.pop(entity, None)
         self._changes.client_quotas_changed = True
 
-    def images(self) -> Mapping[Entity, Mapping[str, float]]:
+    def images(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """Return all quotas for an image; the same object while no quota changes."""
         if self._changes.client_quotas_changed:
             self._image = MappingProxyType(dict(self.by_entity))
@@ -178,7 +181,7 @@ def _check_value(types: Mapping[str, str], key: str, value: float) -> None:
     kind = types.get(key)
     if kind is None:
         raise _invalid(f"Invalid configuration key {key}")
-    if value <= 0.0:
+    if not value > 0.0:  # NaN, too
         raise _invalid(f"Quota {key} must be greater than 0")
     limit = _MAX_INTEGERS.get(kind)
     if limit is None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.security.acls import Acl
-    from kafkalite.security.quotas import Entity
+    from kafkalite.security.quotas import QuotaEntity
 
     Listener = Callable[[MetadataImage, MetadataDelta], None]
 
@@ -305,7 +305,7 @@ class MetadataController:
 
     def alter_client_quotas(
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False
-    ) -> dict[Entity, KafkaError | None]:
+    ) -> dict[QuotaEntity, KafkaError | None]:
         """Set or remove quotas of entities; return an error or None for each entity.
 
         Raises KafkaError if there are too many.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.security.acls import Acl
-    from kafkalite.security.quotas import Entity
+    from kafkalite.security.quotas import QuotaEntity
     from kafkalite.security.sasl.scram_credentials import ScramCredential
 
     ScramKey = tuple[int, str]
@@ -129,7 +129,7 @@ class MetadataImage(NamedTuple):
     scram_credentials: Mapping[ScramKey, ScramCredential] = _EMPTY
     acls: Mapping[bytes, Acl] = _EMPTY
     """ACLs by id; images share the mapping until an ACL changes."""
-    client_quotas: Mapping[Entity, Mapping[str, float]] = _EMPTY
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = _EMPTY
     """Quotas by entity and key; images share the mapping until a quota changes."""
 
     def config_of(self, kind: ResourceType, name: str) -> Mapping[str, str]:

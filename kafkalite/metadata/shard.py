@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.topics import TopicState
     from kafkalite.ports.entropy import Entropy
     from kafkalite.security.acls import Acl
-    from kafkalite.security.quotas import Entity
+    from kafkalite.security.quotas import QuotaEntity
 
 
 def to_coordinator_records(
@@ -401,7 +401,7 @@ class MetadataShard:
 
     def alter_client_quotas(
         self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
-    ) -> CoordinatorResult[dict[Entity, KafkaError | None]]:
+    ) -> CoordinatorResult[dict[QuotaEntity, KafkaError | None]]:
         """Set or remove quotas; the response has an error or None for each entity."""
         outcome, records = self.client_quotas.alter(alterations)
         return CoordinatorResult(

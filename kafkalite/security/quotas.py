@@ -6,7 +6,7 @@ quota of a client is that of Kafka's ClientQuotaManager.
 
 from __future__ import annotations
 
-from math import floor, inf
+from math import floor, inf, isnan
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -24,10 +24,17 @@ REQUEST_PERCENTAGE: Final = "request_percentage"
 CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
-Entity = frozenset[tuple[str, str | None]]
+QuotaEntity = frozenset[tuple[str, str | None]]
 """Pairs of entity type and name; the name None stands for the default entity of the type."""
 
 _MS_PER_S: Final = 1000.0
+_MIN_LONG: Final = -(2.0**63)
+_MAX_LONG: Final = 2.0**63 - 1024
+"""The largest float within 64 bits."""
+
+_MAX_METERS: Final = 100_000
+"""Maximum number of clients of one node whose use of a quota is measured."""
+
 _INACTIVE_MS: Final = 3_600_000
 """A client's rate is forgotten after this time without a request, as in Kafka."""
 
@@ -39,7 +46,10 @@ Client = tuple[str, str]
 
 
 def _java_round(value: float) -> int:
-    return floor(value + 0.5)
+    """Return the nearest integer within 64 bits, as Java's Math.round does; 0 for NaN."""
+    if isnan(value):
+        return 0
+    return floor(min(max(value, _MIN_LONG), _MAX_LONG) + 0.5)
 
 
 class _Sample:
@@ -152,7 +162,7 @@ class QuotaIndex:
 
     __slots__ = ("_limits",)
 
-    def __init__(self, quotas: Mapping[Entity, Mapping[str, float]], key: str) -> None:
+    def __init__(self, quotas: Mapping[QuotaEntity, Mapping[str, float]], key: str) -> None:
         # None stands for the default entity.
         self._limits: dict[tuple[str | None, str | None], float] = {}
         for entity, values in quotas.items():
@@ -167,18 +177,23 @@ class QuotaIndex:
     def find(self, user: str, client_id: str) -> tuple[float, Client] | None:
         """Return the quota of a client, and the clients that share it; None without a quota.
 
-        The most specific quota applies: of a user and client id, of a user, of a client id.
+        The first that exists applies: those of the user, of the default user, of the client id.
         """
         limits = self._limits
-        for shared_by, keys in (
-            ((user, client_id), ((user, client_id), (user, None), (None, client_id), (None, None))),
-            ((user, _ANY_NAME), ((user, _ANY_NAME), (None, _ANY_NAME))),
-            ((_ANY_NAME, client_id), ((_ANY_NAME, client_id), (_ANY_NAME, None))),
+        pair, of_user, of_client = (user, client_id), (user, _ANY_NAME), (_ANY_NAME, client_id)
+        for key, shared_by in (
+            ((user, client_id), pair),
+            ((user, None), pair),
+            ((user, _ANY_NAME), of_user),
+            ((None, client_id), pair),
+            ((None, None), pair),
+            ((None, _ANY_NAME), of_user),
+            ((_ANY_NAME, client_id), of_client),
+            ((_ANY_NAME, None), of_client),
         ):
-            for key in keys:
-                limit = limits.get(key)
-                if limit is not None:
-                    return limit, shared_by
+            limit = limits.get(key)
+            if limit is not None:
+                return limit, shared_by
         return None
 
 
@@ -199,8 +214,8 @@ class Meters:
         self._meters: dict[Client, WindowedRate | TokenBucket] = {}
         self._next_removal_ms = 0
 
-    def apply(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
-        """Use these quotas from now on; what clients have used is not forgotten."""
+    def apply(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        """Use these quotas from now on; measured usage remains."""
         self._index = QuotaIndex(quotas, self._key)
 
     def find(self, user: str, client_id: str, now_ms: int) -> WindowedRate | TokenBucket | None:
@@ -225,7 +240,9 @@ class Meters:
         return found[0] * (self._sample_count - 1) * self.window_ms / _MS_PER_S
 
     def _remove_inactive(self, now_ms: int) -> None:
-        """Forget inactive clients, at most once in that time: client ids can be many."""
+        """Forget inactive clients, at most once in that time; and the oldest if there are many."""
+        if len(self._meters) >= _MAX_METERS:
+            del self._meters[next(iter(self._meters))]
         if now_ms < self._next_removal_ms:
             return
         self._next_removal_ms = now_ms + _INACTIVE_MS

@@ -18,6 +18,7 @@ from kafkalite.server.logging import Level, log_requests
 from kafkalite.wire.session import Session
 
 if TYPE_CHECKING:
+    from kafkalite.ports.clock import Timer
     from kafkalite.ports.turns import Worker
     from kafkalite.server.listener import ListenerContext
     from kafkalite.wire.session import Pieces
@@ -46,6 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         "_is_reading",
         "_is_waiting_for_memory",
         "_is_writable",
+        "_mute_timer",
         "_unread_answer_bytes",
         "_unsent_bytes_at_idle_check",
         "_was_last_read_large",
@@ -65,6 +67,8 @@ class Connection(asyncio.BufferedProtocol):
         self._call: Call
         self._is_reading = True
         self._is_writable = True
+        self._mute_timer: Timer | None = None
+        """Set while the client is throttled."""
         self._is_queued = False
         """Whether this connection is in the scheduler's queue."""
         self._is_waiting_for_memory = False
@@ -100,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
             listener=context.listener,
             client_host=sys.intern(f"/{self.host}"),
         )
+        call.connection = self
         call.refusal_observers = context.refusal_observers
         settings = context.session_settings
         # Checked once per connection: without logging, a request must cost nothing extra.
@@ -134,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
     def admit(self) -> None:
         """Serve this client from now on, beginning with the bytes it has sent already."""
         self.is_admitted = True
-        self.session.is_paused = not self._is_writable
+        self._update_pause()
         self._take_turn()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - this class chooses the size
@@ -181,13 +186,13 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """Serve no further requests while the client does not read."""
         self._is_writable = False
-        self.session.is_paused = True
+        self._update_pause()
         self._count_unread_bytes(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """Continue to serve: the client reads again."""
         self._is_writable = True
-        self.session.is_paused = not self.is_admitted
+        self._update_pause()
         self._count_unread_bytes(0)
         self._take_turn()
 
@@ -205,6 +210,10 @@ class Connection(asyncio.BufferedProtocol):
             self._context.memory_queue.remove(self)
         self.session.close()
         self._context.admission.remove(self)
+        self._call.connection = None
+        if self._mute_timer is not None:
+            self._mute_timer.cancel()
+            self._mute_timer = None
         for close in self._call.on_close.values():
             close()
 
@@ -234,13 +243,37 @@ class Connection(asyncio.BufferedProtocol):
         if unsent_bytes != self._unsent_bytes_at_idle_check:
             self._unsent_bytes_at_idle_check = unsent_bytes
             self.last_active_tick = self._context.admission.tick
-        is_served = self._is_queued or self._worker is not None or self.session.has_pending_answer
+        is_served = (
+            self._is_queued
+            or self._worker is not None
+            or self._mute_timer is not None
+            or self.session.has_pending_answer
+        )
         return self.last_active_tick < since_tick and not is_served
 
     def stop_serving(self) -> None:
         """Serve no further requests; pending answers may still arrive and be sent."""
         self.is_admitted = False
-        self.session.is_paused = True
+        self._update_pause()
+
+    def mute(self, duration_ms: int) -> None:
+        """Serve no further request for this time by the broker's clock; answers are still sent."""
+        if self.transport.is_closing():
+            return
+        if self._mute_timer is not None:
+            self._mute_timer.cancel()
+        clock = self._context.node.clock
+        self._mute_timer = clock.call_at(clock.now_ms() + duration_ms, self._unmute)
+        self._update_pause()
+
+    def _unmute(self) -> None:
+        self._mute_timer = None
+        self._update_pause()
+        self._take_turn()
+
+    def _update_pause(self) -> None:
+        may_serve = self.is_admitted and self._is_writable and self._mute_timer is None
+        self.session.is_paused = not may_serve
 
     def wake(self) -> None:
         """Send an answer that has arrived, in the next iteration of the event loop."""

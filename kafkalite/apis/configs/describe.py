@@ -46,7 +46,14 @@ _UNKNOWN_TYPE = 0
 
 
 def handle_describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Return the settings of resources; each succeeds or fails on its own."""
+    """Return the settings of resources; each succeeds or fails on its own.
+
+    Raises KafkaError INVALID_REQUEST if any has an unknown type, as in Kafka: an authorizer cannot
+    check such a resource.
+    """
+    for each in in_steps(request.resources):
+        if each.resource_type not in _DESCRIBERS:
+            _describe_unsupported(call, each.resource_name)
     duplicate_limit = DuplicateLimit()
     return DescribeConfigsResponse(
         results=[
@@ -65,7 +72,7 @@ def _describe(
         resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     pause()
-    describe = _DESCRIBERS.get(resource.resource_type, _describe_unsupported)
+    describe = _DESCRIBERS[resource.resource_type]
     try:
         duplicate_limit.check((resource.resource_type, resource.resource_name))
         entries = list(describe(call, resource.resource_name))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.data.incarnations import IncarnationCheck
 from kafkalite.config.broker import RACK_AWARE_SELECTOR
 from kafkalite.gateway.api import Api, Eras
-from kafkalite.partitions.fetch_sessions import RequestedPartition
+from kafkalite.partitions.fetch_sessions import NO_SESSION, RequestedPartition
 from kafkalite.partitions.long_poll import LongPoll
 from kafkalite.partitions.replica_selection import NO_REPLICA, preferred_read_replica
 from kafkalite.partitions.replicas import NO_EPOCH, ReplicaView
@@ -111,6 +111,7 @@ class _Fetch:
         "_node",
         "_node_id",
         "_permissions",
+        "_quota",
         "_rack",
         "_readable",
         "_replica_id",
@@ -130,6 +131,7 @@ class _Fetch:
         self._may_pause = call.may_pause
         self._node_id = node.id
         self._listener = call.listener
+        self._quota = call.fetch_quota
         self._replica_id = request.replica_id if state is None else state.replica_id
         is_consumer = self._replica_id == _CONSUMER
         self._is_read_committed = is_consumer and request.isolation_level == _READ_COMMITTED
@@ -405,11 +407,19 @@ class _Fetch:
         )
 
     def response(self, answers: list[PartitionAnswer]) -> FetchResponse:
-        """Return the response with the partitions that the fetch session includes."""
+        """Return the response with the partitions that the fetch session includes.
+
+        A client that is throttled gets none, and its session does not change.
+        """
+        if self._quota is not None and self._quota(self._response_with(NO_SESSION, answers)):
+            return FetchResponse(session_id=self._session.session_id)
         try:
             session_id, included = self._session.finish(answers)
         except KafkaError as error:
             return FetchResponse(error_code=error.code, session_id=self._session.session_id)
+        return self._response_with(session_id, included)
+
+    def _response_with(self, session_id: int, included: list[PartitionAnswer]) -> FetchResponse:
         response = FetchResponse(session_id=session_id)
         topic: str | bytes | None = None
         for requested, answer in in_steps(included) if self._may_pause else included:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kafkalite.gateway.call import Call
-    from kafkalite.security.quotas import Entity
+    from kafkalite.security.quotas import QuotaEntity
 
 
 class _Match(IntEnum):
@@ -45,7 +45,7 @@ class _Selection(NamedTuple):
     """Types of which every name is selected."""
     is_strict: bool
 
-    def matches(self, entity: Entity) -> bool:
+    def matches(self, entity: QuotaEntity) -> bool:
         """Whether an entity is selected."""
         names = dict(entity)
         return (
@@ -132,7 +132,7 @@ def _check_component(
         )
 
 
-def _in_order(entity: Entity) -> list[tuple[str, str | None]]:
+def _in_order(entity: QuotaEntity) -> list[tuple[str, str | None]]:
     def place(pair: tuple[str, str | None]) -> tuple[int, str]:
         kind = pair[0]
         return (ENTITY_TYPES.index(kind) if kind in ENTITY_TYPES else len(ENTITY_TYPES), kind)
@@ -172,7 +172,7 @@ def handle_alter_client_quotas(
     )
 
 
-def _altered(entity: Entity, error: KafkaError | None) -> AlterClientQuotasResponse.EntryData:
+def _altered(entity: QuotaEntity, error: KafkaError | None) -> AlterClientQuotasResponse.EntryData:
     return AlterClientQuotasResponse.EntryData(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,

@@ -40,6 +40,14 @@ _CLIENT_FINAL: Final = re.compile(
 )
 
 
+_MAX_FIRST_MESSAGE = 8 * 1024
+"""Maximum length of a client's first message, whose nonce is stored until the next message.
+
+Clients that have not authenticated must not be able to fill the memory. Messages of real clients
+have a few hundred characters.
+"""
+
+
 class ScramServer:
     """One exchange.
 
@@ -93,7 +101,7 @@ class ScramServer:
 
     def _evaluate_first(self, message: str) -> str:
         match = _CLIENT_FIRST.fullmatch(message)
-        if match is None:
+        if match is None or len(message) > _MAX_FIRST_MESSAGE:
             raise SaslError("invalid SCRAM client first message")
         name = match["name"].replace("=2C", ",").replace("=3D", "=")
         # Kafka looks for the credential first, so its answer shows whether the user exists.

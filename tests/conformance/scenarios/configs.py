@@ -123,6 +123,16 @@ def cluster_defaults_and_unknown_resources_are_described(world: World) -> None:
         world.ask(describe(TOPIC, name), 4)
     for kind in (0, 1, 3, 99):
         world.ask(describe(kind, world.name), 4)
+    mixed = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=kind, resource_name=name, configuration_keys=["retention.ms"]
+            )
+            for kind, name in ((TOPIC, f"{world.name}-mixed"), (64, "q"))
+        ]
+    )
+    create_topic(world, f"{world.name}-mixed")
+    world.ask(mixed, 4)
 
 
 def group_configs_are_described_and_altered(world: World) -> None:

@@ -17,6 +17,7 @@ from kafkalite.protocol._generated.messages.describe_cluster import DescribeClus
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.wire.session import PendingAnswer
 from tests.unit.apis.cluster_wire import ClusterWire, frame_of
 from tests.unit.apis.group_wire import PendingResponse
 from tests.unit.data_plane import batch_of
@@ -24,6 +25,8 @@ from tests.unit.data_plane import batch_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from kafkalite.protocol.message import Message
 
 CLIENT = (("client-id", "client"),)
 PRODUCE, FETCH, CREATE, DELETE, ADD = 9, 12, 7, 6, 3
@@ -48,11 +51,21 @@ class ThrottledWire(ClusterWire):
     """A cluster whose clients can have quotas; topic `t` has one partition."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
+        super().__init__(path, config={"message.max.bytes": "10000000"})
         throttling = Throttling(self.gateway)
         throttling.on_image(self.cluster.metadata.image, MetadataDelta())
         self.cluster.metadata.subscribe(throttling.on_image)
         self.create("t")
+        self.mutes_ms: list[int] = []
+        self.calls[1].connection = self
+
+    def mute(self, duration_ms: int) -> None:
+        self.mutes_ms.append(duration_ms)
+
+    def ask(self, request: Message, version: int, node: int = 1) -> Any:  # noqa: ANN401 - any class
+        """Do the same as `ClusterWire.ask`; a throttled response has arrived at once."""
+        response = super().ask(request, version, node)
+        return response.response if isinstance(response, PendingResponse) else response
 
     def set_quota(self, key: str, value: float | None) -> None:
         alteration = QuotaAlteration(CLIENT, ((key, value),))
@@ -62,9 +75,11 @@ class ThrottledWire(ClusterWire):
     def produce(self, value: bytes = b"v") -> Any:  # noqa: ANN401 - any class
         return self.ask(produce_request(value), PRODUCE)
 
-    def fetch(self) -> Any:  # noqa: ANN401 - any class
+    def fetch(self, session_id: int = 0, session_epoch: int = -1) -> Any:  # noqa: ANN401 - any class
         request = FetchRequest(
             max_bytes=1 << 20,
+            session_id=session_id,
+            session_epoch=session_epoch,
             topics=[
                 FetchRequest.FetchTopic(
                     topic="t",
@@ -112,7 +127,7 @@ def test_a_quota_of_an_address_installs_no_step(wire: ThrottledWire) -> None:
     assert not wire.gateway.steps
 
 
-def test_a_producer_is_answered_at_once_and_served_later(wire: ThrottledWire) -> None:
+def test_a_producer_is_answered_at_once_and_muted(wire: ThrottledWire) -> None:
     wire.set_quota("producer_byte_rate", 100.0)
     assert wire.produce(b"x" * 500).throttle_time_ms == 0
     response = wire.produce(b"x" * 1000)
@@ -120,24 +135,22 @@ def test_a_producer_is_answered_at_once_and_served_later(wire: ThrottledWire) ->
     throttle_ms = response.throttle_time_ms
     # Two requests of about 600 and 1,100 bytes are 170 per second for 10 seconds.
     assert 7000 < throttle_ms < 9000
-    pending = wire.describe()
-    assert isinstance(pending, PendingResponse)
-    wire.clock.advance(throttle_ms - 1)
-    assert not pending.has_arrived
-    wire.clock.advance(1)
-    assert pending.response.throttle_time_ms == 0
-    assert wire.describe().cluster_id == "cluster"
+    assert wire.mutes_ms == [throttle_ms]
+    wire.clock.advance(throttle_ms)
+    assert wire.describe().throttle_time_ms == 0
 
 
-def test_a_throttled_producer_without_acknowledgement_is_served_later(
+def test_a_producer_without_acknowledgement_is_muted(
     wire: ThrottledWire,
 ) -> None:
     wire.set_quota("producer_byte_rate", 100.0)
     frame = bytearray(frame_of(produce_request(b"x" * 2000, acks=0), PRODUCE))
     out: list[bytes | memoryview] = []
-    wire.gateway.serve_in_worker(wire.calls[1], frame, 0, len(frame), out)
+    pending = wire.gateway.serve_in_worker(wire.calls[1], frame, 0, len(frame), out)
+    assert isinstance(pending, PendingAnswer)
+    assert pending.encode(pending.waiting.value, out) == 0
     assert out == []
-    assert isinstance(wire.describe(), PendingResponse)
+    assert len(wire.mutes_ms) == 1
 
 
 def test_a_throttled_fetch_has_no_records(wire: ThrottledWire) -> None:
@@ -151,11 +164,9 @@ def test_a_throttled_fetch_has_no_records(wire: ThrottledWire) -> None:
     assert second.throttle_time_ms > 0
     assert second.responses == []
     assert second.session_id == 0
-    pending = wire.fetch()
-    assert isinstance(pending, PendingResponse)
     # The records that were not sent do not count.
     wire.clock.advance(second.throttle_time_ms)
-    assert pending.response.throttle_time_ms < second.throttle_time_ms
+    assert wire.fetch().throttle_time_ms < second.throttle_time_ms
 
 
 def test_a_fetch_is_limited_to_what_the_quota_allows(wire: ThrottledWire) -> None:
@@ -217,22 +228,41 @@ def test_the_history_has_the_quota(wire: ThrottledWire) -> None:
     assert "producer_byte_rate" in entry.text
 
 
-def test_a_closed_connection_drops_the_waiting_request(wire: ThrottledWire) -> None:
-    wire.set_quota("producer_byte_rate", 100.0)
-    assert wire.produce(b"x" * 2000).throttle_time_ms > 0
-    pending = wire.produce()
-    pending._pending.waiting.abandon()
-    for close in wire.calls[1].on_close.values():
-        close()
-    wire.clock.advance(60_000)
-    assert not pending.has_arrived
-    assert wire.produce().responses[0].partition_responses[0].base_offset == 1
+def test_the_throttle_time_fits_into_its_field(wire: ThrottledWire) -> None:
+    wire.set_quota("producer_byte_rate", 1.0)
+    wire.set_quota("request_percentage", 5e-324)
+    response = wire.produce(b"x" * 3_500_000)
+    assert response.responses[0].partition_responses[0].error_code == 0
+    assert response.throttle_time_ms == 2**31 - 1
 
 
-def test_a_refusal_of_a_delayed_request_is_answered(wire: ThrottledWire) -> None:
-    wire.set_quota("producer_byte_rate", 100.0)
-    throttle_ms = wire.produce(b"x" * 2000).throttle_time_ms
-    pending = wire.create_topics("a", "b", partitions=9_000)
-    wire.clock.advance(throttle_ms)
-    codes = [topic.error_code for topic in pending.response.topics]
-    assert codes == [ErrorCode.POLICY_VIOLATION] * 2
+def test_a_refused_request_is_throttled(wire: ThrottledWire) -> None:
+    wire.set_quota("controller_mutation_rate", 1.0)
+    # The request as a whole is refused after its mutations were counted.
+    response = wire.create_topics("a", "b", partitions=6_000, version=5)
+    assert {topic.error_code for topic in response.topics} == {ErrorCode.POLICY_VIOLATION}
+    assert response.throttle_time_ms > 0
+    assert wire.mutes_ms == [response.throttle_time_ms]
+
+
+def test_a_throttled_fetch_changes_no_session(wire: ThrottledWire) -> None:
+    for _ in range(4):
+        wire.produce(b"x" * 1000)
+    wire.set_quota("consumer_byte_rate", 1.0)
+    sessions = wire.cluster.nodes[1].partitions.fetch_sessions(1)
+    response = wire.fetch(session_epoch=0)
+    assert response.throttle_time_ms > 0
+    assert (response.session_id, response.responses) == (0, [])
+    assert len(sessions) == 0
+    wire.clock.advance(response.throttle_time_ms)
+    wire.set_quota("consumer_byte_rate", None)
+    created = wire.fetch(session_epoch=0)
+    assert created.session_id > 0
+    wire.set_quota("consumer_byte_rate", 1.0)
+    wire.produce(b"y" * 1000)
+    throttled = wire.fetch(session_id=created.session_id, session_epoch=1)
+    assert (throttled.session_id, throttled.responses) == (created.session_id, [])
+    wire.clock.advance(throttled.throttle_time_ms)
+    wire.set_quota("consumer_byte_rate", None)
+    later = wire.fetch(session_id=created.session_id, session_epoch=2)
+    assert later.responses[0].partitions[0].high_watermark == 5

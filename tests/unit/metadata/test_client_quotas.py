@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import pytest
 
 from kafkalite.metadata.client_quotas import MAX_RECORDS_PER_REQUEST, QuotaAlteration
@@ -90,6 +92,7 @@ def test_images_share_the_quotas_until_one_changes() -> None:
         (ALICE, "connection_creation_rate", 1,
          "Invalid configuration key connection_creation_rate"),
         (ALICE, "producer_byte_rate", 0, "Quota producer_byte_rate must be greater than 0"),
+        (ALICE, "request_percentage", nan, "Quota request_percentage must be greater than 0"),
         (ALICE, "producer_byte_rate", 1.5, "producer_byte_rate cannot be a fractional value."),
         (ALICE, "producer_byte_rate", 1e20,
          "Proposed value for producer_byte_rate is too large for a LONG."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 
 import pytest
 
@@ -74,18 +74,19 @@ def test_a_refused_amount_takes_no_tokens() -> None:
 LEVELS = {
     entity(user="alice", client_id="app"): 1.0,
     entity(user="alice", client_id=None): 2.0,
-    entity(user=None, client_id="app"): 3.0,
-    entity(user=None, client_id=None): 4.0,
-    entity(user="alice"): 5.0,
+    entity(user="alice"): 3.0,
+    entity(user=None, client_id="app"): 4.0,
+    entity(user=None, client_id=None): 5.0,
     entity(user=None): 6.0,
     entity(client_id="app"): 7.0,
     entity(client_id=None): 8.0,
 }
-SHARED = [("alice", "app")] * 4 + [("alice", "")] * 2 + [("", "app")] * 2
+PAIR, USER, CLIENT = ("alice", "app"), ("alice", ""), ("", "app")
+SHARED = [PAIR, PAIR, USER, PAIR, PAIR, USER, CLIENT, CLIENT]
 
 
 @pytest.mark.parametrize("level", range(8))
-def test_the_most_specific_quota_applies(level: int) -> None:
+def test_the_first_quota_in_the_order_of_kafka_applies(level: int) -> None:
     quotas = {each: {PRODUCER: limit} for each, limit in list(LEVELS.items())[level:]}
     index = QuotaIndex(quotas, PRODUCER)
     assert index.find("alice", "app") == (level + 1.0, SHARED[level])
@@ -144,3 +145,28 @@ def test_inactive_clients_are_forgotten() -> None:
     old.record(1.0, NOW_MS)
     meters.find("alice", "new", NOW_MS + 3_600_001)
     assert meters.find("alice", "old", NOW_MS + 3_600_001) is not old
+
+
+@pytest.mark.parametrize("limit", [5e-324, 1.0])
+def test_a_delay_is_limited_as_in_java(limit: float) -> None:
+    rate = WindowedRate(limit, sample_count=2, window_ms=1000)
+    delay_ms = rate.record(1e300, NOW_MS)
+    assert delay_ms <= 2**63 - 1
+    assert delay_ms > 2**62
+    bucket = TokenBucket(limit, sample_count=1, window_ms=1)
+    assert 2**62 < bucket.record(1e300, NOW_MS) <= 2**63 - 1
+
+
+def test_an_amount_that_is_not_a_number_is_not_throttled() -> None:
+    assert WindowedRate(1.0, sample_count=2, window_ms=1000).record(nan, NOW_MS) == 0
+
+
+def test_the_number_of_measured_clients_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkalite.security.quotas._MAX_METERS", 2)
+    meters = Meters(WindowedRate, PRODUCER, sample_count=11, window_s=1)
+    meters.apply({entity(client_id=None): {PRODUCER: 100.0}})
+    first = meters.find("", "a", NOW_MS)
+    second = meters.find("", "b", NOW_MS)
+    meters.find("", "c", NOW_MS)
+    assert meters.find("", "b", NOW_MS) is second
+    assert meters.find("", "a", NOW_MS) is not first

@@ -158,6 +158,13 @@ class ListeningNode:
         if body.startswith(b"later"):
             waiting = self.pending[body] = Waiting[bytes]()
             return PendingAnswer(waiting, self.finish)
+        if body.startswith(b"much"):
+            # Like the step that throttles clients.
+            assert call.connection is not None
+            call.connection.mute(1000)
+            answered = Waiting[bytes]()
+            answered.resolve(body)
+            return PendingAnswer(answered, self.finish)
         if body.startswith(b"big"):
             out.append(bytes(BURST_BYTES))
             return BURST_BYTES
@@ -322,6 +329,54 @@ async def test_a_disconnect_abandons_the_pending_answer() -> None:
     node.pending[b"later"].resolve(b"late")
     await run_callbacks()
     assert client.writes == []
+
+
+async def test_a_muted_connection_sends_its_answer_and_serves_later() -> None:
+    node = ListeningNode()
+    client, other = node.client(), node.client()
+    send(client, b"much", b"next", b"last")
+    await run_callbacks()
+    assert client.writes == [b"much"]
+    send(client, b"more")
+    send(other, b"other")
+    assert other.writes == [b"other"]
+    node.clock.advance(999)
+    assert node.served == [b"much", b"other"]
+    node.clock.advance(1)
+    assert client.writes == [b"much", b"nextlastmore"]
+
+
+async def test_a_muted_connection_that_closes_serves_nothing() -> None:
+    node = ListeningNode()
+    client = node.client()
+    send(client, b"much", b"next")
+    await run_callbacks()
+    client.close()
+    await run_callbacks()
+    node.clock.advance(1000)
+    assert node.served == [b"much"]
+
+
+async def test_bytes_behind_a_muted_connection_are_limited() -> None:
+    node = ListeningNode()
+    client = node.client()
+    send(client, b"much", b"x" * MAX_BUFFERED)
+    await run_callbacks()
+    assert client.paused
+    node.clock.advance(1000)
+    assert not client.paused
+
+
+async def test_a_muted_connection_is_not_idle() -> None:
+    node = ListeningNode()
+    client = node.client()
+    send(client, b"much")
+    await run_callbacks()
+    tick = node.admission.tick + 1
+    connection = cast("Connection", client.connection)
+    assert not connection.is_idle(tick)
+    node.clock.advance(1000)
+    assert connection.is_idle(tick)
 
 
 async def test_bytes_behind_a_pending_answer_are_limited() -> None:

@@ -237,3 +237,17 @@ def test_invalid_changes_of_configs_are_refused_as_such(wire: ClusterWire) -> No
     ]
     rows = wire.ask(IncrementalAlterConfigsRequest(resources=resources), 1).responses
     assert [each.error_code for each in rows] == [ErrorCode.INVALID_REQUEST, REFUSED]
+
+
+@pytest.mark.parametrize("kind", [-1, 0, 1, 64])
+def test_settings_are_not_described_with_a_resource_of_an_unknown_type(
+    wire: ClusterWire, kind: int
+) -> None:
+    resources = [
+        DescribeConfigsRequest.DescribeConfigsResource(resource_type=each, resource_name=name)
+        for each, name in ((2, "a"), (4, "1"), (kind, "q"))
+    ]
+    results = wire.ask(DescribeConfigsRequest(resources=resources), 4).results
+    assert [(each.error_code, each.configs) for each in results] == [
+        (ErrorCode.INVALID_REQUEST, [])
+    ] * 3

@@ -155,6 +155,7 @@ def test_a_user_is_no_delegation_token() -> None:
         b"n,,n=alice,r=x,",
         b"n,,n=alice,r=x,1=2",
         b"\xff\xff",
+        b"n,,n=alice,r=" + b"x" * 8192,
     ],
 )
 def test_an_invalid_first_message_is_refused(first: bytes) -> None:
