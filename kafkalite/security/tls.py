@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.config.definitions import ConfigError
 from kafkalite.ports.key_files import modification_time_ns, read_key_file, temporary_key_file
 from kafkalite.security.key_stores import KeyStoreError, read_key_store, read_trust_store
-from kafkalite.security.listener_security import SecurityProtocol
+from kafkalite.security.listener_security import ProposedValues, SecurityProtocol
 from kafkalite.security.principal_mapper import PrincipalMapper
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class TlsServer:
         changed = sorted(name for name in names if name.startswith(f"{prefix}ssl."))
         if not changed:
             return
-        candidate = self._security._replace(config=_Lookup(get))
+        candidate = self._security._replace(config=ProposedValues(get))
         try:
             key = _read_key(candidate)
             _new_context(candidate, key)
@@ -139,12 +139,6 @@ class TlsServer:
             self._security.str_or_none, ("ssl.keystore.location", "ssl.truststore.location")
         )
         return [None if path is None else modification_time_ns(path) for path in locations]
-
-
-class _Lookup(NamedTuple):
-    """Settings that a function returns."""
-
-    get: Callable[[str], Value]
 
 
 def _check_identity(current: KeyMaterial, new: KeyMaterial, security: ListenerSecurity) -> None:

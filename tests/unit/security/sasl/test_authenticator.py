@@ -200,6 +200,7 @@ def test_bare_tokens_have_no_answer_if_they_are_refused() -> None:
         (5000, f"alice until {NOW_MS + 300}", 300),
         (200, f"alice until {NOW_MS + 300}", 200),
         (200, f"alice until {NOW_MS - 1}", 0),
+        (0, f"alice until {1 << 80}", (1 << 63) - 1),
     ],
 )
 def test_a_session_lasts_until_the_earlier_limit(
