@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kafkalite.config.keys import broker_keys
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kafkalite.config.definitions import Value
+
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of a client that does not authenticate."""
 
 
 class SecurityProtocol(Enum):

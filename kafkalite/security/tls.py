@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.ports.key_files import modification_time_ns, read_key_file, temporary_key_file
+from kafkalite.protocol.other_protocols import other_protocol
 from kafkalite.security.key_stores import KeyStoreError, read_key_store, read_trust_store
-from kafkalite.security.listener_security import ProposedValues, SecurityProtocol
+from kafkalite.security.listener_security import (
+    ANONYMOUS,
+    ProposedValues,
+    SecurityProtocol,
+)
 from kafkalite.security.principal_mapper import PrincipalMapper
 
 if TYPE_CHECKING:
@@ -18,8 +23,6 @@ if TYPE_CHECKING:
     from kafkalite.config.definitions import Value
     from kafkalite.security.key_stores import KeyMaterial
     from kafkalite.security.listener_security import ListenerSecurity
-
-ANONYMOUS: Final = "User:ANONYMOUS"
 
 _CONTEXT_KEYS: Final = (
     "ssl.keystore.type",
@@ -69,8 +72,8 @@ class _State(NamedTuple):
 class TlsServer:
     """The TLS side of one listener.
 
-    The context is made again when its settings or its files have changed. Connections that exist
-    already do not change. If the new files cannot be used, the former context remains in use.
+    The context is replaced when its settings or files change. Connections that exist already do not
+    change. If the new files cannot be used, the former context remains in use.
     """
 
     __slots__ = ("_mapper", "_report", "_security", "_state")
@@ -313,7 +316,7 @@ def starts_handshake(content: bytes | memoryview) -> bool:
 
 def plain_text_reason(content: bytes) -> str:
     """Return why a connection is closed whose first bytes are not those of TLS."""
-    protocol = "HTTP" if content[:4].rstrip().isalpha() else "plain text"
+    protocol = other_protocol(content) or "plain text"
     return f"the listener requires TLS, but the client seems to speak {protocol}"
 
 

@@ -14,7 +14,13 @@ from kafkalite.security.sasl.plain import PlainServer
 from kafkalite.security.sasl.scram import ScramServer
 from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
 from kafkalite.security.sasl.unsecured_tokens import UnsecuredTokenRules, validate_unsecured_token
-from kafkalite.security.sasl.users import MECHANISMS, OAUTHBEARER, PLAIN, plain_passwords
+from kafkalite.security.sasl.users import (
+    LOGIN_MODULES,
+    MECHANISMS,
+    OAUTHBEARER,
+    PLAIN,
+    plain_passwords,
+)
 from kafkalite.server.logging import Level, log_authentication
 from kafkalite.wire.sasl_gate import SaslGate, SaslGateSettings
 
@@ -38,13 +44,6 @@ _JAAS_KEY: Final = "sasl.jaas.config"
 _RULE_KEYS: Final = (_MECHANISMS_KEY, _MAX_REAUTH_KEY)
 """The keys without a listener that apply to listeners without a value of their own."""
 _DELAY_KEY: Final = "connection.failed.authentication.delay.ms"
-_LOGIN_PACKAGE: Final = "org.apache.kafka.common.security."
-_SCRAM_MODULE: Final = f"{_LOGIN_PACKAGE}scram.ScramLoginModule"
-_LOGIN_MODULES: Final = {
-    PLAIN: f"{_LOGIN_PACKAGE}plain.PlainLoginModule",
-    OAUTHBEARER: f"{_LOGIN_PACKAGE}oauthbearer.OAuthBearerLoginModule",
-    **dict.fromkeys(SCRAM_BY_NAME, _SCRAM_MODULE),
-}
 _NONCE_BOUND: Final = 1 << 120
 
 
@@ -221,7 +220,7 @@ def _jaas_options(security: ListenerSecurity, mechanism: str) -> Mapping[str, st
         module = parse_jaas(text)
     except JaasError as error:
         raise ConfigError(key, f"{key}: {error}") from None
-    expected = _LOGIN_MODULES[mechanism]
+    expected = LOGIN_MODULES[mechanism]
     if module.class_name != expected:
         raise ConfigError(key, f"{key}: the login module of {mechanism} must be {expected}")
     return module.options

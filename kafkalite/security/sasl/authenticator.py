@@ -140,7 +140,7 @@ class Authenticator:
             self._fail(reason)
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, reason)
 
-    def versions_answered(self) -> None:
+    def expect_handshake(self) -> None:
         """Expect SaslHandshake: an ApiVersions request was answered without an error."""
         if self.state is SaslState.HANDSHAKE_OR_VERSIONS_REQUEST:
             self.state = SaslState.HANDSHAKE_REQUEST
@@ -266,7 +266,7 @@ class Authenticator:
         self.failure = AuthenticationFailedError(f"{activity}: {reason}", is_delayed=is_delayed)
         return self.failure
 
-    def refuse_length(self, reason: str) -> AuthenticationFailedError:
+    def length_error(self, reason: str) -> AuthenticationFailedError:
         """Return the error for a frame of an invalid length."""
         return self._fail(reason)
 

@@ -8,6 +8,7 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
 from kafkalite.security.listener_security import (
     ListenerSecurity,
+    ProposedValues,
     SecurityProtocol,
     parse_protocol_map,
 )
@@ -102,3 +103,19 @@ def test_a_value_of_another_type_is_not_returned() -> None:
     assert outside.list("ssl.cipher.suites") == ()
     with pytest.raises(KeyError):
         outside.get("no.such.key")
+
+
+def test_an_integer_of_a_mechanism_has_precedence_over_that_of_the_broker() -> None:
+    key = "connections.max.reauth.ms"
+    outside = from_text({key: "5", f"listener.name.outside.plain.{key}": "7"})
+    assert outside.mechanism_int("PLAIN", key) == 7
+    assert outside.mechanism_int("SCRAM-SHA-256", key) == 5
+    with pytest.raises(TypeError, match=r"ssl.client.auth is not an integer"):
+        outside.mechanism_int("PLAIN", "ssl.client.auth")
+
+
+def test_proposed_values_are_read_by_a_function() -> None:
+    values = {"connections.max.reauth.ms": 3}
+    security = from_text({})._replace(config=ProposedValues(values.__getitem__))
+    assert security.int("connections.max.reauth.ms") == 3
+    assert not security.has_own("connections.max.reauth.ms")
