@@ -1,63 +1,21 @@
-"""Security protocols of listeners, and the security settings of one listener."""
+"""ListenerSecurity: the security settings of one listener."""
 
 from __future__ import annotations
 
 import builtins
-from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kafkalite.config.keys import broker_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from kafkalite.config.definitions import Value
+    from kafkalite.config.security_protocols import SecurityProtocol
 
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a client that does not authenticate."""
-
-
-class SecurityProtocol(Enum):
-    """Kafka's security protocols; each is also the name of a listener that uses it."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-    @property
-    def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
-        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-
-    @property
-    def uses_sasl(self) -> bool:
-        """Whether clients must authenticate by SASL."""
-        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
-
-
-PROTOCOL_MAP_KEY = "listener.security.protocol.map"
-
-
-def parse_protocol_map(text: str) -> Mapping[str, SecurityProtocol]:
-    """Return security protocols by listener name, which is in upper case as in Kafka.
-
-    Raises ValueError, with one line, for an entry without a security protocol.
-    """
-    protocols: dict[str, SecurityProtocol] = {}
-    for item in text.split(","):
-        name, _, protocol = item.strip().rpartition(":")
-        if not item.strip():
-            continue
-        try:
-            protocols[name.strip().upper()] = SecurityProtocol(protocol.strip().upper())
-        except ValueError:
-            known = ", ".join(each.value for each in SecurityProtocol)
-            raise ValueError(
-                f"{PROTOCOL_MAP_KEY}: {item.strip()!r} is not NAME:PROTOCOL with one of {known}"
-            ) from None
-    return protocols
 
 
 class ConfigValues(Protocol):

@@ -7,13 +7,13 @@ import ssl
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.ports.key_files import modification_time_ns, read_key_file, temporary_key_file
 from kafkalite.protocol.other_protocols import other_protocol
 from kafkalite.security.key_stores import KeyStoreError, read_key_store, read_trust_store
 from kafkalite.security.listener_security import (
     ANONYMOUS,
     ProposedValues,
-    SecurityProtocol,
 )
 from kafkalite.security.principal_mapper import PrincipalMapper
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.broker import strip_listener_prefix
 from kafkalite.config.default_overrides import DEFAULTS_NAMES
-from kafkalite.security.listener_security import (
+from kafkalite.config.security_protocols import (
     PROTOCOL_MAP_KEY,
     SecurityProtocol,
     parse_protocol_map,

@@ -13,7 +13,7 @@ import threading
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from kafkalite.config.options import SECURITY_PROTOCOLS
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.control.address import control_address
 from kafkalite.control.commands import (
     DEFAULT_EXPLAIN_ENTRIES,
@@ -28,7 +28,6 @@ from kafkalite.control.commands import (
     perform_transactions,
 )
 from kafkalite.ports.clock import AdjustableClock
-from kafkalite.security.listener_security import SecurityProtocol
 from kafkalite.server.addresses import Address
 from kafkalite.server.broker import Broker as ServerBroker
 from kafkalite.server.logging import Level, Log
@@ -528,8 +527,9 @@ def _config_text(value: str | float) -> str:
 
 def _listener_settings(security: str, port: int, config: Iterable[str]) -> dict[str, Any]:
     """Return the settings of the listener; raises ValueError for an unknown security protocol."""
-    if security not in SECURITY_PROTOCOLS:
-        raise ValueError(f"security {security!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
+    if security not in SecurityProtocol.__members__:
+        known = ", ".join(SecurityProtocol.__members__)
+        raise ValueError(f"security {security!r} is not one of {known}")
     return {
         "listen": (f"{security}://127.0.0.1:{port}",),
         "tls": _tls_mode(security, config),

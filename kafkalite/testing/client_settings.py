@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.ports.key_files import read_key_file
-from kafkalite.security.listener_security import SecurityProtocol
 from kafkalite.security.sasl.users import LOGIN_MODULES
 
 if TYPE_CHECKING:

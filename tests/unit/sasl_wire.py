@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.apis.table import find_api
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.metadata.controller import MetadataController
@@ -14,7 +15,7 @@ from kafkalite.protocol._generated.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
 )
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
-from kafkalite.security.listener_security import ListenerSecurity, SecurityProtocol
+from kafkalite.security.listener_security import ListenerSecurity
 from kafkalite.security.sasl.users import users_of
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.sasl_listener import SaslListener, SaslSettings

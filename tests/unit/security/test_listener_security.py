@@ -1,4 +1,4 @@
-"""Security protocols of listeners, and the precedence of their settings."""
+"""The settings of a listener, and their precedence."""
 
 from __future__ import annotations
 
@@ -6,34 +6,12 @@ import pytest
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
-from kafkalite.security.listener_security import (
-    ListenerSecurity,
-    ProposedValues,
-    SecurityProtocol,
-    parse_protocol_map,
-)
+from kafkalite.config.security_protocols import SecurityProtocol
+from kafkalite.security.listener_security import ListenerSecurity, ProposedValues
 
 
 def from_text(text: dict[str, str], name: str = "OUTSIDE") -> ListenerSecurity:
     return ListenerSecurity(name, SecurityProtocol.SASL_SSL, BrokerConfig.from_text(text))
-
-
-def test_protocols_say_whether_they_use_tls_and_sasl() -> None:
-    uses = {each.value: (each.uses_tls, each.uses_sasl) for each in SecurityProtocol}
-    assert uses == {
-        "PLAINTEXT": (False, False),
-        "SSL": (True, False),
-        "SASL_PLAINTEXT": (False, True),
-        "SASL_SSL": (True, True),
-    }
-
-
-def test_the_map_has_names_in_upper_case() -> None:
-    assert parse_protocol_map("inside:plaintext, Outside : SASL_SSL,,") == {
-        "INSIDE": SecurityProtocol.PLAINTEXT,
-        "OUTSIDE": SecurityProtocol.SASL_SSL,
-    }
-    assert parse_protocol_map("") == {}
 
 
 def test_a_setting_of_the_listener_has_precedence() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.security.listener_security import SecurityProtocol
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.settings import (
     Settings,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkalite.client.access import Login
-from kafkalite.security.listener_security import SecurityProtocol
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.testing.client_settings import (
     LIBRARIES,
     ClientAccess,
