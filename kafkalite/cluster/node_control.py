@@ -142,7 +142,9 @@ class NodeControl:
             self._leave(node, NodeState.STOPPED)
             node.was_shut_down = True
             self._cluster.partitions.drop_fetch_sessions(node_id)
-        metadata.fence(node_id)
+        else:
+            # No effect unless the disk refused this when the node was stopped.
+            metadata.fence(node_id)
 
     def stop(self, node_id: int) -> None:
         """Stop a node as if its process was killed, and the controller noticed at once.

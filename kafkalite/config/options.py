@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.config.security_protocols import SecurityProtocol
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,9 +23,6 @@ DEFAULT_CONTROL_HOST: Final = "127.0.0.1"
 DEFAULT_CONTROL_PORT: Final = 9097
 DEFAULT_CONTROL: Final = f"{DEFAULT_CONTROL_HOST}:{DEFAULT_CONTROL_PORT}"
 """The address of the control API if `--control` has no value."""
-
-SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""The security protocols that a listener can have."""
 
 _MAX_BROKERS: Final = 1000
 _SIZE_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -191,7 +190,7 @@ SECURITY: Final = Option(
     _NODES_SECTION,
     None,
     "security protocol of the listener, which is also its name; with SSL, certificates are made",
-    choices=SECURITY_PROTOCOLS,
+    choices=tuple(SecurityProtocol.__members__),
     keyword=Keyword("security", "PLAINTEXT"),
 )
 BROKERS: Final = Option(

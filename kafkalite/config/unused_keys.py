@@ -20,7 +20,7 @@ NO_EFFECT: Final[Mapping[str, str]] = {
 follower.fetch.last.tiered.offset.enable num.replica.fetchers replica.fetch.*
 replica.high.watermark.checkpoint.interval.ms replica.socket.*
 """,
-    "A stop of a node is controlled only on request": """
+    "Nodes shut down in a controlled way only on request": """
 controlled.shutdown.enable
 """,
     "The nodes of a cluster are one process, without quorum or network between them": """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS
+from kafkalite.security.listener_security import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +59,7 @@ class Call:
         node: Node,
         listener: str,
         client_host: str,
-        principal: str = "User:ANONYMOUS",
+        principal: str = ANONYMOUS,
         sender: Node | None = None,
     ) -> None:
         self.node = node

@@ -138,8 +138,8 @@ class Brokers:
         members |= {node_id: broker.rack for node_id, broker in added.items()}
         if not members:
             raise NoNodesError(
-                f"node {', '.join(map(str, racks))} was removed from the cluster, and no other "
-                "node was added: start more nodes"
+                f"all nodes ({', '.join(map(str, racks))}) were removed from the cluster: start "
+                "more nodes"
             )
         unregistrations = [
             UnregisterBrokerRecord(broker_id=node_id, broker_epoch=broker.broker_epoch)

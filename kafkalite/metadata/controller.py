@@ -406,7 +406,7 @@ _VERSIONS: Mapping[type, int] = {
     PartitionChangeRecord: 2,
     RegisterBrokerRecord: 3,
 }
-"""Record types that are not in this table have version 0."""
+"""Record types that are not in this table have version 0, except in `_version_of`."""
 
 _SHUTDOWN_VERSION = 1
 """Version of a BrokerRegistrationChangeRecord that begins a controlled shutdown."""

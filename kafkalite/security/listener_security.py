@@ -1,59 +1,21 @@
-"""Security protocols of listeners, and the security settings of one listener."""
+"""ListenerSecurity: the security settings of one listener."""
 
 from __future__ import annotations
 
 import builtins
-from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kafkalite.config.keys import broker_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     from kafkalite.config.definitions import Value
+    from kafkalite.config.security_protocols import SecurityProtocol
 
 
-class SecurityProtocol(Enum):
-    """Kafka's security protocols; each is also the name of a listener that uses it."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-    @property
-    def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
-        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-
-    @property
-    def uses_sasl(self) -> bool:
-        """Whether clients must authenticate by SASL."""
-        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
-
-
-PROTOCOL_MAP_KEY = "listener.security.protocol.map"
-
-
-def parse_protocol_map(text: str) -> Mapping[str, SecurityProtocol]:
-    """Return security protocols by listener name, which is in upper case as in Kafka.
-
-    Raises ValueError, with one line, for an entry without a security protocol.
-    """
-    protocols: dict[str, SecurityProtocol] = {}
-    for item in text.split(","):
-        name, _, protocol = item.strip().rpartition(":")
-        if not item.strip():
-            continue
-        try:
-            protocols[name.strip().upper()] = SecurityProtocol(protocol.strip().upper())
-        except ValueError:
-            known = ", ".join(each.value for each in SecurityProtocol)
-            raise ValueError(
-                f"{PROTOCOL_MAP_KEY}: {item.strip()!r} is not NAME:PROTOCOL with one of {known}"
-            ) from None
-    return protocols
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of a client that does not authenticate."""
 
 
 class ConfigValues(Protocol):
@@ -61,6 +23,13 @@ class ConfigValues(Protocol):
 
     def get(self, key: str) -> Value:
         """Return the value of a key; raises KeyError for an unknown key."""
+
+
+class ProposedValues(NamedTuple):
+    """The settings that a broker would have after a change."""
+
+    get: Callable[[str], Value]
+    """Returns the value of a key; raises KeyError for an unknown key."""
 
 
 class ListenerSecurity(NamedTuple):
@@ -100,17 +69,28 @@ class ListenerSecurity(NamedTuple):
         `listener.name.LISTENER.MECHANISM.KEY` has precedence over the values of the listener and of
         the broker. Raises ConfigError if that value is invalid.
         """
-        text = self._mechanism_text(mechanism, key)
+        text = self.mechanism_text(mechanism, key)
         return self.get(key) if text is None else broker_keys()[key].parse(text)
+
+    def mechanism_int(self, mechanism: builtins.str, key: builtins.str) -> builtins.int:
+        """Return the value of an integer key for a SASL mechanism, as `mechanism_get`.
+
+        Raises TypeError for another type or null.
+        """
+        return _as_int(key, self.mechanism_get(mechanism, key))
 
     def jaas_config(self, mechanism: builtins.str) -> builtins.str | None:
         """Return the JAAS text of a SASL mechanism; None without one.
 
         As in Kafka, a server ignores a `sasl.jaas.config` without listener and mechanism.
         """
-        return self._mechanism_text(mechanism, "sasl.jaas.config")
+        return self.mechanism_text(mechanism, "sasl.jaas.config")
 
-    def _mechanism_text(self, mechanism: builtins.str, key: builtins.str) -> builtins.str | None:
+    def mechanism_text(self, mechanism: builtins.str, key: builtins.str) -> builtins.str | None:
+        """Return the text of `listener.name.LISTENER.MECHANISM.KEY`; None if it is not set.
+
+        The text may be invalid.
+        """
         try:
             value = self.config.get(f"{self.prefix}{mechanism.lower()}.{key}")
         except KeyError:
@@ -133,10 +113,7 @@ class ListenerSecurity(NamedTuple):
 
     def int(self, key: builtins.str) -> builtins.int:
         """Return the value of an integer key; raises TypeError for another type or null."""
-        value = self.get(key)
-        if not isinstance(value, builtins.int):
-            raise TypeError(f"{key} is not an integer")
-        return value
+        return _as_int(key, self.get(key))
 
     def list(self, key: builtins.str) -> tuple[builtins.str, ...]:
         """Return the items of a list key, none if it is null; raises TypeError for another type."""
@@ -146,3 +123,9 @@ class ListenerSecurity(NamedTuple):
         if not isinstance(value, tuple):
             raise TypeError(f"{key} is not a list")
         return value
+
+
+def _as_int(key: str, value: Value) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{key} is not an integer")
+    return value

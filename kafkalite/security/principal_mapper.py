@@ -12,7 +12,8 @@ from typing import NamedTuple
 _RULE = r"(DEFAULT)|RULE:((\\.|[^\\/])*)/((\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _RULES = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
 _PARTS = re.compile(_RULE)
-_REFERENCE = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}", re.DOTALL)
+_REFERENCE = re.compile(r"\\(.)|\$([0-9]+)|\$\{(\w+)\}|\$", re.DOTALL)
+"""An escaped character, a group by number or by name, or the sign of neither."""
 
 
 class NoMatchingRuleError(ValueError):
@@ -46,12 +47,8 @@ class _Rule(NamedTuple):
                 return escaped
             if name is not None:
                 return match[name] or ""
-            # As in Java, $12 is group 1 followed by "2" if there are fewer than 12 groups.
-            for length in range(len(number), 0, -1):
-                group = int(number[:length])
-                if group <= len(match.groups()):
-                    return (match[group] or "") + number[length:]
-            return reference[0]
+            length = _group_number_length(number, match.re.groups)
+            return (match[int(number[:length])] or "") + number[length:]
 
         return _REFERENCE.sub(group_or_text, self.replacement)
 
@@ -73,7 +70,9 @@ class PrincipalMapper:
             if parts[1] is not None:
                 self._rules.append(_Rule(None))
             elif parts[2] is not None:
-                self._rules.append(_Rule(_compile(parts[2]), parts[4], parts[6]))
+                pattern, replacement = _compile(parts[2]), parts[4]
+                _check_references(pattern, replacement)
+                self._rules.append(_Rule(pattern, replacement, parts[6]))
 
     def name_of(self, distinguished_name: str) -> str:
         """Return the name by the first rule that applies; raises NoMatchingRuleError."""
@@ -91,3 +90,30 @@ def _compile(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except re.error as error:
         raise ValueError(f"Invalid rule: pattern `{pattern}`: {error}") from error
+
+
+def _check_references(pattern: re.Pattern[str], replacement: str) -> None:
+    """Raise ValueError if a replacement refers to a group that its pattern does not have."""
+    for reference in _REFERENCE.finditer(replacement):
+        escaped, number, name = reference.groups()
+        if escaped is not None:
+            continue
+        if number is not None:
+            is_valid = _group_number_length(number, pattern.groups) > 0
+        else:
+            is_valid = name in pattern.groupindex
+        if not is_valid:
+            raise ValueError(
+                f"Invalid rule: pattern `{pattern.pattern}` has no group for `{reference[0]}` in "
+                f"`{replacement}`"
+            )
+
+
+def _group_number_length(digits: str, group_count: int) -> int:
+    """Return how many digits are the number of a group; 0 without such a group.
+
+    As in Java, $12 is group 1 followed by "2" if there are fewer than 12 groups.
+    """
+    longest = min(len(digits), len(str(group_count)))
+    lengths = range(longest, 0, -1)
+    return next((length for length in lengths if int(digits[:length]) <= group_count), 0)

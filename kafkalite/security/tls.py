@@ -7,9 +7,14 @@ import ssl
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.ports.key_files import modification_time_ns, read_key_file, temporary_key_file
+from kafkalite.protocol.other_protocols import other_protocol
 from kafkalite.security.key_stores import KeyStoreError, read_key_store, read_trust_store
-from kafkalite.security.listener_security import SecurityProtocol
+from kafkalite.security.listener_security import (
+    ANONYMOUS,
+    ProposedValues,
+)
 from kafkalite.security.principal_mapper import PrincipalMapper
 
 if TYPE_CHECKING:
@@ -18,8 +23,6 @@ if TYPE_CHECKING:
     from kafkalite.config.definitions import Value
     from kafkalite.security.key_stores import KeyMaterial
     from kafkalite.security.listener_security import ListenerSecurity
-
-ANONYMOUS: Final = "User:ANONYMOUS"
 
 _CONTEXT_KEYS: Final = (
     "ssl.keystore.type",
@@ -69,8 +72,8 @@ class _State(NamedTuple):
 class TlsServer:
     """The TLS side of one listener.
 
-    The context is made again when its settings or its files have changed. Connections that exist
-    already do not change. If the new files cannot be used, the former context remains in use.
+    The context is replaced when its settings or files change. Connections that exist already do not
+    change. If the new files cannot be used, the former context remains in use.
     """
 
     __slots__ = ("_mapper", "_report", "_security", "_state")
@@ -109,7 +112,7 @@ class TlsServer:
         changed = sorted(name for name in names if name.startswith(f"{prefix}ssl."))
         if not changed:
             return
-        candidate = self._security._replace(config=_Lookup(get))
+        candidate = self._security._replace(config=ProposedValues(get))
         try:
             key = _read_key(candidate)
             _new_context(candidate, key)
@@ -139,12 +142,6 @@ class TlsServer:
             self._security.str_or_none, ("ssl.keystore.location", "ssl.truststore.location")
         )
         return [None if path is None else modification_time_ns(path) for path in locations]
-
-
-class _Lookup(NamedTuple):
-    """Settings that a function returns."""
-
-    get: Callable[[str], Value]
 
 
 def _check_identity(current: KeyMaterial, new: KeyMaterial, security: ListenerSecurity) -> None:
@@ -319,7 +316,7 @@ def starts_handshake(content: bytes | memoryview) -> bool:
 
 def plain_text_reason(content: bytes) -> str:
     """Return why a connection is closed whose first bytes are not those of TLS."""
-    protocol = "HTTP" if content[:4].rstrip().isalpha() else "plain text"
+    protocol = other_protocol(content) or "plain text"
     return f"the listener requires TLS, but the client seems to speak {protocol}"
 
 

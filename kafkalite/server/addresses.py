@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.security.listener_security import SecurityProtocol
+from kafkalite.config.security_protocols import SecurityProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -96,8 +96,13 @@ class Admission:
             )
 
     def remove(self, connection: Connection) -> None:
-        """Remove a closed connection, and admit the next one in the queue."""
-        self._connections.discard(connection)
+        """Remove a closed connection, and admit the next one in the queue.
+
+        Does nothing for a connection that was not added.
+        """
+        if connection not in self._connections:
+            return
+        self._connections.remove(connection)
         host = connection.host
         self._counts_by_host[host] -= 1
         if not self._counts_by_host[host]:

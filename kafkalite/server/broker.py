@@ -66,11 +66,12 @@ if TYPE_CHECKING:
     from kafkalite.ports.entropy import Entropy
     from kafkalite.ports.executors import Executor
     from kafkalite.ports.files import Files
+    from kafkalite.security.authorizer import AuthorizerSettings
     from kafkalite.security.certificates import CertificateFiles
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.generated_certificates import GeneratedCertificates
-    from kafkalite.server.sasl_listener import SaslListener
+    from kafkalite.server.sasl_listener import SaslListener, SaslSettings
     from kafkalite.server.settings import Settings
     from kafkalite.storage.disk_health import DiskFailure
     from kafkalite.traffic.scalar.recorder import Recorder
@@ -197,6 +198,10 @@ class Broker:
         self._generated_certificates: GeneratedCertificates | None = None
         self._tls_servers: Mapping[str, TlsServer] = {}
         """The TLS side of listeners, by name."""
+        self._sasl_settings: Mapping[str, SaslSettings] = {}
+        """The settings of listeners whose clients authenticate by SASL, by name."""
+        self._authorizer_settings: AuthorizerSettings | None = None
+        """None if requests are not authorized."""
         self.cluster: Cluster | None = None
 
     async def start(self) -> None:
@@ -223,6 +228,8 @@ class Broker:
         config = self._read_config(settings)
         self._report_unused_settings()
         self._tls_servers = self._make_tls_servers(specs, config)
+        self._sasl_settings = self._read_sasl_settings(specs, config)
+        self._authorizer_settings = self._read_authorizer_settings(config)
         config.log_levels.set_initial_level(self._log.level.kafka_name)
         config.log_levels.subscribe(self._set_log_level)
         for index, node_id in enumerate(node_ids):
@@ -352,6 +359,29 @@ class Broker:
             config.dynamic_checks.append(server.check_change)
         return servers
 
+    def _read_sasl_settings(
+        self, specs: Sequence[ListenerSpec], config: BrokerConfig
+    ) -> Mapping[str, SaslSettings]:
+        """Read the settings of the listeners with SASL; raises ConfigError."""
+        authenticating = [spec for spec in specs if spec.protocol.uses_sasl]
+        if not authenticating:
+            return {}
+        from kafkalite.server.sasl_listener import SaslSettings  # noqa: PLC0415 - rarely used
+
+        def report(reason: str) -> None:
+            self._log.error("the former SASL settings remain in use", reason=reason)
+
+        # The same for all listeners: otherwise only unknown users had different salts on them.
+        scram_secret = self._entropy.uuid() + self._entropy.uuid()
+        settings = {}
+        for spec in authenticating:
+            security = ListenerSecurity(spec.name, spec.protocol, config)
+            settings[spec.name] = listener_settings = SaslSettings(
+                security, self._settings.users, scram_secret, report
+            )
+            config.dynamic_checks.append(listener_settings.check_change)
+        return settings
+
     def _report_unused_settings(self) -> None:
         """Log the settings that have no effect."""
         settings = self._settings
@@ -429,7 +459,7 @@ class Broker:
         )
         self._throttle_clients(cluster.metadata.image, MetadataDelta())
         cluster.metadata.subscribe(self._throttle_clients)
-        self._install_authorizer(config)
+        self._install_authorizer(self._gateway)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
@@ -444,19 +474,26 @@ class Broker:
             self._throttling = Throttling(self.gateway)
         self._throttling.on_image(image, delta)
 
-    def _install_authorizer(self, config: BrokerConfig) -> None:
-        """Check requests by ACLs, if an authorizer is configured; raises SettingsError."""
+    @staticmethod
+    def _read_authorizer_settings(config: BrokerConfig) -> AuthorizerSettings | None:
+        """Return the settings of the authorizer, if one is configured; raises SettingsError."""
         if not config.str("authorizer.class.name"):
-            return
-        from kafkalite.apis.authorization.step import AuthorizationStep  # noqa: PLC0415 - rarely used
+            return None
         from kafkalite.security.authorizer import AuthorizerSettings  # noqa: PLC0415 - rarely used
 
         try:
-            settings = AuthorizerSettings.from_text(config.static_text)
+            return AuthorizerSettings.from_text(config.static_text)
         except ValueError as error:
             raise SettingsError(str(error)) from error
-        self._authorization = AuthorizationStep(settings)
-        self.gateway.install(self._authorization, StepOrder.AUTHORIZE)
+
+    def _install_authorizer(self, gateway: Gateway) -> None:
+        """Check requests by ACLs, if an authorizer is configured."""
+        if self._authorizer_settings is None:
+            return
+        from kafkalite.apis.authorization.step import AuthorizationStep  # noqa: PLC0415 - rarely used
+
+        self._authorization = AuthorizationStep(self._authorizer_settings)
+        gateway.install(self._authorization, StepOrder.AUTHORIZE)
 
     async def _accept_clients(self) -> None:
         """Start the listeners, and then maintenance."""
@@ -466,11 +503,9 @@ class Broker:
         scheduler, memory_queue, session_settings = self._client_services(loop, cluster)
 
         def context_of(served: ServedNode, listener: Listener) -> ListenerContext:
-            security = ListenerSecurity(listener.name, listener.protocol, config)
             return ListenerContext(
                 node=served.node,
                 listener=listener.name,
-                security=security,
                 admission=served.admission,
                 session_settings=session_settings,
                 scheduler=scheduler,
@@ -479,7 +514,7 @@ class Broker:
                 warn_about_client=self._warnings.warn,
                 recording=self._recording,
                 refusal_observers=self.gateway.refusal_observers,
-                sasl=self._sasl_listener(served.node, security),
+                sasl=self._sasl_listener(served.node, listener.name),
                 tls_server=self._tls_servers.get(listener.name),
             )
 
@@ -491,16 +526,14 @@ class Broker:
         self._maintenance.start()
         self._remove_abandoned(executor, remove_abandoned())
 
-    def _sasl_listener(self, node: Node, security: ListenerSecurity) -> SaslListener | None:
-        """Return the authentication of a listener, if its clients authenticate by SASL.
-
-        Raises ConfigError for invalid settings.
-        """
-        if not security.protocol.uses_sasl:
+    def _sasl_listener(self, node: Node, listener: str) -> SaslListener | None:
+        """Return the authentication of a listener, if its clients authenticate by SASL."""
+        settings = self._sasl_settings.get(listener)
+        if settings is None:
             return None
         from kafkalite.server.sasl_listener import SaslListener  # noqa: PLC0415 - rarely used
 
-        return SaslListener(node, security, self._settings.users, self.gateway)
+        return SaslListener(node, settings, self.gateway)
 
     def _store_users(self, cluster: Cluster) -> None:
         """Store the SCRAM credentials of the users in the settings."""

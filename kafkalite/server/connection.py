@@ -111,10 +111,14 @@ class Connection(asyncio.BufferedProtocol):
         if context.log.level <= Level.DEBUG:
             settings = log_requests(context.log, settings)
         self.session = Session(settings, call, self)
-        if context.sasl is not None:
-            context.sasl.new_gate(call, settings, context.log).attach(self.session)
+        # Until the admission, and forever if the next lines fail: nothing is served without a gate.
         self.session.is_paused = True
-        context.admission.add(self)
+        try:
+            if context.sasl is not None:
+                context.sasl.new_gate(call, settings, context.log).attach(self.session)
+            context.admission.add(self)
+        except Exception as error:  # noqa: BLE001 - an exception must end this connection only
+            self._fail(error)
 
     @property
     def node_id(self) -> int:

@@ -6,7 +6,7 @@ from os import makedirs
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.temporary import new_temporary_directory
-from kafkalite.server.settings import SettingsError
+from kafkalite.server.settings import SettingsError, names_key_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from kafkalite.server.settings import Settings
 
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
-_STORE_PREFIXES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
+_TRUST_STORE: Final = "ssl.truststore."
 
 
 class GeneratedCertificates:
-    """The files with certificates, in a given, in the data or in a temporary directory."""
+    """Certificate files, in a given directory, the data directory or a temporary one."""
 
     __slots__ = ("_temporary", "files")
 
@@ -33,9 +33,10 @@ class GeneratedCertificates:
             raise SettingsError(
                 "--tls needs a listener with TLS, such as --listen SSL://127.0.0.1:9093"
             )
-        stores = [key for key in settings.config if key.startswith(_STORE_PREFIXES)]
-        if stores:
-            raise SettingsError(f"--tls makes certificates, but {stores[0]} is set: remove one")
+        trust_store = next((key for key in settings.config if key.startswith(_TRUST_STORE)), None)
+        own = names_key_store(settings.config) or trust_store
+        if own is not None:
+            raise SettingsError(f"--tls generates certificates, but {own} is set: remove one")
         self._temporary: TemporaryDirectory | None = None
         self.files: CertificateFiles = self._make(settings, encrypted, entropy)
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from kafkalite.cluster.node import Node, WarnAboutClient
     from kafkalite.gateway.refusals import RefusalObserver
-    from kafkalite.security.listener_security import ListenerSecurity
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.admission import Admission
@@ -46,7 +45,6 @@ class ListenerContext(NamedTuple):
 
     node: Node
     listener: str
-    security: ListenerSecurity
     admission: Admission
     session_settings: SessionSettings
     scheduler: Scheduler

@@ -1,12 +1,12 @@
-"""SaslListener: the SASL settings of one listener, checked at start, and its connections' gates."""
+"""SaslSettings and SaslListener: the SASL settings of a listener, and the gates of connections."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
+from kafkalite.security.listener_security import ProposedValues
 from kafkalite.security.sasl.authenticator import AuthenticationRules, Authenticator
 from kafkalite.security.sasl.jaas import JaasError, parse_jaas
 from kafkalite.security.sasl.oauthbearer import OAuthBearerServer
@@ -14,14 +14,21 @@ from kafkalite.security.sasl.plain import PlainServer
 from kafkalite.security.sasl.scram import ScramServer
 from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
 from kafkalite.security.sasl.unsecured_tokens import UnsecuredTokenRules, validate_unsecured_token
-from kafkalite.security.sasl.users import MECHANISMS, OAUTHBEARER, PLAIN, plain_passwords
+from kafkalite.security.sasl.users import (
+    LOGIN_MODULES,
+    MECHANISMS,
+    OAUTHBEARER,
+    PLAIN,
+    plain_passwords,
+)
 from kafkalite.server.logging import Level, log_authentication
 from kafkalite.wire.sasl_gate import SaslGate, SaslGateSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkalite.cluster.node import Node
+    from kafkalite.config.definitions import Value
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.gateway import Gateway
     from kafkalite.security.listener_security import ListenerSecurity
@@ -33,43 +40,112 @@ if TYPE_CHECKING:
 
 _MECHANISMS_KEY: Final = "sasl.enabled.mechanisms"
 _MAX_REAUTH_KEY: Final = "connections.max.reauth.ms"
+_JAAS_KEY: Final = "sasl.jaas.config"
+_RULE_KEYS: Final = (_MECHANISMS_KEY, _MAX_REAUTH_KEY)
+"""The keys without a listener that apply to listeners without a value of their own."""
 _DELAY_KEY: Final = "connection.failed.authentication.delay.ms"
-_LOGIN_PACKAGE: Final = "org.apache.kafka.common.security."
-_SCRAM_MODULE: Final = f"{_LOGIN_PACKAGE}scram.ScramLoginModule"
-_LOGIN_MODULES: Final = {
-    PLAIN: f"{_LOGIN_PACKAGE}plain.PlainLoginModule",
-    OAUTHBEARER: f"{_LOGIN_PACKAGE}oauthbearer.OAuthBearerLoginModule",
-    **dict.fromkeys(SCRAM_BY_NAME, _SCRAM_MODULE),
-}
 _NONCE_BOUND: Final = 1 << 120
 
 
-class SaslListener:
-    """The authentication of the clients of one listener of one node.
+class SaslRules(NamedTuple):
+    """The settings of a listener's authentication, in the form that connections need."""
 
-    Settings are read for each connection, so dynamic changes apply to the next one.
+    mechanisms: tuple[str, ...]
+    passwords: Mapping[str, str]
+    """The passwords for PLAIN by user."""
+    tokens: UnsecuredTokenRules
+    """The rules for OAUTHBEARER."""
+    max_session_ms: Mapping[str, int]
+    """The maximum time until a client must authenticate again, by mechanism."""
+
+
+class SaslSettings:
+    """The settings of one listener that its nodes share, with dynamic changes.
+
+    A change applies to the next connection. If the new settings are invalid, the former ones
+    remain in use.
     """
 
-    __slots__ = (
-        "_gate_settings",
-        "_node",
-        "_rules",
-        "_rules_settings",
-        "_secret",
-        "_security",
-        "_users",
-    )
+    __slots__ = ("_report", "_rules", "_security", "_texts", "_users", "scram_secret")
 
     def __init__(
-        self, node: Node, security: ListenerSecurity, users: Sequence[User], gateway: Gateway
+        self,
+        security: ListenerSecurity,
+        users: Sequence[User],
+        scram_secret: bytes,
+        report: Callable[[str], None],
     ) -> None:
-        """Read the settings; raises ConfigError if they are invalid."""
-        self._node = node
+        """Read the settings; raises ConfigError if they are invalid.
+
+        `scram_secret` makes the salts of unknown users; it must be the same for all listeners.
+        `report` is called with the reason when changed settings are invalid.
+        """
         self._security = security
         self._users = users
-        self._secret = node.entropy.uuid() + node.entropy.uuid()
-        self._rules_settings: tuple[object, ...] = ()
-        self._rules = self._read_rules()
+        self._report = report
+        self.scram_secret = scram_secret
+        self._texts = _texts_of_rules(security)
+        self._rules = read_rules(security, users)
+
+    @property
+    def security(self) -> ListenerSecurity:
+        """The settings of the listener."""
+        return self._security
+
+    def rules(self) -> SaslRules:
+        """Return the rules for a new connection; they are made again if a setting has changed."""
+        texts = _texts_of_rules(self._security)
+        if texts != self._texts:
+            # Also after an error, which is reported once for each change.
+            self._texts = texts
+            try:
+                self._rules = read_rules(self._security, self._users)
+            except ConfigError as error:
+                self._report(error.message)
+        return self._rules
+
+    def check_change(self, names: Collection[str], get: Callable[[str], Value]) -> None:
+        """Check new settings of the listener; raises ConfigError if they are invalid."""
+        prefix = self._security.prefix
+        if any(name in _RULE_KEYS or name.startswith(prefix) for name in names):
+            read_rules(self._security._replace(config=ProposedValues(get)), self._users)
+
+
+def read_rules(security: ListenerSecurity, users: Sequence[User]) -> SaslRules:
+    """Return the rules of a listener; raises ConfigError if its settings are invalid."""
+    mechanisms = enabled_mechanisms(security)
+    options = {each: _jaas_options(security, each) for each in mechanisms}
+    return SaslRules(
+        mechanisms=mechanisms,
+        passwords=plain_passwords(users, options.get(PLAIN, {})),
+        tokens=_token_rules(security, options.get(OAUTHBEARER, {})),
+        max_session_ms={each: security.mechanism_int(each, _MAX_REAUTH_KEY) for each in mechanisms},
+    )
+
+
+def _texts_of_rules(security: ListenerSecurity) -> tuple[object, ...]:
+    """Return the values that `read_rules` depends on, which may be invalid."""
+    mechanisms = security.list(_MECHANISMS_KEY)
+    return (
+        mechanisms,
+        security.get(_MAX_REAUTH_KEY),
+        *(
+            security.mechanism_text(mechanism, key)
+            for mechanism in mechanisms
+            for key in (_JAAS_KEY, _MAX_REAUTH_KEY)
+        ),
+    )
+
+
+class SaslListener:
+    """The authentication of the clients of one listener of one node."""
+
+    __slots__ = ("_gate_settings", "_node", "_settings")
+
+    def __init__(self, node: Node, settings: SaslSettings, gateway: Gateway) -> None:
+        self._node = node
+        self._settings = settings
+        security = settings.security
         self._gate_settings = SaslGateSettings(
             max_receive_bytes=security.int("sasl.server.max.receive.size"),
             failure_delay_ms=partial(security.int, _DELAY_KEY),
@@ -79,58 +155,35 @@ class SaslListener:
             accept=_accept,
         )
 
-    def _current_rules(self) -> AuthenticationRules:
-        """Return the rules for a new connection; they are made again if a setting has changed."""
-        security = self._security
-        mechanisms = security.list(_MECHANISMS_KEY)
-        settings = (
-            mechanisms,
-            *(
-                (security.jaas_config(each), security.mechanism_get(each, _MAX_REAUTH_KEY))
-                for each in mechanisms
-            ),
-        )
-        if settings != self._rules_settings:
-            self._rules_settings = settings
-            with suppress(ConfigError):  # the previous rules apply
-                self._rules = self._read_rules()
-        return self._rules
-
-    def _read_rules(self) -> AuthenticationRules:
-        security = self._security
-        mechanisms = enabled_mechanisms(security)
-        options = {each: _jaas_options(security, each) for each in mechanisms}
-        makers: dict[str, Callable[[], SaslServer]] = {}
-        for mechanism in mechanisms:
-            if mechanism in SCRAM_BY_NAME:
-                makers[mechanism] = partial(self._new_scram_server, SCRAM_BY_NAME[mechanism])
-            elif mechanism == PLAIN:
-                passwords = plain_passwords(self._users, options[PLAIN])
-                makers[mechanism] = partial(PlainServer, passwords)
-            else:
-                rules = _token_rules(security, options[OAUTHBEARER])
-                makers[mechanism] = partial(self._new_token_server, rules)
-        return AuthenticationRules(
-            mechanisms=mechanisms,
-            new_server=lambda mechanism: makers[mechanism](),
-            max_session_ms={
-                each: _int(security.mechanism_get(each, _MAX_REAUTH_KEY)) for each in mechanisms
-            },
-        )
-
     def new_gate(self, call: Call, following: SessionSettings, log: Log) -> SaslGate:
         """Return the gate of a new connection, and set the authenticator of its call."""
-        call.authenticator = authenticator = Authenticator(self._current_rules())
+        rules = self._settings.rules()
+        call.authenticator = authenticator = Authenticator(
+            AuthenticationRules(
+                mechanisms=rules.mechanisms,
+                new_server=partial(self._new_server, rules),
+                max_session_ms=rules.max_session_ms,
+            )
+        )
         settings = self._gate_settings
         if log.level <= Level.DEBUG:
             serve = log_authentication(log, settings.serve_authentication)
             settings = settings._replace(serve_authentication=serve)
         return SaslGate(settings, authenticator, following)
 
-    def _new_scram_server(self, mechanism: ScramMechanism) -> SaslServer:
+    def _new_server(self, rules: SaslRules, mechanism: str) -> SaslServer:
+        """Return the server's side of a new exchange."""
+        if mechanism == PLAIN:
+            return PlainServer(rules.passwords)
+        if mechanism == OAUTHBEARER:
+            clock = self._node.clock
+            return OAuthBearerServer(
+                lambda token: validate_unsecured_token(rules.tokens, token, clock.now_ms())
+            )
+        scram = SCRAM_BY_NAME[mechanism]
         nonce = f"{self._node.entropy.integer(_NONCE_BOUND):030x}"
-        find_credential = partial(self._find_credential, mechanism)
-        return ScramServer(mechanism, find_credential, nonce, self._secret)
+        find_credential = partial(self._find_credential, scram)
+        return ScramServer(scram, find_credential, nonce, self._settings.scram_secret)
 
     def _find_credential(
         self,
@@ -142,12 +195,6 @@ class SaslListener:
             return None
         credential = self._node.image.scram_credentials.get((mechanism.number, name))
         return None if credential is None else (credential, name, None)
-
-    def _new_token_server(self, rules: UnsecuredTokenRules) -> SaslServer:
-        clock = self._node.clock
-        return OAuthBearerServer(
-            lambda token: validate_unsecured_token(rules, token, clock.now_ms())
-        )
 
 
 def enabled_mechanisms(security: ListenerSecurity) -> tuple[str, ...]:
@@ -168,12 +215,12 @@ def _jaas_options(security: ListenerSecurity, mechanism: str) -> Mapping[str, st
     text = security.jaas_config(mechanism)
     if text is None:
         return {}
-    key = f"{security.prefix}{mechanism.lower()}.sasl.jaas.config"
+    key = f"{security.prefix}{mechanism.lower()}.{_JAAS_KEY}"
     try:
         module = parse_jaas(text)
     except JaasError as error:
         raise ConfigError(key, f"{key}: {error}") from None
-    expected = _LOGIN_MODULES[mechanism]
+    expected = LOGIN_MODULES[mechanism]
     if module.class_name != expected:
         raise ConfigError(key, f"{key}: the login module of {mechanism} must be {expected}")
     return module.options
@@ -183,14 +230,8 @@ def _token_rules(security: ListenerSecurity, options: Mapping[str, str]) -> Unse
     try:
         return UnsecuredTokenRules.from_options(options)
     except ValueError as error:
-        key = f"{security.prefix}{OAUTHBEARER.lower()}.sasl.jaas.config"
+        key = f"{security.prefix}{OAUTHBEARER.lower()}.{_JAAS_KEY}"
         raise ConfigError(key, f"{key}: {error}") from None
-
-
-def _int(value: Any) -> int:  # noqa: ANN401 - a value of any configuration
-    if not isinstance(value, int):
-        raise TypeError(f"{_MAX_REAUTH_KEY} is not an integer")
-    return value
 
 
 def _accept(call: Call, principal: str) -> None:

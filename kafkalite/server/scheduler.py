@@ -2,11 +2,11 @@
 
 A connection is served in turns of at most TURN_S. Bytes that arrive are served immediately. If
 requests remain at the end of the turn, the connection is queued. The queue is served in order, for
-QUEUE_TURN_S at a time; in between, sockets are read and timers run. A connection that used up its
-turn is busy until it has no requests left. While others are queued, a connection that is busy, or
-whose last read was large, is queued when bytes arrive. Otherwise large reads are served for
-READ_TURN_S; then the connection is queued even without requests, and the other sockets are polled.
-So a client that sends without pause delays others by a few turns only.
+QUEUE_TURN_S at a time; between these periods, sockets are read and timers run. A connection that
+used up its turn is busy until it has no requests left. While others are queued, a connection that
+is busy, or whose last read was large, is queued when bytes arrive. Otherwise large reads are served
+for READ_TURN_S; then the connection is queued even without requests, and the other sockets are
+polled. So a client that sends without pause delays others by a few turns only.
 """
 
 from __future__ import annotations

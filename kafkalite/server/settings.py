@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.config.broker import strip_listener_prefix
 from kafkalite.config.default_overrides import DEFAULTS_NAMES
-from kafkalite.security.listener_security import (
+from kafkalite.config.security_protocols import (
     PROTOCOL_MAP_KEY,
     SecurityProtocol,
     parse_protocol_map,
@@ -48,7 +49,7 @@ class Settings(NamedTuple):
     `node.id` is the id of the first node. `node_config` holds settings of single nodes by node id.
     `as_version` is the Kafka release to emulate; `defaults` selects the default values of settings.
     `users` can authenticate on listeners with SASL.
-    `tls` is "auto" or "auto:DIRECTORY" to make certificates.
+    `tls` is "auto" or "auto:DIRECTORY": certificates are generated; None: they are not.
     """
 
     listen: Sequence[str] = ()
@@ -195,6 +196,15 @@ class Settings(NamedTuple):
                 "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. "
                 "Use a routable IP address."
             )
+
+
+def names_key_store(config: Iterable[str]) -> str | None:
+    """Return the first setting of a key store, of all listeners or of one; None without one."""
+    return next((key for key in config if _is_of_key_store(strip_listener_prefix(key))), None)
+
+
+def _is_of_key_store(key: str) -> bool:
+    return key.startswith(("ssl.keystore.", "ssl.key.password"))
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, int]:

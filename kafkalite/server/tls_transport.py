@@ -182,7 +182,7 @@ class TlsTransport(asyncio.BufferedProtocol):
             while self._state is _State.ESTABLISHED and self._is_reading and self._has_bytes:
                 space = cast("memoryview", self._protocol.get_buffer(-1))
                 count = self._read_into(space)
-                # A reference would prevent that the buffer grows.
+                # The buffer cannot grow while a memoryview refers to it.
                 del space
                 if not count:
                     break

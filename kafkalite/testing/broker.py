@@ -13,7 +13,7 @@ import threading
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from kafkalite.config.options import SECURITY_PROTOCOLS
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.control.address import control_address
 from kafkalite.control.commands import (
     DEFAULT_EXPLAIN_ENTRIES,
@@ -28,16 +28,14 @@ from kafkalite.control.commands import (
     perform_transactions,
 )
 from kafkalite.ports.clock import AdjustableClock
-from kafkalite.security.listener_security import SecurityProtocol
 from kafkalite.server.addresses import Address
 from kafkalite.server.broker import Broker as ServerBroker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
-from kafkalite.server.settings import Settings
+from kafkalite.server.settings import Settings, names_key_store
 from kafkalite.testing.broker_clock import BrokerClock
 from kafkalite.testing.client_settings import (
     ClientAccess,
-    ClientLogin,
     client_context,
     client_settings,
 )
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
+    from kafkalite.client.access import Login
     from kafkalite.client.fencing import FencingResult
     from kafkalite.control.commands import (
         ClockCommand,
@@ -193,7 +192,7 @@ class Broker:
         return ClientAccess(
             bootstrap_servers=broker.bootstrap_servers,
             protocol=protocol,
-            login=user and ClientLogin(user.name, user.password, user.mechanisms[0]),
+            login=None if user is None else _login_of(user),
             authority_file=None if files is None else files.authority,
             client_file=None if files is None else files.client,
         )
@@ -252,13 +251,12 @@ class Broker:
         Each id has a new producer id or epoch when this returns. Raises RuntimeError if an id could
         not be fenced.
         """
-        from kafkalite.client.access import Access, Login  # noqa: PLC0415 - rarely used
+        from kafkalite.client.access import Access  # noqa: PLC0415 - rarely used
         from kafkalite.client.fencing import fence_producers  # noqa: PLC0415 - as above
 
         addresses = [Address.parse(each) for each in self.bootstrap_servers.split(",")]
         own = self._client_access()
-        login = own.login and Login(own.login.mechanism, own.login.user, own.login.password)
-        access = Access(client_context(own), login)
+        access = Access(client_context(own), own.login)
         results = self._run_on_loop(fence_producers(addresses, transactional_ids, access=access))
         failed = [f"{each.transactional_id!r}: {each.error}" for each in results if each.error]
         if failed:
@@ -529,8 +527,9 @@ def _config_text(value: str | float) -> str:
 
 def _listener_settings(security: str, port: int, config: Iterable[str]) -> dict[str, Any]:
     """Return the settings of the listener; raises ValueError for an unknown security protocol."""
-    if security not in SECURITY_PROTOCOLS:
-        raise ValueError(f"security {security!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
+    if security not in SecurityProtocol.__members__:
+        known = ", ".join(SecurityProtocol.__members__)
+        raise ValueError(f"security {security!r} is not one of {known}")
     return {
         "listen": (f"{security}://127.0.0.1:{port}",),
         "tls": _tls_mode(security, config),
@@ -538,9 +537,17 @@ def _listener_settings(security: str, port: int, config: Iterable[str]) -> dict[
 
 
 def _tls_mode(security: str, config: Iterable[str]) -> str | None:
-    """Return the mode of TLS: certificates are made unless a setting names a key store."""
-    has_key_store = any("ssl.keystore." in key for key in config)
-    return "auto" if SecurityProtocol[security].uses_tls and not has_key_store else None
+    """Return the mode of TLS: certificates are generated unless a setting names a key store."""
+    if not SecurityProtocol[security].uses_tls or names_key_store(config) is not None:
+        return None
+    return "auto"
+
+
+def _login_of(user: User) -> Login:
+    """Return the login of a user by its first mechanism."""
+    from kafkalite.client.access import Login  # noqa: PLC0415 - rarely used
+
+    return Login(user.mechanisms[0], user.name, user.password)
 
 
 class _CaptureToReplay(NamedTuple):

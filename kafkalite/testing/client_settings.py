@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.ports.key_files import read_key_file
-from kafkalite.security.listener_security import SecurityProtocol
+from kafkalite.security.sasl.users import LOGIN_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from ssl import SSLContext
 
-
-class ClientLogin(NamedTuple):
-    """A user, a password, and the SASL mechanism."""
-
-    user: str
-    password: str
-    mechanism: str
+    from kafkalite.client.access import Login
 
 
 class ClientAccess(NamedTuple):
@@ -30,7 +25,7 @@ class ClientAccess(NamedTuple):
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     authority_file: str | None = None
     client_file: str | None = None
-    login: ClientLogin | None = None
+    login: Login | None = None
 
     @property
     def uses_files(self) -> bool:
@@ -85,14 +80,9 @@ def _java(access: ClientAccess) -> dict[str, Any]:
     return settings
 
 
-def jaas_config(login: ClientLogin) -> str:
+def jaas_config(login: Login) -> str:
     """Return the text of `sasl.jaas.config` for a login."""
-    package = "org.apache.kafka.common.security"
-    module = (
-        f"{package}.scram.ScramLoginModule"
-        if login.mechanism.startswith("SCRAM-")
-        else f"{package}.plain.PlainLoginModule"
-    )
+    module = LOGIN_MODULES[login.mechanism]
     user, password = (
         text.replace("\\", "\\\\").replace('"', '\\"') for text in (login.user, login.password)
     )
@@ -188,7 +178,11 @@ def _franz_go(access: ClientAccess) -> dict[str, Any]:
             if path is not None
         }
     if access.login is not None:
-        settings["sasl"] = access.login._asdict()
+        settings["sasl"] = {
+            "user": access.login.user,
+            "password": access.login.password,
+            "mechanism": access.login.mechanism,
+        }
     return settings
 
 

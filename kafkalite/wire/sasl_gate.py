@@ -1,8 +1,8 @@
 """SaslGate: serves the requests of one connection until its client has authenticated.
 
 It takes the place of `SessionSettings.serve` on listeners with SASL. After the authentication the
-session serves without it. If the session can expire (KIP-368), the gate remains and looks at each
-request.
+session serves without it. If the session can expire (KIP-368), the gate stays and checks the expiry
+before each request.
 """
 
 from __future__ import annotations
@@ -120,11 +120,14 @@ class SaslGate:
             def encode_and_continue(value: object, later_out: Pieces) -> int:
                 first_later_piece = len(later_out)
                 size = encode(value, later_out)
-                self._finish(context, later_out[first_later_piece:])
+                later_pieces = later_out[first_later_piece:]
+                self._finish(context, later_pieces)
                 failure = self._authenticator.failure
-                if failure is not None:
-                    raise ProtocolViolation(failure.reason)
-                return size
+                if failure is None:
+                    return size
+                del later_out[first_later_piece:]
+                self._session.postpone(self._close(failure, later_pieces))
+                return 0
 
             answer.encode = encode_and_continue
             return answer
@@ -147,7 +150,7 @@ class SaslGate:
         if authenticator.state is SaslState.HANDSHAKE_OR_VERSIONS_REQUEST:
             error_code = b"".join(pieces)[_VERSIONS_ERROR_START:_VERSIONS_ERROR_END]
             if error_code == bytes(2):
-                authenticator.versions_answered()
+                authenticator.expect_handshake()
         elif authenticator.state is SaslState.COMPLETE:
             self._pass(context)
         return authenticator.state
@@ -213,7 +216,7 @@ class SaslGate:
         """Close the connection because of the length of a frame; see `SessionSettings`."""
         del context
         reason = invalid_length_reason(length, maximum, _MAX_RECEIVE_KEY)
-        return self._close(self._authenticator.refuse_length(reason), [])
+        return self._close(self._authenticator.length_error(reason), [])
 
     def _close(self, failure: AuthenticationFailedError, pieces: Pieces) -> PendingAnswer:
         """Send an answer and close the connection, after the delay for clients that fail."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkalite.ports.turns import NeedsWorkerError
 from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.other_protocols import other_protocol
 from kafkalite.wire.frames import LENGTH_BYTES, FrameBuffer
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ BURST_BYTES = 1024 * 1024
 _FRAMES_BEFORE_TIME_CHECK = range(4)
 _FRAMES_PER_TIME_CHECK = range(16)
 """Frames served before the first check of the time, and between two checks."""
-
-_TLS_HANDSHAKE = b"\x16\x03"
 
 _unpack_length = Struct(">i").unpack_from
 
@@ -193,6 +192,14 @@ class Session:
         """Serve with other settings, from the next `serve` on or after a pending answer."""
         self._settings = settings
 
+    def postpone(self, answer: PendingAnswer) -> None:
+        """Wait for `answer` in place of the one that is being encoded, and which returns 0 bytes.
+
+        Only `PendingAnswer.encode` calls this.
+        """
+        self._pending = answer
+        answer.waiting.then(self._on_answer)
+
     def reserve(self) -> bool:
         """Take the memory that the next read needs; return False if the limit does not allow it."""
         return self._frames.reserve()
@@ -255,7 +262,7 @@ class Session:
             except ProtocolViolation as violation:
                 self.violation = violation.reason
         self.is_interrupted = False
-        if not self.is_paused and self.violation is None:
+        if self._pending is None and not self.is_paused and self.violation is None:
             self._serve_received(self._settings.serve_in_worker)
 
     def _serve_received(self, serve: Serve) -> None:
@@ -354,9 +361,5 @@ def invalid_length_reason(length: int, maximum: int, key: str = "socket.request.
     if length < 0:
         return f"negative frame length {length}"
     reason = f"frame length {length} is above {key}={maximum}"
-    start = length.to_bytes(LENGTH_BYTES)
-    if start.startswith(_TLS_HANDSHAKE):
-        return f"{reason}: the client seems to speak TLS"
-    if start.rstrip().isalpha():
-        return f"{reason}: the client seems to speak HTTP"
-    return reason
+    protocol = other_protocol(length.to_bytes(LENGTH_BYTES))
+    return reason if protocol is None else f"{reason}: the client seems to speak {protocol}"

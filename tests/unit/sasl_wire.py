@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.apis.table import find_api
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.metadata.controller import MetadataController
@@ -14,10 +15,10 @@ from kafkalite.protocol._generated.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
 )
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
-from kafkalite.security.listener_security import ListenerSecurity, SecurityProtocol
+from kafkalite.security.listener_security import ListenerSecurity
 from kafkalite.security.sasl.users import users_of
 from kafkalite.server.logging import Level, Log
-from kafkalite.server.sasl_listener import SaslListener
+from kafkalite.server.sasl_listener import SaslListener, SaslSettings
 from kafkalite.server.scram_users import store_users
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
@@ -70,12 +71,17 @@ class SaslWire:
         )
         self.metadata.subscribe(self.node.on_image)
         self.gateway = Gateway(find_api, _raise)
+        self.reports: list[str] = []
+        """Reasons why changed settings are not used."""
         self.listener = self.new_listener()
 
     def new_listener(self) -> SaslListener:
         """Return the listener with its settings; raises ConfigError."""
         security = ListenerSecurity("OUTSIDE", SecurityProtocol.SASL_PLAINTEXT, self.config)
-        return SaslListener(self.node, security, self.users, self.gateway)
+        secret = self.entropy.uuid() + self.entropy.uuid()
+        self.sasl_settings = SaslSettings(security, self.users, secret, self.reports.append)
+        self.config.dynamic_checks = [self.sasl_settings.check_change]
+        return SaslListener(self.node, self.sasl_settings, self.gateway)
 
     def connect(self) -> SaslClient:
         """Return a new client."""

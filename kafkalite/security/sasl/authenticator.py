@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1000
 """A handshake earlier than this after the last one does not begin a re-authentication."""
 
+MAX_TIME_MS: Final = (1 << 63) - 1
+"""The latest time, and the longest session, that a response can have."""
+
 
 class SaslState(Enum):
     """The states of a connection; FAILED is the last one."""
@@ -137,7 +140,7 @@ class Authenticator:
             self._fail(reason)
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, reason)
 
-    def versions_answered(self) -> None:
+    def expect_handshake(self) -> None:
         """Expect SaslHandshake: an ApiVersions request was answered without an error."""
         if self.state is SaslState.HANDSHAKE_OR_VERSIONS_REQUEST:
             self.state = SaslState.HANDSHAKE_REQUEST
@@ -248,7 +251,7 @@ class Authenticator:
         max_session_ms = self._rules.max_session_ms.get(self._mechanism, 0)
         if max_session_ms > 0:
             limits.append(max_session_ms)
-        lifetime_ms = max(0, min(limits)) if limits else 0
+        lifetime_ms = min(max(0, min(limits)), MAX_TIME_MS) if limits else 0
         self.expires_at_ms = now_ms + lifetime_ms if limits else None
         self.principal = principal
         self.state = SaslState.COMPLETE
@@ -263,7 +266,7 @@ class Authenticator:
         self.failure = AuthenticationFailedError(f"{activity}: {reason}", is_delayed=is_delayed)
         return self.failure
 
-    def refuse_length(self, reason: str) -> AuthenticationFailedError:
+    def length_error(self, reason: str) -> AuthenticationFailedError:
         """Return the error for a frame of an invalid length."""
         return self._fail(reason)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
+
+SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+"""The pattern of a name in a message of a client (`saslname` of RFC 5802)."""
 
 
 class SaslError(Exception):
-    """The client does not prove who it is.
+    """The authentication of the client failed.
 
     The client gets a text that names the mechanism only. The text of this error is for the log; it
     has no password and no token.
@@ -14,7 +17,7 @@ class SaslError(Exception):
 
 
 class SaslAuthenticationError(SaslError):
-    """The client does not prove who it is, and gets the text of this error."""
+    """The authentication of the client failed, and it gets the text of this error."""
 
 
 class SaslServer(Protocol):
@@ -25,7 +28,7 @@ class SaslServer(Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the client has proved who it is."""
+        """Whether the client has authenticated."""
 
     @property
     def user(self) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.security.sasl.mechanism import SaslAuthenticationError, SaslError
+from kafkalite.security.sasl.mechanism import SASL_NAME, SaslAuthenticationError, SaslError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PAIRS: Final = r"(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*"
 _FIRST_MESSAGE: Final = re.compile(
-    rf"n,(?:a=(?P<authorization_id>{_SASL_NAME}))?,\x01(?P<pairs>{_PAIRS})\x01"
+    rf"n,(?:a=(?P<authorization_id>{SASL_NAME}))?,\x01(?P<pairs>{_PAIRS})\x01"
 )
 _AUTHORIZATION: Final = re.compile(r"(\w+) +([-_~+/.a-zA-Z0-9]+=*)", re.ASCII)
 

@@ -12,7 +12,7 @@ import re
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.security.sasl.mechanism import SaslAuthenticationError, SaslError
+from kafkalite.security.sasl.mechanism import SASL_NAME, SaslAuthenticationError, SaslError
 from kafkalite.security.sasl.scram_credentials import MIN_ITERATIONS, substitute_credential
 
 if TYPE_CHECKING:
@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 _TOKEN_EXTENSION: Final = "tokenauth"  # noqa: S105 - a name
 """The extension of a client whose name is the id of a delegation token."""
 
-_SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
 _PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
 _EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
 
 _CLIENT_FIRST: Final = re.compile(
-    rf"n,(?:a=(?P<authorization_id>{_SASL_NAME}))?,(?:m={_VALUE},)?"
-    rf"(?P<bare>n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{_PRINTABLE})(?P<extensions>{_EXTENSIONS}))"
+    rf"n,(?:a=(?P<authorization_id>{SASL_NAME}))?,(?:m={_VALUE},)?"
+    rf"(?P<bare>n=(?P<name>{SASL_NAME}),r=(?P<nonce>{_PRINTABLE})(?P<extensions>{_EXTENSIONS}))"
 )
 _CLIENT_FINAL: Final = re.compile(
     rf"c=(?P<channel>{_BASE64}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS},p=(?P<proof>{_BASE64})"

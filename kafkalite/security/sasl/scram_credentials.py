@@ -77,7 +77,8 @@ def is_password_of(mechanism: ScramMechanism, credential: ScramCredential, passw
 def substitute_credential(mechanism: ScramMechanism, secret: bytes, user: str) -> ScramCredential:
     """Return a credential that no password matches, the same for each request of a user.
 
-    An exchange of an unknown user continues with it, so that the user looks like a known one.
+    An exchange of an unknown user continues with it, so that the user looks like a known one with
+    MIN_ITERATIONS. Another secret makes another salt, so all listeners must have the same one.
     """
     keys = hmac.digest(secret, user.encode("utf-8", "replace"), mechanism.hash_name)
     return ScramCredential(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalite.security.sasl.authenticator import MAX_TIME_MS
 from kafkalite.security.sasl.oauthbearer import BearerToken, InvalidTokenError
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def validate_unsecured_token(rules: UnsecuredTokenRules, token: str, now_ms: int
             status="insufficient_scope",
             scope=f"[{', '.join(rules.required_scope)}]",
         )
-    return BearerToken(principal, round(expiry_s * 1000))
+    return BearerToken(principal, round(min(expiry_s * 1000, MAX_TIME_MS)))
 
 
 def _claims_of(token: str) -> dict[str, Any]:
@@ -116,9 +118,12 @@ def _number(claims: Mapping[str, Any], name: str) -> float | None:
     if not isinstance(value, int | float):
         raise InvalidTokenError(f"claim {name} of the token is not a number")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
-        raise InvalidTokenError(f"claim {name} of the token is too large") from None
+        number = inf
+    if not isfinite(number):
+        raise InvalidTokenError(f"claim {name} of the token is too large")
+    return number
 
 
 def _scope(claim: object) -> set[str]:

@@ -16,6 +16,16 @@ PASSWORD_MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", PLAIN)
 MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 """All mechanisms that a listener can have."""
 
+_LOGIN_PACKAGE: Final = "org.apache.kafka.common.security."
+
+LOGIN_MODULES: Final[Mapping[str, str]] = {
+    "SCRAM-SHA-512": f"{_LOGIN_PACKAGE}scram.ScramLoginModule",
+    "SCRAM-SHA-256": f"{_LOGIN_PACKAGE}scram.ScramLoginModule",
+    PLAIN: f"{_LOGIN_PACKAGE}plain.PlainLoginModule",
+    OAUTHBEARER: f"{_LOGIN_PACKAGE}oauthbearer.OAuthBearerLoginModule",
+}
+"""Mechanism → the class that a JAAS text names."""
+
 _OTHER_MECHANISMS: Final = ("GSSAPI", OAUTHBEARER)
 _USER_OPTION: Final = "user_"
 

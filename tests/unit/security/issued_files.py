@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.security.certificates import CertificateAuthority
-from kafkalite.security.listener_security import ListenerSecurity, SecurityProtocol
+from kafkalite.security.listener_security import ListenerSecurity
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -1,4 +1,4 @@
-"""Security protocols of listeners, and the precedence of their settings."""
+"""The settings of a listener, and their precedence."""
 
 from __future__ import annotations
 
@@ -6,33 +6,12 @@ import pytest
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
-from kafkalite.security.listener_security import (
-    ListenerSecurity,
-    SecurityProtocol,
-    parse_protocol_map,
-)
+from kafkalite.config.security_protocols import SecurityProtocol
+from kafkalite.security.listener_security import ListenerSecurity, ProposedValues
 
 
 def from_text(text: dict[str, str], name: str = "OUTSIDE") -> ListenerSecurity:
     return ListenerSecurity(name, SecurityProtocol.SASL_SSL, BrokerConfig.from_text(text))
-
-
-def test_protocols_say_whether_they_use_tls_and_sasl() -> None:
-    uses = {each.value: (each.uses_tls, each.uses_sasl) for each in SecurityProtocol}
-    assert uses == {
-        "PLAINTEXT": (False, False),
-        "SSL": (True, False),
-        "SASL_PLAINTEXT": (False, True),
-        "SASL_SSL": (True, True),
-    }
-
-
-def test_the_map_has_names_in_upper_case() -> None:
-    assert parse_protocol_map("inside:plaintext, Outside : SASL_SSL,,") == {
-        "INSIDE": SecurityProtocol.PLAINTEXT,
-        "OUTSIDE": SecurityProtocol.SASL_SSL,
-    }
-    assert parse_protocol_map("") == {}
 
 
 def test_a_setting_of_the_listener_has_precedence() -> None:
@@ -102,3 +81,19 @@ def test_a_value_of_another_type_is_not_returned() -> None:
     assert outside.list("ssl.cipher.suites") == ()
     with pytest.raises(KeyError):
         outside.get("no.such.key")
+
+
+def test_an_integer_of_a_mechanism_has_precedence_over_that_of_the_broker() -> None:
+    key = "connections.max.reauth.ms"
+    outside = from_text({key: "5", f"listener.name.outside.plain.{key}": "7"})
+    assert outside.mechanism_int("PLAIN", key) == 7
+    assert outside.mechanism_int("SCRAM-SHA-256", key) == 5
+    with pytest.raises(TypeError, match=r"ssl.client.auth is not an integer"):
+        outside.mechanism_int("PLAIN", "ssl.client.auth")
+
+
+def test_proposed_values_are_read_by_a_function() -> None:
+    values = {"connections.max.reauth.ms": 3}
+    security = from_text({})._replace(config=ProposedValues(values.__getitem__))
+    assert security.int("connections.max.reauth.ms") == 3
+    assert not security.has_own("connections.max.reauth.ms")

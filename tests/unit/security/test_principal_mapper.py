@@ -33,7 +33,8 @@ def test_the_first_rule_that_applies_is_used(name: str, principal: str) -> None:
         ("DEFAULT", "CN=a", "CN=a"),
         (r"RULE:CN=(\w+)/\$$1/", "CN=a", "$a"),
         (r"RULE:CN=(\w+)/$12/", "CN=a", "a2"),
-        (r"RULE:CN=(\w+)/$2/", "CN=a", "$2"),
+        (r"RULE:CN=(?P<name>\w+)/${name}!/", "CN=a", "a!"),
+        (r"RULE:CN=(\w+)/$0/", "CN=a", "CN=a"),
         (r"RULE:CN=a\/b/x\/y/", "CN=a/b", "x/y"),
         (r"RULE:CN=(\w+),(O=(\w+))?.*/$1-$3/", "CN=a,C=b", "a-"),
         (r"RULE:.*/x/", "CN=a", "xx"),
@@ -50,7 +51,17 @@ def test_a_name_without_a_matching_rule_is_rejected(rules: str) -> None:
         PrincipalMapper(rules).name_of("CN=b")
 
 
-@pytest.mark.parametrize("rules", ["RULE:CN=(/x/"])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "RULE:CN=(/x/",
+        r"RULE:CN=(\w+)/$2/",
+        r"RULE:CN=(\w+)/${name}/",
+        r"RULE:CN=(\w+)/$x/",
+        r"RULE:CN=(?P<name>\w+)/${other}$1/",
+        r"RULE:CN=(\w+)/$1/, RULE:OU=(\w+)/$9999999999999999999999/",
+    ],
+)
 def test_an_invalid_rule_is_rejected(rules: str) -> None:
     with pytest.raises(ValueError, match="Invalid rule"):
         PrincipalMapper(rules)

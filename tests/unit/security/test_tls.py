@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.dynamic import check_dynamic_values
-from kafkalite.security.listener_security import ListenerSecurity, SecurityProtocol
+from kafkalite.config.security_protocols import SecurityProtocol
+from kafkalite.security.listener_security import ListenerSecurity
 from kafkalite.security.principal_mapper import NoMatchingRuleError
 from kafkalite.security.tls import (
     TlsError,

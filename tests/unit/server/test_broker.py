@@ -18,7 +18,9 @@ from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.config.definitions import ConfigError
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.inter_broker import InterBrokerCalls
+from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.controller import MetadataController
+from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.ports.executors import InlineExecutor
 from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
@@ -26,9 +28,12 @@ from kafkalite.protocol._generated.messages.describe_configs import DescribeConf
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.security.sasl.users import User
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker, ServedNode
 from kafkalite.server.broker_directory import BrokerDirectoryError
@@ -524,6 +529,102 @@ async def test_an_invalid_setting_is_reported_without_other_warnings() -> None:
     assert log_output.getvalue() == ""
 
 
+SASL_LISTENER = ("SASL_PLAINTEXT://127.0.0.1:0",)
+PLAIN_REAUTH = "listener.name.sasl_plaintext.plain.connections.max.reauth.ms"
+
+
+def _set(broker: Broker, key: str, value: str) -> KafkaError | None:
+    assert broker.cluster is not None
+    resource = ConfigResource(ResourceType.BROKER, "1")
+    change = ConfigChange(key, AlterOperation.SET, value)
+    return broker.cluster.metadata.alter_configs({resource: [change]})[resource]
+
+
+async def test_an_invalid_dynamic_setting_of_sasl_is_refused() -> None:
+    broker = Broker(settings_with(listen=SASL_LISTENER, users=[User("alice", "secret")]))
+    await broker.start()
+    error = _set(broker, PLAIN_REAUTH, "abc")
+    assert error is not None
+    assert error.code is ErrorCode.INVALID_REQUEST
+    assert "Invalid value abc" in str(error.message)
+    assert _set(broker, PLAIN_REAUTH, "5") is None
+    await broker.stop()
+
+
+async def test_an_invalid_stored_setting_of_sasl_does_not_prevent_a_start(tmp_path: Path) -> None:
+    settings = settings_with(
+        listen=SASL_LISTENER, users=[User("alice", "secret")], data_directory=str(tmp_path)
+    )
+    broker = Broker(settings)
+    await broker.start()
+    assert broker.cluster is not None
+    broker.cluster.config.dynamic_checks.clear()
+    assert _set(broker, PLAIN_REAUTH, "abc") is None
+    await broker.stop()
+    log_output = io.StringIO()
+    broker = Broker(settings, Log(Level.ERROR, "json", log_output))
+    await broker.start()
+    for _ in range(2):
+        client = await Client.to(broker.bootstrap_servers)
+        await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        request = SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret")
+        assert (await client.ask(request, 2)).error_code == 0
+        await client.close()
+    (line,) = [json.loads(line) for line in log_output.getvalue().splitlines()]
+    assert line["event"] == "the former SASL settings remain in use"
+    assert "connections.max.reauth.ms" in line["reason"]
+    await broker.stop()
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, ConfigError),
+        ({PLAIN_REAUTH: "abc"}, ConfigError),
+        (
+            {
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "mallory",
+            },
+            SettingsError,
+        ),
+    ],
+)
+async def test_security_settings_are_checked_before_data_is_written(
+    tmp_path: Path, config: dict[str, str], kind: type[Exception]
+) -> None:
+    settings = settings_with(
+        listen=SASL_LISTENER, config=config, topics={"t": 1}, data_directory=str(tmp_path / "data")
+    )
+    with pytest.raises(kind):
+        await Broker(settings).start()
+    assert not path_exists(str(tmp_path / "data"))
+
+
+async def test_an_unknown_user_of_scram_has_the_same_salt_on_all_listeners() -> None:
+    settings = settings_with(
+        listen=("SASL_PLAINTEXT://127.0.0.1:0", "INTERNAL://127.0.0.1:0"),
+        config={"listener.security.protocol.map": (
+            "SASL_PLAINTEXT:SASL_PLAINTEXT,INTERNAL:SASL_PLAINTEXT"
+        )},
+        brokers=2,
+    )  # fmt: skip
+    broker = Broker(settings)
+    await broker.start()
+    salts = []
+    for servers in broker.bootstrap_by_listener().values():
+        for address in servers.split(","):
+            client = await Client.to(address)
+            await client.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
+            first = SaslAuthenticateRequest(auth_bytes=b"n,,n=mallory,r=abc")
+            answer = bytes((await client.ask(first, 2)).auth_bytes).decode()
+            salts.append(answer.split(",", 1)[1])
+            await client.close()
+    assert len(salts) == 4
+    assert len(set(salts)) == 1
+    await broker.stop()
+
+
 async def test_a_full_disk_at_the_end_is_reported_and_recovered_from(tmp_path: Path) -> None:
     settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path), topics={"t": 1})
     log_output = io.StringIO()
@@ -626,7 +727,7 @@ async def test_a_removed_node_releases_its_ports_also_after_a_restart(tmp_path: 
         socket.create_server(("127.0.0.1", port)).close()
         await broker.stop(grace_s=0.1)
     broker = Broker(settings._replace(brokers=1))
-    with pytest.raises(BrokerDirectoryError, match=r": node 1 was removed from the cluster, and"):
+    with pytest.raises(BrokerDirectoryError, match=r": all nodes \(1\) were removed from the"):
         await broker.start()
     broker = Broker(settings)
     await broker.start()

@@ -13,7 +13,6 @@ import pytest
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.security.listener_security import ListenerSecurity, SecurityProtocol
 from kafkalite.server.admission import Admission
 from kafkalite.server.client_warnings import INTERVAL_MS, ClientWarnings
 from kafkalite.server.connection import (
@@ -35,8 +34,10 @@ from tests.unit.nodes import node_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import NoReturn
 
     from kafkalite.gateway.call import Call
+    from kafkalite.server.sasl_listener import SaslListener
     from kafkalite.wire.session import Pieces
 
 MAX_REQUEST = 70_000
@@ -125,7 +126,6 @@ class ListeningNode:
         self.context = ListenerContext(
             node=node_of(clock=self.clock),
             listener="PLAINTEXT",
-            security=ListenerSecurity("PLAINTEXT", SecurityProtocol.PLAINTEXT, broker_config),
             admission=self.admission,
             session_settings=SessionSettings(
                 buffers=buffers,
@@ -213,6 +213,30 @@ async def test_a_later_answer_is_sent_when_it_arrives() -> None:
     assert client.writes == [b"one"], "its maker is in the middle of something"
     await run_callbacks()
     assert client.writes == [b"one", b"twothree"]
+
+
+class BrokenSasl:
+    """A listener with SASL whose gates cannot be made."""
+
+    def new_gate(self, *_: object) -> NoReturn:
+        raise TypeError("no gate")
+
+
+async def test_a_connection_without_its_gate_serves_nothing_and_closes() -> None:
+    node = ListeningNode()
+    node.context = node.context._replace(sasl=cast("SaslListener", BrokenSasl()))
+    client = node.client()
+    assert client.aborted
+    send(client, b"one")
+    client.connection.resume_writing()
+    await run_callbacks()
+    assert (client.writes, node.served) == ([], [])
+    assert ["no gate" in str(line["exception"]) for line in node.log_lines()] == [True]
+    assert list(node.admission) == []
+    node.context = node.context._replace(sasl=None)
+    other = node.client()
+    send(other, b"two")
+    assert other.writes == [b"two"]
 
 
 async def test_requests_are_logged_on_connections_made_at_level_debug() -> None:

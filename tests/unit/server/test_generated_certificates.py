@@ -55,6 +55,13 @@ def test_a_temporary_directory_is_removed() -> None:
     [
         (Settings(tls="auto"), "--tls needs a listener with TLS"),
         (Settings(listen=LISTEN, config={"ssl.keystore.type": "PEM"}), "ssl.keystore.type is set"),
+        (
+            Settings(
+                listen=LISTEN, config={"listener.name.ssl.ssl.keystore.location": "/server.pem"}
+            ),
+            "--tls generates certificates, but listener.name.ssl.ssl.keystore.location is set",
+        ),
+        (Settings(listen=LISTEN, config={"ssl.truststore.type": "PEM"}), "truststore.type is set"),
         (Settings(listen=LISTEN, tls="auto:/dev/null/x"), "cannot use /dev/null"),
         (Settings(listen=LISTEN, advertise=("SSL://größe.test:1",)), "cannot have a name"),
     ],

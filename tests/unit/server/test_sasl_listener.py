@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.dynamic import check_dynamic_values
 from kafkalite.gateway.call import Call
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkalite.security.sasl.scram_credentials import SCRAM_SHA_256
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MECHANISMS = "sasl.enabled.mechanisms"
 PLAIN_JAAS = "listener.name.outside.plain.sasl.jaas.config"
+PLAIN_REAUTH = "listener.name.outside.plain.connections.max.reauth.ms"
 JAAS_OF_TOKENS = "listener.name.outside.oauthbearer.sasl.jaas.config"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 BEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
@@ -48,8 +50,47 @@ def test_a_changed_login_module_applies_to_new_connections() -> None:
     assert client.log_in("one", "bob").error_code == 0
     assert wire.connect().log_in("one", "bob") is None
     assert wire.connect().log_in("two", "bob").error_code == 0
-    wire.config.publish({}, {}, {PLAIN_JAAS: "nonsense"})
-    assert wire.connect().log_in("two", "bob").error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (PLAIN_JAAS, "nonsense", f"{PLAIN_JAAS}: "),
+        (PLAIN_REAUTH, "abc", "Invalid value abc for configuration connections.max.reauth.ms"),
+        (f"listener.name.outside.{MECHANISMS}", "GSSAPI", "only"),
+    ],
+)
+def test_the_former_settings_remain_in_use_if_the_new_ones_are_invalid(
+    key: str, value: str, reason: str
+) -> None:
+    wire = SaslWire()
+    wire.config.publish({}, {}, {key: value})
+    for _ in range(2):
+        client = wire.connect()
+        assert client.is_gated
+        assert client.log_in().error_code == 0
+    (report,) = wire.reports
+    assert reason in report
+    wire.config.publish({}, {}, {PLAIN_REAUTH: "3000"})
+    assert wire.connect().log_in().session_lifetime_ms == 3000
+    assert len(wire.reports) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (PLAIN_JAAS, "nonsense"),
+        (PLAIN_REAUTH, "abc"),
+        (f"listener.name.outside.{MECHANISMS}", "GSSAPI"),
+        (MECHANISMS, "GSSAPI"),
+    ],
+)
+def test_an_invalid_dynamic_change_is_refused(key: str, value: str) -> None:
+    wire = SaslWire()
+    with pytest.raises(ConfigError, match="for configuration Invalid dynamic configuration"):
+        check_dynamic_values({key: value}, wire.config, is_per_broker=True)
+    check_dynamic_values({PLAIN_REAUTH: "5"}, wire.config, is_per_broker=True)
+    check_dynamic_values({"listener.name.other.x": value}, wire.config, is_per_broker=True)
 
 
 def test_mechanisms_of_the_listener_have_precedence() -> None:
@@ -71,7 +112,7 @@ def test_a_user_authenticates_by_its_mechanisms_only() -> None:
 def test_the_lifetime_of_a_session_can_differ_by_mechanism() -> None:
     wire = SaslWire({
         "connections.max.reauth.ms": "9000",
-        "listener.name.outside.plain.connections.max.reauth.ms": "3000",
+        PLAIN_REAUTH: "3000",
     })  # fmt: skip
     assert wire.connect().log_in().session_lifetime_ms == 3000
     assert wire.connect().log_in_by_scram(SCRAM_SHA_256).session_lifetime_ms == 9000

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.security.listener_security import SecurityProtocol
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.settings import (
     Settings,
     SettingsError,
+    names_key_store,
     parse_config,
     parse_node_config,
     parse_topics,
@@ -214,6 +215,19 @@ def test_configuration_of_an_unknown_node_is_rejected(brokers: int, known: str) 
 
 def test_configuration_of_known_nodes_is_accepted() -> None:
     Settings(brokers=3, node_config={1: {"a": "b"}, 3: {"a": "b"}}).check_node_config()
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["ssl.keystore.location", "ssl.key.password", "listener.name.outside.ssl.keystore.key"],
+)
+def test_a_setting_of_a_key_store_is_found(key: str) -> None:
+    assert names_key_store({"num.partitions": "1", key: "x"}) == key
+
+
+def test_other_settings_are_not_of_a_key_store() -> None:
+    config = {"ssl.truststore.location": "x", "listener.name.outside.ssl.client.auth": "none"}
+    assert names_key_store(config) is None
 
 
 def test_users_are_parsed() -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import ssl
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.security.listener_security import SecurityProtocol
+from kafkalite.client.access import Login
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.testing.client_settings import (
     LIBRARIES,
     ClientAccess,
-    ClientLogin,
     client_settings,
     jaas_config,
 )
@@ -21,7 +22,7 @@ from tests.unit.security.issued_files import Files, authority, client
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOGIN = ClientLogin("alice", 'se"cret\\', "SCRAM-SHA-512")
+LOGIN = Login("SCRAM-SHA-512", "alice", 'se"cret\\')
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_jaas_texts_have_the_module_of_the_mechanism() -> None:
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
         'username="alice" password="se\\"cret\\\\";'
     )
-    assert jaas_config(LOGIN._replace(mechanism="PLAIN")).startswith(
+    assert jaas_config(replace(LOGIN, mechanism="PLAIN")).startswith(
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
     )
 
@@ -116,7 +117,7 @@ def test_kafkajs_and_franz_go_can_be_passed_as_json(secured: ClientAccess) -> No
         "cert_file": secured.client_file,
         "key_file": secured.client_file,
     }
-    assert franz_go["sasl"] == LOGIN._asdict()
+    assert franz_go["sasl"] == asdict(LOGIN)
 
 
 def test_kafkajs_uses_the_authorities_of_the_system_without_files() -> None:

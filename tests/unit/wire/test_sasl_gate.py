@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.ports.waiting import chain
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -17,6 +18,7 @@ from tests.unit.sasl_wire import DELAY_MS, SaslWire, parsed
 
 if TYPE_CHECKING:
     from kafkalite.gateway.api import Api
+    from kafkalite.gateway.call import Call
     from kafkalite.gateway.steps import Handler
 
 VERSIONS = ApiVersionsRequest(client_software_name="test", client_software_version="1")
@@ -355,17 +357,55 @@ def test_user_and_mechanism_cannot_change() -> None:
     assert client.violation is not None
 
 
-def test_a_delayed_answer_of_a_step_keeps_the_order(wire: SaslWire) -> None:
-    """A fault can delay SaslAuthenticate; the client is authenticated when it is answered."""
+class Delay:
+    """A step that delays each answer, as a fault can."""
 
-    class Delay:
-        def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
-            del api, version
-            return lambda call, request: wire.node.delay(50).map(lambda _: handler(call, request))
+    def __init__(self, wire: SaslWire) -> None:
+        self.wire = wire
 
+    def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
+        del api, version
+        node = self.wire.node
+
+        def delayed(call: Call, request: Any) -> Any:  # noqa: ANN401 - of any API
+            def serve(_: None) -> Any:  # noqa: ANN401 - as above
+                return handler(call, request)
+
+            return chain(node.delay(50), serve)
+
+        return delayed
+
+
+def test_a_client_that_fails_after_a_delayed_answer_is_delayed_too(wire: SaslWire) -> None:
     client = wire.connect()
     client.handshake("PLAIN")
-    wire.gateway.install(Delay())
+    wire.gateway.install(Delay(wire))
+    request = SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong")
+    assert client.send(request_frame(request, 2) + request_frame(CLUSTER, 12)) == b""
+    wire.clock.advance(50)
+    response = parsed(client.fail_later(), request, 2)
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert client.violation is not None
+
+
+def test_a_delayed_failure_without_a_further_delay_is_answered_at_once() -> None:
+    wire = SaslWire({"connection.failed.authentication.delay.ms": "0"})
+    client = wire.connect()
+    client.handshake("PLAIN")
+    wire.gateway.install(Delay(wire))
+    request = SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong")
+    assert client.request(request, 2) is None
+    wire.clock.advance(50)
+    response = parsed(client.answers(), request, 2)
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert client.violation is not None
+
+
+def test_a_delayed_answer_of_a_step_keeps_the_order(wire: SaslWire) -> None:
+    """The client is authenticated when it is answered."""
+    client = wire.connect()
+    client.handshake("PLAIN")
+    wire.gateway.install(Delay(wire))
     assert client.authenticate(TOKEN) is None
     assert client.call.principal == "User:ANONYMOUS"
     wire.clock.advance(50)

@@ -62,7 +62,7 @@ def test_a_client_may_ask_for_versions_before_the_handshake() -> None:
     authenticator.admit(ApiKey.API_VERSIONS)
     states = [authenticator.state]
     authenticator.admit(ApiKey.API_VERSIONS)
-    authenticator.versions_answered()
+    authenticator.expect_handshake()
     states.append(authenticator.state)
     begin(authenticator)
     states.append(authenticator.state)
@@ -88,7 +88,7 @@ def test_other_requests_before_the_handshake_end_the_connection(key: ApiKey) -> 
         if versions:
             authenticator.admit(ApiKey.API_VERSIONS)
         if versions > 1:
-            authenticator.versions_answered()
+            authenticator.expect_handshake()
         message = f"Unexpected Kafka request of type {key.name} during SASL handshake"
         with pytest.raises(AuthenticationFailedError, match=message) as failure:
             authenticator.admit(key)
@@ -100,7 +100,7 @@ def test_other_requests_before_the_handshake_end_the_connection(key: ApiKey) -> 
 def test_versions_cannot_be_requested_twice() -> None:
     authenticator = new_authenticator()
     authenticator.admit(ApiKey.API_VERSIONS)
-    authenticator.versions_answered()
+    authenticator.expect_handshake()
     with pytest.raises(AuthenticationFailedError) as failure:
         authenticator.admit(ApiKey.API_VERSIONS)
     assert not failure.value.is_delayed
@@ -200,6 +200,7 @@ def test_bare_tokens_have_no_answer_if_they_are_refused() -> None:
         (5000, f"alice until {NOW_MS + 300}", 300),
         (200, f"alice until {NOW_MS + 300}", 200),
         (200, f"alice until {NOW_MS - 1}", 0),
+        (0, f"alice until {1 << 80}", (1 << 63) - 1),
     ],
 )
 def test_a_session_lasts_until_the_earlier_limit(
@@ -274,7 +275,7 @@ def test_a_failed_re_authentication_names_it() -> None:
 
 
 def test_a_frame_of_an_invalid_length_ends_the_connection_later() -> None:
-    failure = new_authenticator().refuse_length("too long")
+    failure = new_authenticator().length_error("too long")
     assert failure.is_delayed
     assert failure.reason == "SASL authentication: too long"
 

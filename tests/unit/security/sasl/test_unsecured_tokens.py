@@ -37,6 +37,21 @@ def test_a_token_without_signature_is_accepted() -> None:
     assert claims == BearerToken("alice", 1_000_500)
 
 
+@pytest.mark.parametrize("expiry", ["1e300", "1e306", str(1 << 63), "9e15"])
+def test_a_late_expiry_is_the_latest_time_that_a_response_can_have(expiry: str) -> None:
+    claims = urlsafe_b64encode(f'{{"sub":"alice","exp":{expiry}}}'.encode()).decode().rstrip("=")
+    token = validate_unsecured_token(RULES, f"{_HEADER}.{claims}.", NOW_MS)
+    assert NOW_MS < token.expires_at_ms <= (1 << 63) - 1
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1" + 400 * "0"])
+@pytest.mark.parametrize("claim", ["exp", "iat"])
+def test_an_infinite_time_is_refused(claim: str, number: str) -> None:
+    members = f'{{"sub":"alice","exp":2000,"{claim}":{number}}}'
+    claims = urlsafe_b64encode(members.encode()).decode().rstrip("=")
+    assert "too large" in error_of(f"{_HEADER}.{claims}.")[2]
+
+
 def test_both_alphabets_of_base64_are_accepted() -> None:
     header = b64encode(b'{"alg":"none"}').decode()
     for encode in (b64encode, urlsafe_b64encode):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.security.sasl.users import (
+    LOGIN_MODULES,
+    MECHANISMS,
     PASSWORD_MECHANISMS,
     User,
     UserError,
@@ -64,3 +66,7 @@ def test_passwords_for_plain_are_those_of_users_and_login_modules() -> None:
     users = [User("a", "1"), User("b", "2", ("SCRAM-SHA-256",)), User("c", "3", ("PLAIN",))]
     options = {"username": "x", "user_c": "4", "user_d": "5"}
     assert plain_passwords(users, options) == {"a": "1", "c": "4", "d": "5"}
+
+
+def test_each_mechanism_has_a_login_module() -> None:
+    assert LOGIN_MODULES.keys() == set(MECHANISMS)
