@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     ReadFile = Callable[[str], bytes]
 
+SECURITY_EXTRA: Final = "pip install 'kafkalite[security]'"
+"""The command that installs the package for the features that need `cryptography`."""
+
 _PEM: Final = "PEM"
 _BINARY_TYPES: Final = ("JKS", "PKCS12")
 _CERTIFICATE: Final = re.compile(
@@ -196,13 +199,13 @@ def _java_key(settings: _Settings, content: bytes, key_password: str) -> KeyMate
 
 
 def _pkcs12_key(settings: _Settings, content: bytes) -> KeyMaterial:
+    store = _pkcs12_store(settings, content)
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - heavy
         Encoding,
         NoEncryption,
         PrivateFormat,
     )
 
-    store = _pkcs12_store(settings, content)
     if store.key is None or store.cert is None:
         raise KeyStoreError(f"{settings.location} has no private key with a certificate")
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -219,7 +222,7 @@ def _pkcs12_store(settings: _Settings, content: bytes) -> PKCS12KeyAndCertificat
         from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415 - heavy
     except ImportError as error:
         raise KeyStoreError(
-            f"{settings.location} is a PKCS12 store: it needs pip install 'kafkalite[security]'"
+            f"{settings.location} is a PKCS12 store: it needs {SECURITY_EXTRA}"
         ) from error
     password = None if settings.password is None else settings.password.encode()
     try:
