@@ -216,6 +216,7 @@ class Broker:
         node_ids = settings.node_ids
         settings.check_node_config()
         specs = self._specs = settings.listeners
+        settings.check_users(specs)
         if settings.tls is not None:
             settings = self._make_certificates(specs)
         config = self._read_config(settings)
@@ -234,6 +235,7 @@ class Broker:
         directory.directory.health.subscribe(DiskFailureLog(self._log))
         self._report_lost_data(directory, cluster)
         self._warn_of_missing_nodes(config, cluster)
+        self._warn_about_security(config, cluster.metadata.image)
         self._registered = cluster.metadata.image.brokers.keys()
         cluster.metadata.subscribe(self._report_unregistered)
         self._bind_members(cluster)
@@ -375,6 +377,24 @@ class Broker:
                     key=key,
                     value=factor,
                 )
+
+    def _warn_about_security(self, config: BrokerConfig, image: MetadataImage) -> None:
+        """Warn about listeners without users, and about an authorizer that has no effect."""
+        authorizer, text = config.str("authorizer.class.name"), config.static_text
+        uses_sasl = any(spec.protocol.uses_sasl for spec in self._specs)
+        if not uses_sasl and not authorizer and "super.users" not in text:
+            return
+        from kafkalite.server.security_warnings import (  # noqa: PLC0415 - rarely used
+            authorizer_warnings,
+            sasl_warnings,
+        )
+
+        listeners = [ListenerSecurity(spec.name, spec.protocol, config) for spec in self._specs]
+        for line, fields in (
+            *sasl_warnings(listeners, self._settings.users, image),
+            *authorizer_warnings(authorizer, text, image),
+        ):
+            self._log.warning(line, **fields)
 
     def _report_lost_data(self, directory: BrokerDirectory, cluster: Cluster) -> None:
         """Log the data that could not be loaded."""
