@@ -10,6 +10,9 @@ from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol._generated.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+)
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
@@ -80,6 +83,55 @@ def test_a_refused_topic_is_explained_under_its_name_and_group(wire: ClusterWire
         *_, entry = wire.cluster.history.about(subject, of=kind)
         assert "may not READ TOPIC a: no ACL allows it" in entry.text
         assert entry.facts["rule"] == "acl"
+
+
+def refusals_of(wire: ClusterWire, topic: str) -> list[str]:
+    entries = wire.cluster.history.about(topic, of=SubjectKind.TOPIC)
+    return [entry.text for entry in entries if entry.kind == "refused"]
+
+
+def test_refused_topics_of_metadata_are_explained(wire: ClusterWire) -> None:
+    allow(wire, Operation.DESCRIBE, Resource.TOPIC, "missing")
+    topic = MetadataRequest.MetadataRequestTopic
+    requested = [topic(name=name) for name in ("a", "missing")]
+    requested.extend(topic(name=f"unknown-{number}") for number in range(200))
+    response = wire.ask(MetadataRequest(topics=requested), 12)
+    assert {each.error_code for each in response.topics} == {REFUSED}
+    (text,) = refusals_of(wire, "a")
+    assert text.startswith("Metadata refused: User:ANONYMOUS from ")
+    assert "may not DESCRIBE TOPIC a: no ACL allows it" in text
+    (text,) = refusals_of(wire, "missing")
+    assert "may not CREATE TOPIC missing: no ACL allows it" in text
+    assert refusals_of(wire, "unknown-98")
+    assert not refusals_of(wire, "unknown-99")
+
+
+def test_a_refused_topic_id_of_metadata_is_explained(wire: ClusterWire) -> None:
+    topics = wire.cluster.metadata.image.topics
+    requested = [
+        MetadataRequest.MetadataRequestTopic(name=None, topic_id=topics[name].topic_id)
+        for name in ("a", "b")
+    ]
+    allow(wire, Operation.DESCRIBE, Resource.TOPIC, "b")
+    response = wire.ask(MetadataRequest(topics=requested), 12)
+    assert [each.error_code for each in response.topics] == [REFUSED, ErrorCode.NONE]
+    assert len(refusals_of(wire, "a")) == 1
+    assert refusals_of(wire, "b") == []
+
+
+def test_a_list_of_all_topics_is_not_a_refusal(wire: ClusterWire) -> None:
+    assert wire.ask(MetadataRequest(topics=None), 12).topics == []
+    assert wire.ask(DescribeTopicPartitionsRequest(), 0).topics == []
+    assert refusals_of(wire, "a") == []
+
+
+def test_refused_topics_of_partition_pages_are_explained(wire: ClusterWire) -> None:
+    allow(wire, Operation.DESCRIBE, Resource.TOPIC, "b")
+    requested = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in ("a", "b")]
+    wire.ask(DescribeTopicPartitionsRequest(topics=requested), 0)
+    (text,) = refusals_of(wire, "a")
+    assert text.startswith("DescribeTopicPartitions refused: User:ANONYMOUS from ")
+    assert refusals_of(wire, "b") == []
 
 
 def test_an_unchanged_client_sees_a_new_acl_with_the_next_request(wire: ClusterWire) -> None:
