@@ -148,6 +148,22 @@ def test_unusable_trust_stores_are_rejected(config: dict[str, str], message: str
         read_trust_store(listener_security(config), read_file)
 
 
+def test_the_error_about_a_pem_file_of_another_type_has_a_hint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hide_cryptography(monkeypatch)
+    hint = r"\. server\.pem is a PEM file: set ssl\.keystore\.type=PEM$"
+    for config in (keystore(location="server.pem"), keystore(location="server.pem", password="p")):
+        with pytest.raises(KeyStoreError, match=hint):
+            read_key_store(listener_security(config), read_file)
+    hint = r"\. ca\.pem is a PEM file: set ssl\.truststore\.type=PEM$"
+    with pytest.raises(KeyStoreError, match=hint):
+        read_trust_store(listener_security(truststore(location="ca.pem")), read_file)
+    for location in ("key.jks", "none"):
+        with pytest.raises(KeyStoreError, match=r"password is not specified\.$"):
+            read_key_store(listener_security(keystore(location=location)), read_file)
+
+
 @pytest.mark.parametrize("read", [read_key_store, read_trust_store])
 def test_pkcs12_needs_the_extra_security(
     monkeypatch: pytest.MonkeyPatch, read: Callable[[ListenerSecurity, ReadFile], object]
