@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.executors import Executor
     from kafkalite.ports.files import Files
     from kafkalite.security.certificates import CertificateFiles
+    from kafkalite.security.listener_security import SecurityProtocol
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.addresses import ListenerSpec
     from kafkalite.server.generated_certificates import GeneratedCertificates
@@ -779,6 +780,15 @@ class Broker:
             name: ",".join(str(Address(each.host, each.port)) for each in endpoints)
             for name, endpoints in self._endpoints.items()
         }
+
+    def protocol_by_listener(self) -> Mapping[str, SecurityProtocol]:
+        """Return the security protocols by listener name, in the order of the listeners."""
+        return {spec.name: spec.protocol for spec in self._specs}
+
+    @property
+    def has_authorizer(self) -> bool:
+        """Whether requests are checked by ACLs."""
+        return bool(self._require_running()[0].config.str("authorizer.class.name"))
 
     @property
     def certificate_files(self) -> CertificateFiles | None:
