@@ -13,6 +13,7 @@ from kafkalite.protocol._generated.messages.describe_configs import DescribeConf
 from kafkalite.protocol._generated.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
 )
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
@@ -21,6 +22,7 @@ from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupRequest
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
@@ -117,6 +119,41 @@ def test_a_refused_topic_id_of_metadata_is_explained(wire: ClusterWire) -> None:
     assert [each.error_code for each in response.topics] == [REFUSED, ErrorCode.NONE]
     assert len(refusals_of(wire, "a")) == 1
     assert refusals_of(wire, "b") == []
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_refused_topic_of_fetch_is_explained_once_per_request(
+    wire: ClusterWire, version: int
+) -> None:
+    topic = wire.cluster.metadata.image.topics["a"]
+    identity = {"topic": "a"} if version < 13 else {"topic_id": topic.topic_id}
+    partitions = [
+        FetchRequest.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1)
+        for index in (0, 1)
+    ]
+    topics = [FetchRequest.FetchTopic(partitions=partitions, **identity)]
+    response = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), version)
+    assert [each.error_code for each in response.responses[0].partitions] == [REFUSED, REFUSED]
+    (entry,) = wire.cluster.history.about("a", of=SubjectKind.TOPIC)
+    assert entry.text.startswith("Fetch refused: User:ANONYMOUS from ")
+    assert "may not READ TOPIC a: no ACL allows it" in entry.text
+    assert entry.times == 1
+
+
+def test_a_refused_topic_of_share_fetch_is_explained(wire: ClusterWire) -> None:
+    allow(wire, Operation.READ, Resource.GROUP, "g")
+    topic = ShareFetchRequest.FetchTopic(
+        topic_id=wire.cluster.metadata.image.topics["a"].topic_id,
+        partitions=[ShareFetchRequest.FetchPartition(partition_index=0)],
+    )
+    request = ShareFetchRequest(
+        group_id="g", member_id="A" * 22, share_session_epoch=0, max_wait_ms=0, min_bytes=0,
+        max_bytes=1, max_records=1, batch_size=1, topics=[topic],
+    )  # fmt: skip
+    response = wire.ask(request, 1)
+    assert response.responses[0].partitions[0].error_code == REFUSED
+    (text,) = refusals_of(wire, "a")
+    assert text.startswith("ShareFetch refused: User:ANONYMOUS from ")
 
 
 def test_a_list_of_all_topics_is_not_a_refusal(wire: ClusterWire) -> None:
