@@ -98,11 +98,9 @@ def print_ready(broker: Broker, control_url: str | None, *, stand_in: str | None
     `stand_in` describes the captures that the broker answers from.
     """
     data_directory = "a temporary directory" if broker.is_temporary else broker.data_directory
-    lines = [f"kafkalite is ready at {broker.bootstrap_servers}"]
-    lines += [
-        f"  listener {name} at {servers}"
-        for name, servers in broker.bootstrap_by_listener().items()
-    ][1:]
+    lines = _listener_lines(broker)
+    if broker.has_authorizer:
+        lines.append("  requests are authorized by ACLs")
     if broker.certificate_files is not None:
         files = broker.certificate_files
         lines.append(
@@ -119,6 +117,18 @@ def print_ready(broker: Broker, control_url: str | None, *, stand_in: str | None
     lines += _clock_lines(broker, has_control=control_url is not None)
     lines.append(f"  data in {data_directory}, cluster id {broker.cluster_id}; stop with Ctrl-C")
     try_print("\n".join(lines) + "\n")
+
+
+def _listener_lines(broker: Broker) -> list[str]:
+    """Return the addresses of each listener, with its security protocol unless it is PLAINTEXT."""
+    lines: list[str] = []
+    protocols = broker.protocol_by_listener()
+    for name, servers in broker.bootstrap_by_listener().items():
+        start = f"  listener {name}" if lines else "kafkalite is ready"
+        protocol = protocols[name].value
+        is_known = protocol == "PLAINTEXT" or (bool(lines) and protocol == name)
+        lines.append(f"{start} at {servers}" + ("" if is_known else f" ({protocol})"))
+    return lines
 
 
 def _clock_lines(broker: Broker, *, has_control: bool) -> list[str]:

@@ -25,12 +25,16 @@ def modification_time_ns(path: str) -> int | None:
         return None
 
 
-def write_key_file(path: str, content: bytes) -> None:
-    """Write a file that only this user can read, replacing an existing one; raises OSError."""
+def write_key_file(path: str, content: bytes, *, is_public: bool = False) -> None:
+    """Write a file, replacing an existing one; raises OSError.
+
+    Only this user can read it, unless it is public: then everyone can, if the umask permits it.
+    """
+    mode = 0o644 if is_public else 0o600
     new_path = f"{path}.new"
     with suppress(FileNotFoundError):
         os.unlink(new_path)
-    descriptor = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with open(descriptor, "wb") as file:
         file.write(content)
     os.replace(new_path, path)

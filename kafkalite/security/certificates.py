@@ -35,7 +35,10 @@ _CLOCK_DIFFERENCE: Final = timedelta(hours=1)
 
 
 class CertificateFiles(NamedTuple):
-    """The paths of the files in a directory; each is readable for its owner only."""
+    """The paths of the files in a directory.
+
+    Each is readable for its owner only, except the certificate of the authority.
+    """
 
     directory: str
 
@@ -150,7 +153,7 @@ def make_certificates(directory: str, names: Iterable[str]) -> CertificateFiles:
     if authority is None:
         authority = CertificateAuthority.create()
         write_key_file(files.authority_key, authority.key_pem)
-        write_key_file(files.authority, authority.pem)
+        write_key_file(files.authority, authority.pem, is_public=True)
     server_names = tuple(dict.fromkeys(names))
     for path, subject, subject_names in (
         (files.server, server_names[0], server_names),

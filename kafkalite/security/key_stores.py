@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     ReadFile = Callable[[str], bytes]
 
+SECURITY_EXTRA: Final = "pip install 'kafkalite[security]'"
+"""The command that installs the package for the features that need `cryptography`."""
+
 _PEM: Final = "PEM"
 _BINARY_TYPES: Final = ("JKS", "PKCS12")
 _CERTIFICATE: Final = re.compile(
@@ -45,6 +48,8 @@ class _Settings(NamedTuple):
     """The settings of a key store or a trust store."""
 
     name: str
+    prefix: str
+    """The start of the names of its settings."""
     type: str
     location: str | None
     password: str | None
@@ -104,7 +109,10 @@ def read_key_store(security: ListenerSecurity, read_file: ReadFile) -> KeyMateri
         return KeyMaterial(_read_text(settings, read_file), key_password)
     settings.check_type()
     if settings.password is None:
-        raise KeyStoreError("SSL key store is specified, but key store password is not specified.")
+        raise KeyStoreError(
+            "SSL key store is specified, but key store password is not specified."
+            + _hint_if_pem(settings, read_file)
+        )
     content = _read(settings, read_file)
     if content.startswith(MAGIC):
         return _java_key(settings, content, key_password or settings.password)
@@ -147,6 +155,7 @@ def read_trust_store(security: ListenerSecurity, read_file: ReadFile) -> str | N
 def _settings_of(security: ListenerSecurity, name: str, prefix: str) -> _Settings:
     return _Settings(
         name,
+        prefix,
         security.str(f"{prefix}.type"),
         security.str_or_none(f"{prefix}.location"),
         security.str_or_none(f"{prefix}.password"),
@@ -170,6 +179,21 @@ def _read(settings: _Settings, read_file: ReadFile) -> bytes:
         raise KeyStoreError(
             f"Failed to load {settings.name} {settings.location} of type {settings.type}: {reason}"
         ) from error
+
+
+def _hint_if_pem(settings: _Settings, read_file: ReadFile) -> str:
+    """Return the advice to set the type of a PEM file, empty for another or unreadable file."""
+    try:
+        content = _read(settings, read_file)
+    except KeyStoreError:
+        return ""
+    return _hint_if_pem_content(settings, content)
+
+
+def _hint_if_pem_content(settings: _Settings, content: bytes) -> str:
+    if b"-----BEGIN " not in content:
+        return ""
+    return f" {settings.location} is a PEM file: set {settings.prefix}.type=PEM"
 
 
 def _read_text(settings: _Settings, read_file: ReadFile) -> str:
@@ -196,13 +220,13 @@ def _java_key(settings: _Settings, content: bytes, key_password: str) -> KeyMate
 
 
 def _pkcs12_key(settings: _Settings, content: bytes) -> KeyMaterial:
+    store = _pkcs12_store(settings, content)
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - heavy
         Encoding,
         NoEncryption,
         PrivateFormat,
     )
 
-    store = _pkcs12_store(settings, content)
     if store.key is None or store.cert is None:
         raise KeyStoreError(f"{settings.location} has no private key with a certificate")
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -215,11 +239,16 @@ def _pkcs12_key(settings: _Settings, content: bytes) -> KeyMaterial:
 
 
 def _pkcs12_store(settings: _Settings, content: bytes) -> PKCS12KeyAndCertificates:
+    hint = _hint_if_pem_content(settings, content)
+    if hint:
+        raise KeyStoreError(
+            f"Failed to load {settings.name} {settings.location} of type {settings.type}.{hint}"
+        )
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415 - heavy
     except ImportError as error:
         raise KeyStoreError(
-            f"{settings.location} is a PKCS12 store: it needs pip install 'kafkalite[security]'"
+            f"{settings.location} is a PKCS12 store: it needs {SECURITY_EXTRA}"
         ) from error
     password = None if settings.password is None else settings.password.encode()
     try:

@@ -10,7 +10,12 @@ from kafkalite.config.definitions import ConfigError
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.ports.key_files import modification_time_ns, read_key_file, temporary_key_file
 from kafkalite.protocol.other_protocols import other_protocol
-from kafkalite.security.key_stores import KeyStoreError, read_key_store, read_trust_store
+from kafkalite.security.key_stores import (
+    SECURITY_EXTRA,
+    KeyStoreError,
+    read_key_store,
+    read_trust_store,
+)
 from kafkalite.security.listener_security import (
     ANONYMOUS,
     ProposedValues,
@@ -146,6 +151,7 @@ class TlsServer:
 
 def _check_identity(current: KeyMaterial, new: KeyMaterial, security: ListenerSecurity) -> None:
     """Check that a new certificate has the names of the current one; raises TlsError."""
+    _require_names(f"listener {security.name}: a new certificate")
     from kafkalite.security.distinguished_name import names_of_pem  # noqa: PLC0415 - heavy
 
     old_names, new_names = names_of_pem(current.pem), names_of_pem(new.pem)
@@ -190,8 +196,19 @@ def _new_context(security: ListenerSecurity, key: KeyMaterial) -> ssl.SSLContext
     context.verify_flags |= ssl.VerifyFlags(_PARTIAL_CHAIN)
     if context.verify_mode is not ssl.CERT_NONE:
         _load_trusted(context, trusted, security)
+        if security.protocol is SecurityProtocol.SSL:
+            value = security.str("ssl.client.auth")
+            _require_names(f"listener {security.name}: ssl.client.auth={value}")
     _set_versions(context, security)
     return context
+
+
+def _require_names(feature: str) -> None:
+    """Raise TlsError if the names in certificates cannot be read."""
+    try:
+        import kafkalite.security.distinguished_name  # noqa: F401, PLC0415 - heavy
+    except ImportError as error:
+        raise TlsError(f"{feature} needs {SECURITY_EXTRA}") from error
 
 
 def _load_key(context: ssl.SSLContext, key: KeyMaterial, security: ListenerSecurity) -> None:

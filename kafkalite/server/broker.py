@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from kafkalite.apis.authorization.step import AuthorizationStep
     from kafkalite.cluster.node import Endpoint, Node
+    from kafkalite.config.security_protocols import SecurityProtocol
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.faults import Faults
@@ -223,6 +224,7 @@ class Broker:
         node_ids = settings.node_ids
         settings.check_node_config()
         specs = self._specs = settings.listeners
+        settings.check_users(specs)
         if settings.tls is not None:
             settings = self._make_certificates(specs)
         config = self._read_config(settings)
@@ -243,6 +245,7 @@ class Broker:
         directory.directory.health.subscribe(DiskFailureLog(self._log))
         self._report_lost_data(directory, cluster)
         self._warn_of_missing_nodes(config, cluster)
+        self._warn_about_security(config, cluster.metadata.image)
         self._registered = cluster.metadata.image.brokers.keys()
         cluster.metadata.subscribe(self._report_unregistered)
         self._bind_members(cluster)
@@ -407,6 +410,24 @@ class Broker:
                     key=key,
                     value=factor,
                 )
+
+    def _warn_about_security(self, config: BrokerConfig, image: MetadataImage) -> None:
+        """Warn about listeners without users, and about an authorizer that has no effect."""
+        authorizer, text = config.str("authorizer.class.name"), config.static_text
+        uses_sasl = any(spec.protocol.uses_sasl for spec in self._specs)
+        if not uses_sasl and not authorizer and "super.users" not in text:
+            return
+        from kafkalite.server.security_warnings import (  # noqa: PLC0415 - rarely used
+            authorizer_warnings,
+            sasl_warnings,
+        )
+
+        listeners = [ListenerSecurity(spec.name, spec.protocol, config) for spec in self._specs]
+        for line, fields in (
+            *sasl_warnings(listeners, self._settings.users, image),
+            *authorizer_warnings(authorizer, text, image),
+        ):
+            self._log.warning(line, **fields)
 
     def _report_lost_data(self, directory: BrokerDirectory, cluster: Cluster) -> None:
         """Log the data that could not be loaded."""
@@ -796,6 +817,15 @@ class Broker:
             name: ",".join(str(Address(each.host, each.port)) for each in endpoints)
             for name, endpoints in self._endpoints.items()
         }
+
+    def protocol_by_listener(self) -> Mapping[str, SecurityProtocol]:
+        """Return the security protocols by listener name, in the order of the listeners."""
+        return {spec.name: spec.protocol for spec in self._specs}
+
+    @property
+    def has_authorizer(self) -> bool:
+        """Whether requests are checked by ACLs."""
+        return bool(self._require_running()[0].config.str("authorizer.class.name"))
 
     @property
     def certificate_files(self) -> CertificateFiles | None:

@@ -6,6 +6,7 @@ from os import makedirs
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.ports.temporary import new_temporary_directory
+from kafkalite.security.key_stores import SECURITY_EXTRA
 from kafkalite.server.settings import SettingsError, names_key_store
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class GeneratedCertificates:
         try:
             from kafkalite.security.certificates import make_certificates  # noqa: PLC0415 - heavy
         except ImportError as error:
-            raise SettingsError("--tls needs pip install 'kafkalite[security]'") from error
+            raise SettingsError(f"generated certificates need {SECURITY_EXTRA}") from error
         hosts = [spec.advertised_address(0, 0).host for spec in specs]
         directory = settings.tls_directory
         try:

@@ -85,6 +85,14 @@ class Settings(NamedTuple):
                     f"--node-config has node {node_id}, but the nodes are {known}{more}"
                 )
 
+    def check_users(self, listeners: Iterable[ListenerSpec]) -> None:
+        """Raise SettingsError if there are users, but no listener on which they authenticate."""
+        if self.users and not any(spec.protocol.uses_sasl for spec in listeners):
+            raise SettingsError(
+                "users (--user) need a listener with SASL, such as "
+                "--listen SASL_PLAINTEXT://127.0.0.1:9092"
+            )
+
     @property
     def listeners(self) -> tuple[ListenerSpec, ...]:
         """The listeners of each node; raises AddressError or SettingsError."""

@@ -7,8 +7,11 @@ transactional id in a request.
 from __future__ import annotations
 
 from copy import copy
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.refusals import report_refusal
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.catalogue import When
 from kafkalite.protocol.error_codes import ErrorCode
@@ -17,8 +20,9 @@ from kafkalite.security.acls import CLUSTER_NAME
 from kafkalite.security.permissions import permission_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from kafkalite.gateway.call import Call
     from kafkalite.protocol.catalogue import Permission, Row
     from kafkalite.security.authorizer import Decision
     from kafkalite.security.permissions import Permissions
@@ -31,6 +35,9 @@ ERRORS: Final = {
     Resource.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 """The error code of a refused operation, by type of the resource."""
+
+MAX_REPORTED: Final = 100
+"""The maximum number of refused resources of one request that are reported as events."""
 
 RULE: Final = "acl"
 """The `rule` in the facts of a refusal that an ACL, or the lack of one, caused."""
@@ -122,6 +129,16 @@ def check(
     )
     error.message = message
     raise error
+
+
+def report_refused_topics(call: Call, api: str, operation: Operation, names: Iterable[str]) -> None:
+    """Report topics that the client of a call may not use; at most MAX_REPORTED of them."""
+    permissions = call.permissions
+    assert permissions is not None
+    for name in islice(names, MAX_REPORTED):
+        decision = permissions.decide(operation, Resource.TOPIC, name)
+        error = refusal(permissions, operation, Resource.TOPIC, name, decision)
+        report_refusal(call, api, name, error, kind=SubjectKind.TOPIC)
 
 
 def cluster_message(api: str, operation: Operation) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.apis.authorization import special
 from kafkalite.apis.authorization.checks import (
+    MAX_REPORTED,
     check,
     checks_of,
     cluster_message,
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from kafkalite.protocol.errors import KafkaError
     from kafkalite.security.authorizer import AuthorizerSettings
     from kafkalite.security.permissions import Permissions
-
-_MAX_REPORTED: Final = 100
-"""The maximum number of refused resources of one request that are reported as events."""
 
 _KINDS: Final = {
     Resource.TOPIC: SubjectKind.TOPIC,
@@ -314,7 +312,7 @@ class Guard:
     ) -> None:
         """Report refused elements under their names, and under the group of the request."""
         kind = _KINDS[resource]
-        for error in errors[:_MAX_REPORTED]:
+        for error in errors[:MAX_REPORTED]:
             name = "" if error.facts is None else str(error.facts["resource"])
             report_refusal(call, self.api.name, name, error, request, kind=kind)
         report_refusal_of_request(call, self.api.name, errors[0], request)

@@ -100,6 +100,7 @@ class _Fetch:
     """
 
     __slots__ = (
+        "_call",
         "_era",
         "_incarnations",
         "_is_read_committed",
@@ -114,6 +115,7 @@ class _Fetch:
         "_quota",
         "_rack",
         "_readable",
+        "_refused_topics",
         "_replica_id",
         "_session",
         "may_wait",
@@ -127,6 +129,8 @@ class _Fetch:
         state = request.replica_state
         self._node = node
         self._permissions = call.permissions
+        self._call = call
+        self._refused_topics: frozenset[str] = frozenset()
         self._era = era
         self._may_pause = call.may_pause
         self._node_id = node.id
@@ -221,8 +225,7 @@ class _Fetch:
         for requested in in_steps(all_requested) if self._may_pause else all_requested:
             topic = find(requested.topic)  # type: ignore[arg-type]  # an id or a name
             if permissions is not None and not self._may_read(permissions, topic, requested.topic):
-                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                refused.append((requested, _partition_error(requested.index, code)))
+                refused.append(self._refuse(topic, requested))
                 continue
             try:
                 partition = None if topic is None else topic.partition(requested.index)
@@ -259,6 +262,22 @@ class _Fetch:
             return permissions.allows(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
         name = requested if topic is None else topic.name
         return isinstance(name, bytes) or permissions.allows(Operation.READ, Resource.TOPIC, name)
+
+    def _refuse(self, topic: HostedTopic | None, requested: RequestedPartition) -> PartitionAnswer:
+        """Return the answer of a partition that the client may not read, and report its topic."""
+        from kafkalite.apis.authorization.checks import (  # noqa: PLC0415 - only with an authorizer
+            MAX_REPORTED,
+            report_refused_topics,
+        )
+
+        # A topic without a name is unknown, and not refused.
+        name = str(requested.topic) if topic is None else topic.name
+        reported = self._refused_topics
+        if self._replica_id < 0 and name not in reported and len(reported) < MAX_REPORTED:
+            # Once, although a waiting request is checked again when it is answered.
+            self._refused_topics = reported | {name}
+            report_refused_topics(self._call, "Fetch", Operation.READ, (name,))
+        return requested, _partition_error(requested.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def _read_partition(
         self,

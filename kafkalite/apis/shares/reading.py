@@ -120,6 +120,7 @@ def locate(
     permissions = call.permissions
     located: list[RequestedSharePartition] = []
     refused: dict[TopicPartition, ErrorCode] = {}
+    forbidden: dict[str, None] = {}
     for partition, name in names.items():
         if name is None:
             # If a topic id was unknown when the session began, Kafka fails with an internal
@@ -127,6 +128,7 @@ def locate(
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if permissions is not None and not permissions.allows(Operation.READ, Resource.TOPIC, name):
             refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            forbidden[name] = None
             continue
         try:
             log = table.get(partition.topic_id, partition.index)
@@ -137,6 +139,12 @@ def locate(
             refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
             located.append(RequestedSharePartition(partition, log))
+    if forbidden:
+        from kafkalite.apis.authorization.checks import (  # noqa: PLC0415 - only with an authorizer
+            report_refused_topics,
+        )
+
+        report_refused_topics(call, "ShareFetch", Operation.READ, forbidden)
     return located, refused
 
 

@@ -26,7 +26,7 @@ from kafkalite.protocol.versions import Versions
 from kafkalite.security.acls import CLUSTER_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalite.gateway.call import Call
     from kafkalite.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -147,16 +147,22 @@ def _topics_by_id(
         topic.topic_id for topic in in_steps(requested) if topic.topic_id != ZERO_UUID
     )
     topics: list[TopicImage | MetadataResponse.MetadataResponseTopic] = []
+    refused_names: list[str] = []
     for topic_id in in_steps(topic_ids):
         topic = image.topics_by_id.get(topic_id)
         if topic is not None and _may_describe(call, topic.name):
             topics.append(topic)
             continue
-        # Topic ids are not secret, but the name of the topic is.
-        code = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+        if topic is not None:
+            # Topic ids are not secret, but the name of the topic is.
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            refused_names.append(topic.name)
         topics.append(
             MetadataResponse.MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
         )
+    if refused_names:
+        _report_refused(call, Operation.DESCRIBE, refused_names)
     return topics
 
 
@@ -173,11 +179,11 @@ def _topics_by_name(
     """
     node = call.node
     all_names = dict.fromkeys(topic.name or "" for topic in in_steps(requested))
-    names = [name for name in in_steps(all_names) if _may_describe(call, name)]
+    names = _describable(call, all_names)
     unknown = [name for name in in_steps(names) if name not in image.topics]
     may_create = request.allow_auto_topic_creation and node.config.bool("auto.create.topics.enable")
     if unknown and may_create and call.permissions is not None:
-        unknown, not_creatable = _split_creatable(call.permissions, unknown)
+        unknown, not_creatable = _split_creatable(call, call.permissions, unknown)
         names = [name for name in in_steps(names) if name not in not_creatable]
     partitions = node.config.int("num.partitions")
     if unknown and may_create and len(unknown) * (1 + partitions) <= MAX_PARTITIONS_PER_REQUEST:
@@ -206,16 +212,37 @@ def _topics_by_name(
     ]
 
 
+def _describable(call: Call, all_names: Mapping[str, None]) -> list[str]:
+    """Return the topics that the client may describe, and report the others."""
+    names = [name for name in in_steps(all_names) if _may_describe(call, name)]
+    if len(names) < len(all_names):
+        describable = frozenset(names)
+        refused = (name for name in in_steps(all_names) if name not in describable)
+        _report_refused(call, Operation.DESCRIBE, refused)
+    return names
+
+
+def _report_refused(call: Call, operation: Operation, names: Iterable[str]) -> None:
+    from kafkalite.apis.authorization.checks import (  # noqa: PLC0415 - only with an authorizer
+        report_refused_topics,
+    )
+
+    report_refused_topics(call, "Metadata", operation, names)
+
+
 def _split_creatable(
-    permissions: Permissions, names: list[str]
+    call: Call, permissions: Permissions, names: list[str]
 ) -> tuple[list[str], frozenset[str]]:
-    """Return the missing topics that the client may create, and the others."""
+    """Return the missing topics that the client may create, and the others, which are reported."""
     if permissions.allows(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
         return names, frozenset()
     creatable = [
         name for name in names if permissions.allows(Operation.CREATE, Resource.TOPIC, name)
     ]
-    return creatable, frozenset(names).difference(creatable)
+    others = frozenset(names).difference(creatable)
+    if others:
+        _report_refused(call, Operation.CREATE, (name for name in names if name in others))
+    return creatable, others
 
 
 def _unknown_topic_code(name: str) -> ErrorCode:

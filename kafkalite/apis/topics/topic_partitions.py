@@ -61,6 +61,8 @@ def handle_describe_topic_partitions(
     if requested:
         # All topics without a list of names are those that the client may describe.
         response.topics += map(_refused_topic, refused)
+        if refused:
+            _report_refused(call, refused)
     return response
 
 
@@ -74,6 +76,14 @@ def _split_by_permission(call: Call, names: list[str]) -> tuple[list[str], list[
     ]
     known = frozenset(allowed)
     return allowed, [name for name in names if name not in known]
+
+
+def _report_refused(call: Call, names: list[str]) -> None:
+    from kafkalite.apis.authorization.checks import (  # noqa: PLC0415 - only with an authorizer
+        report_refused_topics,
+    )
+
+    report_refused_topics(call, "DescribeTopicPartitions", Operation.DESCRIBE, names)
 
 
 def _refused_topic(

@@ -52,7 +52,7 @@ def parse_users(texts: Iterable[str]) -> list[User]:
     The part after the last colon is a mechanism if it has the form of one; otherwise it belongs to
     the password.
     """
-    return [_parse_user(text) for text in texts]
+    return _without_repetition(map(_parse_user, texts))
 
 
 def _parse_user(text: str) -> User:
@@ -73,7 +73,19 @@ def users_of(users: Mapping[str, str] | Sequence[User]) -> list[User]:
     """Return users from passwords by name, or from a sequence of users; raises UserError."""
     if isinstance(users, Mapping):
         users = [User(name, password) for name, password in users.items()]
-    return [_checked(user) for user in users]
+    return _without_repetition(map(_checked, users))
+
+
+def _without_repetition(users: Iterable[User]) -> list[User]:
+    """Return users that have one password for each mechanism; raises UserError."""
+    listed = list(users)
+    known: set[tuple[str, str]] = set()
+    for user in listed:
+        for mechanism in user.mechanisms:
+            if (user.name, mechanism) in known:
+                raise UserError(f"user {user.name!r} is given twice for {mechanism}")
+            known.add((user.name, mechanism))
+    return listed
 
 
 def _checked(user: User) -> User:

@@ -18,10 +18,11 @@ from confluent_kafka.admin import AdminClient
 
 from kafkalite import __version__
 from kafkalite.cli.broker_options import add_broker_options
-from kafkalite.cli.serve import describe_stand_in, prepared_from
+from kafkalite.cli.serve import describe_stand_in, prepared_from, print_ready
 from kafkalite.config.options import STAND_IN_OPTIONS
-from kafkalite.server.logging import Log
-from kafkalite.server.settings import SettingsError
+from kafkalite.server.broker import Broker
+from kafkalite.server.logging import Level, Log
+from kafkalite.server.settings import Settings, SettingsError
 from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
 
 if TYPE_CHECKING:
@@ -106,6 +107,30 @@ def serving(request: pytest.FixtureRequest) -> Iterator[Serving]:
 def test_banner_has_the_selected_port(serving: Serving) -> None:
     assert re.fullmatch(r"kafkalite is ready at 127\.0\.0\.1:[1-9]\d*\n", serving.banner)
     assert serving.topics() == {}
+
+
+async def test_banner_names_security_protocols_and_the_authorizer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = Settings(
+        listen=[f"{name}://127.0.0.1:0" for name in ("A", "SASL_PLAINTEXT", "B", "C")],
+        config={
+            "listener.security.protocol.map": "A:SASL_PLAINTEXT,B:SASL_PLAINTEXT",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        },
+    )
+    broker = Broker(settings, Log(Level.ERROR))
+    await broker.start()
+    print_ready(broker, None)
+    await broker.stop(grace_s=0)
+    lines = [re.sub(r":\d+", ":PORT", line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[:-1] == [
+        "kafkalite is ready at 127.0.0.1:PORT (SASL_PLAINTEXT)",
+        "  listener SASL_PLAINTEXT at 127.0.0.1:PORT",
+        "  listener B at 127.0.0.1:PORT (SASL_PLAINTEXT)",
+        "  listener C at 127.0.0.1:PORT",
+        "  requests are authorized by ACLs",
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

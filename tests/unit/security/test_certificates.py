@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from datetime import timedelta
 from pathlib import Path
@@ -22,10 +23,22 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def test_the_files_are_made_and_private(tmp_path: Path) -> None:
+def test_the_files_are_made_and_those_with_keys_are_private(tmp_path: Path) -> None:
+    umask = os.umask(0o022)
+    try:
+        make_certificates(str(tmp_path), NAMES)
+    finally:
+        os.umask(umask)
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {
+        "ca.pem": 0o644,
+        "ca-key.pem": 0o600,
+        "server.pem": 0o600,
+        "client.pem": 0o600,
+    }
+
+
+def test_the_authority_issues_the_other_certificates(tmp_path: Path) -> None:
     files = make_certificates(str(tmp_path), NAMES)
-    assert contents(tmp_path).keys() == {"ca.pem", "ca-key.pem", "server.pem", "client.pem"}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
     server, client = (names_of_pem(Path(each).read_text()) for each in (files.server, files.client))
     assert server == ("CN=broker.test", frozenset({"broker.test", "localhost", "::1"}))
     assert client == ("CN=kafkalite-client", frozenset())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ssl
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,13 @@ from tests.unit.security.java_stores import (
     PKCS12_KEY_STORE,
     PKCS12_TRUST_STORE,
 )
+from tests.unit.security.missing_extra import hide_cryptography
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.security.key_stores import ReadFile
+    from kafkalite.security.listener_security import ListenerSecurity
 
 FILES = {
     "key.jks": JKS_KEY_STORE,
@@ -138,3 +146,32 @@ def test_unusable_key_stores_are_rejected(config: dict[str, str], message: str) 
 def test_unusable_trust_stores_are_rejected(config: dict[str, str], message: str) -> None:
     with pytest.raises(KeyStoreError, match=message):
         read_trust_store(listener_security(config), read_file)
+
+
+def test_the_error_about_a_pem_file_of_another_type_has_a_hint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hide_cryptography(monkeypatch)
+    hint = r"\. server\.pem is a PEM file: set ssl\.keystore\.type=PEM$"
+    for config in (keystore(location="server.pem"), keystore(location="server.pem", password="p")):
+        with pytest.raises(KeyStoreError, match=hint):
+            read_key_store(listener_security(config), read_file)
+    hint = r"\. ca\.pem is a PEM file: set ssl\.truststore\.type=PEM$"
+    with pytest.raises(KeyStoreError, match=hint):
+        read_trust_store(listener_security(truststore(location="ca.pem")), read_file)
+    for location in ("key.jks", "none"):
+        with pytest.raises(KeyStoreError, match=r"password is not specified\.$"):
+            read_key_store(listener_security(keystore(location=location)), read_file)
+
+
+@pytest.mark.parametrize("read", [read_key_store, read_trust_store])
+def test_pkcs12_needs_the_extra_security(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[ListenerSecurity, ReadFile], object]
+) -> None:
+    config = keystore(location="key.p12", password="storepass") | truststore(
+        location="trust.p12", password="storepass"
+    )
+    security = listener_security(config)
+    hide_cryptography(monkeypatch)
+    with pytest.raises(KeyStoreError, match=r"PKCS12 store: it needs pip install 'kafkalite\["):
+        read(security, read_file)

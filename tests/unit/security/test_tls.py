@@ -32,6 +32,7 @@ from tests.unit.security.issued_files import (
     listener_security,
     server,
 )
+from tests.unit.security.missing_extra import hide_cryptography
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -295,3 +296,34 @@ def test_reasons_are_one_line() -> None:
     assert "seems to speak HTTP" in plain_text_reason(b"GET ")
     assert "seems to speak plain text" in plain_text_reason(b"\0\0\0\1")
     assert handshake_failure_reason(ValueError("x")) == "TLS failed: x"
+
+
+@pytest.mark.parametrize("client_auth", ["requested", "required"])
+def test_client_certificates_need_the_extra_security(
+    monkeypatch: pytest.MonkeyPatch, files: Files, client_auth: str
+) -> None:
+    config = files.config()
+    config["ssl.client.auth"] = client_auth
+    hide_cryptography(monkeypatch)
+    message = rf"listener SSL: ssl\.client\.auth={client_auth} needs pip install"
+    with pytest.raises(TlsError, match=message):
+        tls_server(config)
+    # The principal of a client of SASL_SSL does not come from its certificate.
+    del config["ssl.client.auth"]
+    config["listener.name.sasl_ssl.ssl.client.auth"] = client_auth
+    assert tls_server(config, SecurityProtocol.SASL_SSL).context().verify_mode
+
+
+def test_a_dynamic_change_that_needs_the_extra_security_is_rejected(
+    monkeypatch: pytest.MonkeyPatch, files: Files
+) -> None:
+    config = BrokerConfig.from_text(files.config())
+    security = ListenerSecurity("SSL", SecurityProtocol.SSL, config)
+    hide_cryptography(monkeypatch)
+    config.dynamic_checks.append(TlsServer(security, pytest.fail).check_change)
+    for key, value, feature in (
+        ("ssl.client.auth", "required", "ssl.client.auth=required"),
+        ("ssl.keystore.location", files.server, "a new certificate"),
+    ):
+        with pytest.raises(ConfigError, match=f"listener SSL: {feature} needs pip install"):
+            check_dynamic_values({f"listener.name.ssl.{key}": value}, config, is_per_broker=True)

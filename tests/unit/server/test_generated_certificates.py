@@ -13,6 +13,9 @@ from kafkalite.server.broker import Broker
 from kafkalite.server.generated_certificates import GeneratedCertificates
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
+from tests.unit.security.issued_files import Files
+from tests.unit.security.java_stores import PKCS12_KEY_STORE
+from tests.unit.security.missing_extra import hide_cryptography
 
 LISTEN = ("SSL://0.0.0.0:9093", "PLAINTEXT://inside.test:9092")
 ADVERTISE = ("SSL://broker.test:9093",)
@@ -69,6 +72,33 @@ def test_a_temporary_directory_is_removed() -> None:
 def test_unusable_settings_are_rejected(settings: Settings, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         generated(settings)
+
+
+def test_certificates_need_the_extra_security(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide_cryptography(monkeypatch)
+    with pytest.raises(SettingsError, match=r"^generated certificates need pip install "):
+        generated(Settings(listen=LISTEN, tls="auto"))
+
+
+@pytest.mark.parametrize(
+    ("config", "feature"),
+    [
+        ({"ssl.client.auth": "required"}, r"ssl\.client\.auth=required"),
+        ({"ssl.keystore.type": "PKCS12", "ssl.keystore.password": "storepass"}, "PKCS12 store: it"),
+    ],
+)
+async def test_a_broker_does_not_start_without_the_extra_security(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: dict[str, str], feature: str
+) -> None:
+    files = Files(tmp_path)
+    config = files.config() | config
+    if config["ssl.keystore.type"] == "PKCS12":
+        config["ssl.keystore.location"] = files.write("key.p12", PKCS12_KEY_STORE)
+    hide_cryptography(monkeypatch)
+    broker = Broker(Settings(listen=("SSL://127.0.0.1:0",), config=config), Log(Level.ERROR))
+    with pytest.raises(SettingsError, match=f"{feature} needs pip install") as refused:
+        await broker.start()
+    assert "\n" not in str(refused.value)
 
 
 async def test_a_broker_uses_and_removes_its_certificates() -> None:

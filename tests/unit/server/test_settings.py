@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalite.config.security_protocols import SecurityProtocol
+from kafkalite.security.sasl.users import User
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.settings import (
     Settings,
@@ -241,3 +242,15 @@ def test_an_invalid_user_is_rejected_without_its_password() -> None:
         parse_users(["alice:secret:SCRAM-SHA-1"])
     assert "secret" not in str(error.value)
     assert error.value.__cause__ is None
+
+
+def test_users_need_a_listener_with_sasl() -> None:
+    alice = (User("alice", "secret"),)
+    for config in ({}, {"listener.security.protocol.map": "A:SSL"}):
+        settings = Settings(listen=("A://h:1",), users=alice, config=config)
+        with pytest.raises(SettingsError, match=r"^users \(--user\) need a listener with SASL"):
+            settings.check_users(settings.listeners)
+    config = {"listener.security.protocol.map": "A:SASL_SSL"}
+    settings = Settings(listen=("A://h:1", "B://h:2"), users=alice, config=config)
+    settings.check_users(settings.listeners)
+    Settings().check_users(Settings().listeners)

@@ -13,6 +13,10 @@ from kafkalite.protocol._generated.messages.describe_configs import DescribeConf
 from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest as ShareOffsetsRequest,
 )
+from kafkalite.protocol._generated.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+)
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
@@ -21,6 +25,7 @@ from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
 from kafkalite.protocol._generated.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
 )
@@ -130,6 +135,90 @@ def test_a_refused_topic_is_explained_under_its_name_and_group(wire: ClusterWire
         *_, entry = wire.cluster.history.about(subject, of=kind)
         assert "may not READ TOPIC a: no ACL allows it" in entry.text
         assert entry.facts["rule"] == "acl"
+
+
+def refusals_of(wire: ClusterWire, topic: str) -> list[str]:
+    entries = wire.cluster.history.about(topic, of=SubjectKind.TOPIC)
+    return [entry.text for entry in entries if entry.kind == "refused"]
+
+
+def test_refused_topics_of_metadata_are_explained(wire: ClusterWire) -> None:
+    allow(wire, Operation.DESCRIBE, Resource.TOPIC, "missing")
+    topic = MetadataRequest.MetadataRequestTopic
+    requested = [topic(name=name) for name in ("a", "missing")]
+    requested.extend(topic(name=f"unknown-{number}") for number in range(200))
+    response = wire.ask(MetadataRequest(topics=requested), 12)
+    assert {each.error_code for each in response.topics} == {REFUSED}
+    (text,) = refusals_of(wire, "a")
+    assert text.startswith("Metadata refused: User:ANONYMOUS from ")
+    assert "may not DESCRIBE TOPIC a: no ACL allows it" in text
+    (text,) = refusals_of(wire, "missing")
+    assert "may not CREATE TOPIC missing: no ACL allows it" in text
+    assert refusals_of(wire, "unknown-98")
+    assert not refusals_of(wire, "unknown-99")
+
+
+def test_a_refused_topic_id_of_metadata_is_explained(wire: ClusterWire) -> None:
+    topics = wire.cluster.metadata.image.topics
+    requested = [
+        MetadataRequest.MetadataRequestTopic(name=None, topic_id=topics[name].topic_id)
+        for name in ("a", "b")
+    ]
+    allow(wire, Operation.DESCRIBE, Resource.TOPIC, "b")
+    response = wire.ask(MetadataRequest(topics=requested), 12)
+    assert [each.error_code for each in response.topics] == [REFUSED, ErrorCode.NONE]
+    assert len(refusals_of(wire, "a")) == 1
+    assert refusals_of(wire, "b") == []
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_refused_topic_of_fetch_is_explained_once_per_request(
+    wire: ClusterWire, version: int
+) -> None:
+    topic = wire.cluster.metadata.image.topics["a"]
+    identity = {"topic": "a"} if version < 13 else {"topic_id": topic.topic_id}
+    partitions = [
+        FetchRequest.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1)
+        for index in (0, 1)
+    ]
+    topics = [FetchRequest.FetchTopic(partitions=partitions, **identity)]
+    response = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), version)
+    assert [each.error_code for each in response.responses[0].partitions] == [REFUSED, REFUSED]
+    (entry,) = wire.cluster.history.about("a", of=SubjectKind.TOPIC)
+    assert entry.text.startswith("Fetch refused: User:ANONYMOUS from ")
+    assert "may not READ TOPIC a: no ACL allows it" in entry.text
+    assert entry.times == 1
+
+
+def test_a_refused_topic_of_share_fetch_is_explained(wire: ClusterWire) -> None:
+    allow(wire, Operation.READ, Resource.GROUP, "g")
+    topic = ShareFetchRequest.FetchTopic(
+        topic_id=wire.cluster.metadata.image.topics["a"].topic_id,
+        partitions=[ShareFetchRequest.FetchPartition(partition_index=0)],
+    )
+    request = ShareFetchRequest(
+        group_id="g", member_id="A" * 22, share_session_epoch=0, max_wait_ms=0, min_bytes=0,
+        max_bytes=1, max_records=1, batch_size=1, topics=[topic],
+    )  # fmt: skip
+    response = wire.ask(request, 1)
+    assert response.responses[0].partitions[0].error_code == REFUSED
+    (text,) = refusals_of(wire, "a")
+    assert text.startswith("ShareFetch refused: User:ANONYMOUS from ")
+
+
+def test_a_list_of_all_topics_is_not_a_refusal(wire: ClusterWire) -> None:
+    assert wire.ask(MetadataRequest(topics=None), 12).topics == []
+    assert wire.ask(DescribeTopicPartitionsRequest(), 0).topics == []
+    assert refusals_of(wire, "a") == []
+
+
+def test_refused_topics_of_partition_pages_are_explained(wire: ClusterWire) -> None:
+    allow(wire, Operation.DESCRIBE, Resource.TOPIC, "b")
+    requested = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in ("a", "b")]
+    wire.ask(DescribeTopicPartitionsRequest(topics=requested), 0)
+    (text,) = refusals_of(wire, "a")
+    assert text.startswith("DescribeTopicPartitions refused: User:ANONYMOUS from ")
+    assert refusals_of(wire, "b") == []
 
 
 def test_an_unchanged_client_sees_a_new_acl_with_the_next_request(wire: ClusterWire) -> None:

@@ -50,6 +50,15 @@ def test_an_invalid_user_is_rejected_without_its_password(text: str, message: st
     assert "secret" not in str(error.value)
 
 
+def test_a_user_has_one_password_for_each_mechanism() -> None:
+    with pytest.raises(UserError, match=r"^user 'alice' is given twice for SCRAM-SHA-512$"):
+        parse_users(["alice:a", "bob:a", "alice:b"])
+    with pytest.raises(UserError, match=r"^user 'alice' is given twice for PLAIN$"):
+        users_of([User("alice", "a"), User("alice", "b", ("PLAIN",))])
+    users = parse_users(["alice:a:PLAIN", "alice:b:SCRAM-SHA-256"])
+    assert users_of(users) == users
+
+
 def test_users_are_made_of_passwords_by_name() -> None:
     assert users_of({"alice": "secret"}) == [User("alice", "secret")]
     given = [User("bob", "secret", ("PLAIN",))]

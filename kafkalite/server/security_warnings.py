@@ -1,0 +1,76 @@
+"""Warnings about security settings that let no client connect, or that have no effect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalite.security.authorizer import ALLOW_WITHOUT_ACLS, SUPER_USERS
+from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
+from kafkalite.security.sasl.users import OAUTHBEARER, PLAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkalite.metadata.image import MetadataImage
+    from kafkalite.security.listener_security import ListenerSecurity
+    from kafkalite.security.sasl.users import User
+
+
+class SecurityWarning(NamedTuple):
+    """A line for the log, and its fields."""
+
+    text: str
+    fields: Mapping[str, str]
+
+
+def sasl_warnings(
+    listeners: Sequence[ListenerSecurity], users: Sequence[User], image: MetadataImage
+) -> Iterator[SecurityWarning]:
+    """Yield a warning for each listener with SASL on which no client can authenticate.
+
+    The users in the settings have their SCRAM credentials in `image`.
+    """
+    for security in listeners:
+        if security.protocol.uses_sasl and not any(
+            _has_users(mechanism, security, users, image)
+            for mechanism in security.list("sasl.enabled.mechanisms")
+        ):
+            yield SecurityWarning(
+                "no client can authenticate on a listener with SASL: it has no users, neither of "
+                "--user nor of a JAAS configuration nor with SCRAM credentials",
+                {"listener": security.name},
+            )
+
+
+def _has_users(
+    mechanism: str, security: ListenerSecurity, users: Sequence[User], image: MetadataImage
+) -> bool:
+    scram = SCRAM_BY_NAME.get(mechanism)
+    if scram is not None:
+        return any(number == scram.number for number, _ in image.scram_credentials)
+    if mechanism == PLAIN:
+        has_user = any(PLAIN in user.mechanisms for user in users)
+        return has_user or security.jaas_config(PLAIN) is not None
+    return mechanism == OAUTHBEARER  # tokens contain the names of their users
+
+
+def authorizer_warnings(
+    authorizer: str, text: Mapping[str, str], image: MetadataImage
+) -> Iterator[SecurityWarning]:
+    """Yield a warning for super users without an authorizer, and for one that allows nothing.
+
+    `authorizer` is the class of the authorizer, empty without one; `text` has the static settings.
+    """
+    has_super_users = bool(text.get(SUPER_USERS, "").strip("; "))
+    if has_super_users and not authorizer:
+        yield SecurityWarning(
+            "super users have no effect without an authorizer: set authorizer.class.name",
+            {"key": SUPER_USERS},
+        )
+    allows_without_acls = text.get(ALLOW_WITHOUT_ACLS, "").strip().lower() == "true"
+    if authorizer and not has_super_users and not image.acls and not allows_without_acls:
+        yield SecurityWarning(
+            "the authorizer refuses all clients: there are neither ACLs nor super users that could "
+            "create them",
+            {"key": SUPER_USERS},
+        )
