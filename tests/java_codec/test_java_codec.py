@@ -42,6 +42,8 @@ pytestmark = pytest.mark.endurance
 ROUNDS: Final = 20 if IS_LONG else 5
 EDGES: Final = (126, 127, 128)
 ADDITIONAL_FIELDS: Final = {
+    "added_settings": "None",
+    "is_removed": "False",
     "revocation_epoch": "0",
     "is_revocation_under_way": "False",
     "is_join_confirmed": "False",

@@ -9,7 +9,8 @@ import pytest
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.metadata.image import MetadataImage
-from kafkalite.security.listener_security import ListenerSecurity, SecurityProtocol
+from kafkalite.config.security_protocols import SecurityProtocol
+from kafkalite.security.listener_security import ListenerSecurity
 from kafkalite.security.sasl.users import User
 from kafkalite.server.broker import Broker
 from kafkalite.server.logging import Level, Log
