@@ -51,6 +51,14 @@ class Listed(NamedTuple):
     """Whether invalid names of topics are left to the handler, which refuses them."""
 
 
+class ClusterMessage(Enum):
+    """The message of a refusal for the cluster."""
+
+    NEEDED = "the operation that the request needs"
+    STANDARD = "the standard message of the error code"
+    NONE = "none"
+
+
 class Rule(NamedTuple):
     """How the requests of one API are checked."""
 
@@ -67,8 +75,7 @@ class Rule(NamedTuple):
     is_in_handler: bool = False
     """Whether the handler checks more resources by `Call.permissions`, because they are known only
     after other decisions, such as those of a fetch session."""
-    has_message: bool = False
-    """Whether a refusal for the cluster has the standard message of the error code."""
+    cluster_message: ClusterMessage = ClusterMessage.NEEDED
     rows: str = ""
     """The name of a function in `special` that returns the rows of refused elements, for an API
     whose errors otherwise are for the whole request."""
@@ -162,9 +169,9 @@ RULES: Final[Mapping[int, Rule]] = {
             has_message=True, omits_invalid=True,
         )
     ),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: Rule(),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Rule(cluster_message=ClusterMessage.NONE),
     ApiKey.ALTER_CLIENT_QUOTAS: Rule(),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Rule(),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Rule(cluster_message=ClusterMessage.NONE),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Rule(),
     ApiKey.UNREGISTER_BROKER: Rule(),
     ApiKey.DESCRIBE_TRANSACTIONS: Rule(
@@ -189,11 +196,11 @@ RULES: Final[Mapping[int, Rule]] = {
     ),
     ApiKey.SHARE_FETCH: Rule(first="check_share_group_id", is_in_handler=True),
     ApiKey.SHARE_ACKNOWLEDGE: Rule(first="check_share_group_id", is_in_handler=True),
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE: Rule(has_message=True),
-    ApiKey.READ_SHARE_GROUP_STATE: Rule(has_message=True),
-    ApiKey.WRITE_SHARE_GROUP_STATE: Rule(has_message=True),
-    ApiKey.DELETE_SHARE_GROUP_STATE: Rule(has_message=True),
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: Rule(has_message=True),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: Rule(cluster_message=ClusterMessage.STANDARD),
+    ApiKey.READ_SHARE_GROUP_STATE: Rule(cluster_message=ClusterMessage.STANDARD),
+    ApiKey.WRITE_SHARE_GROUP_STATE: Rule(cluster_message=ClusterMessage.STANDARD),
+    ApiKey.DELETE_SHARE_GROUP_STATE: Rule(cluster_message=ClusterMessage.STANDARD),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: Rule(cluster_message=ClusterMessage.STANDARD),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Rule(
         function="streams_topology", first="check_streams_protocol"
     ),

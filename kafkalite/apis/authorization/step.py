@@ -20,7 +20,7 @@ from kafkalite.apis.authorization.checks import (
     refusal,
     with_fields,
 )
-from kafkalite.apis.authorization.rules import RULES, Position
+from kafkalite.apis.authorization.rules import RULES, ClusterMessage, Position
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import report_refusal, report_refusal_of_request
 from kafkalite.gateway.steps import ImmediateStep
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.steps import Handler
+    from kafkalite.protocol.acl_operations import Operation
     from kafkalite.protocol.errors import KafkaError
     from kafkalite.security.authorizer import AuthorizerSettings
     from kafkalite.security.permissions import Permissions
@@ -76,8 +77,8 @@ class Guard:
     """The checks of one API, and the handler behind them."""
 
     __slots__ = (
-        "_after", "_checks", "_first", "_has_message", "_list_key", "_listed", "_rows", "_table",
-        "api", "function", "handler",
+        "_after", "_checks", "_cluster_message", "_first", "_list_key", "_listed", "_rows",
+        "_table", "api", "function", "handler",
     )  # fmt: skip
 
     def __init__(self, api: Api, handler: Handler, rule: Rule, table: PermissionsTable) -> None:
@@ -85,7 +86,7 @@ class Guard:
         self.handler = handler
         self._table = table
         self._checks = checks_of(row(api.key)) if rule.is_whole else ()
-        self._has_message = rule.has_message
+        self._cluster_message = rule.cluster_message
         self._listed = rule.listed
         self._list_key = (
             0
@@ -212,14 +213,16 @@ class Guard:
             return
         self.check_first(call, request)
         operation, resource = alternatives[0].operation, alternatives[0].resource
-        message = None
-        if resource is Resource.CLUSTER:
-            message = (
-                ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
-                if self._has_message
-                else cluster_message(self.api.name, operation)
-            )
+        message = self._message(operation) if resource is Resource.CLUSTER else None
         check(permissions, operation, resource, alternatives[0].name_in(request), message)
+
+    def _message(self, operation: Operation) -> str | None:
+        """Return the message of a refusal for the cluster."""
+        if self._cluster_message is ClusterMessage.STANDARD:
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
+        if self._cluster_message is ClusterMessage.NEEDED:
+            return cluster_message(self.api.name, operation)
+        return None
 
     def check_first(self, call: Call, request: object) -> None:
         """Raise the KafkaError that has precedence over a refusal."""

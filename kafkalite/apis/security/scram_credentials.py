@@ -82,12 +82,11 @@ def refuse_describe_user_scram_credentials(
     message: str | None,
 ) -> DescribeUserScramCredentialsResponse:
     """Return the response with an error for the request, and for each user in it."""
-    text = message or code.message
     return DescribeUserScramCredentialsResponse(
         error_code=code,
-        error_message=text,
+        error_message=message,
         results=[
-            _Described(error_code=code, error_message=text)  # without a name, as in Kafka
+            _Described(error_code=code, error_message=message)  # without a name, as in Kafka
             for _ in in_steps(request.users or ())
         ],
     )

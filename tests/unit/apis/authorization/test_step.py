@@ -1,4 +1,4 @@
-"""The step: shortcuts remain, calls of nodes are not restricted, cached permissions is renewed."""
+"""The step: shortcuts remain, calls of nodes are not restricted, cached permissions are renewed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from kafkalite.gateway.route import create_route
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
+from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
+from kafkalite.protocol._generated.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+)
+from kafkalite.protocol._generated.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+)
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
 from kafkalite.protocol.acl_operations import Operation, Resource
@@ -24,6 +31,8 @@ from tests.unit.apis.cluster_wire import ClusterWire
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from kafkalite.protocol.message import Message
 
 CONFIG = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -94,6 +103,23 @@ def test_subscribed_topics_are_checked_with_every_heartbeat_that_names_them(
         group_id="g", member_id="m", member_epoch=0, subscribed_topic_names=["t"]
     )
     assert wire.ask(joining, 1).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "message"),
+    [
+        (DescribeAclsRequest(), 3, "Request DescribeAcls needs DESCRIBE permission."),
+        (DescribeClientQuotasRequest(), 1, None),
+        (DescribeUserScramCredentialsRequest(users=None), 0, None),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_refusal_for_the_cluster_has_the_message_of_kafka(
+    wire: ClusterWire, request_: Message, version: int, message: str | None
+) -> None:
+    response = wire.ask(request_, version)
+    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert response.error_message == message
 
 
 def test_calls_between_nodes_are_not_restricted(wire: ClusterWire) -> None:

@@ -135,7 +135,7 @@ def test_a_refused_description_has_the_error_for_each_user() -> None:
         response = refuse_describe_user_scram_credentials(
             request or DescribeUserScramCredentialsRequest(users=None), code, None
         )
-        assert (response.error_code, response.error_message) == (code, code.message)
+        assert (response.error_code, response.error_message) == (code, None)
         assert [(each.user, each.error_code) for each in response.results] == (
             [] if request is None else [("", code)]
         )
