@@ -58,6 +58,10 @@ class SaslRules(NamedTuple):
     max_session_ms: Mapping[str, int]
     """The maximum time until a client must authenticate again, by mechanism."""
 
+    def __repr__(self) -> str:
+        """Return a text without passwords."""
+        return f"SaslRules(mechanisms={self.mechanisms}, max_session_ms={self.max_session_ms})"
+
 
 class SaslSettings:
     """The settings of one listener that its nodes share, with dynamic changes.

@@ -327,6 +327,20 @@ def test_a_shutdown_that_the_disk_refuses_is_completed_by_another_call(tmp_path:
     cluster.end()
 
 
+def test_a_shutdown_fences_a_stopped_node_whose_fencing_the_disk_refused(tmp_path: Path) -> None:
+    files = FaultyFiles(MemoryFiles(), crash=False)
+    cluster = ReplicatedCluster(tmp_path, files=files)
+    files.fail_from(1, failing_steps=MANY)
+    with pytest.raises(KafkaError):
+        cluster.control.stop(1)
+    files.fail_from(None)
+    assert cluster.control.node(1).state is NodeState.STOPPED
+    assert fenced(cluster) == set()
+    cluster.control.shut_down(1)
+    assert fenced(cluster) == {1}
+    cluster.end()
+
+
 def test_a_shutdown_that_is_cancelled_by_a_start_registers_the_node_again(
     cluster: ReplicatedCluster,
 ) -> None:

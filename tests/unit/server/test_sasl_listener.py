@@ -43,6 +43,10 @@ def test_passwords_of_a_login_module_are_accepted() -> None:
     assert wire.connect().log_in("y", "x") is None
 
 
+def test_rules_do_not_show_passwords() -> None:
+    assert "secret" not in repr(SaslWire().sasl_settings.rules())
+
+
 def test_a_changed_login_module_applies_to_new_connections() -> None:
     wire = SaslWire({PLAIN_JAAS: f'{PLAIN_MODULE} user_bob="one";'})
     client = wire.connect()

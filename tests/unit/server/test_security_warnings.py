@@ -8,8 +8,8 @@ import json
 import pytest
 
 from kafkalite.config.broker import BrokerConfig
-from kafkalite.metadata.image import MetadataImage
 from kafkalite.config.security_protocols import SecurityProtocol
+from kafkalite.metadata.image import MetadataImage
 from kafkalite.security.listener_security import ListenerSecurity
 from kafkalite.security.sasl.users import User
 from kafkalite.server.broker import Broker
