@@ -185,13 +185,20 @@ class _Controls:
             except CommandError as error:
                 raise SettingsError(f"--clock: {error}") from error
 
-    async def start(self, broker: Broker) -> str | None:
-        """Start the control API and return its URL; None if it was not requested."""
-        if self._address is None:
-            return None
-        from kafkalite.control.server import ControlServer  # noqa: PLC0415
+    def bind(self, broker: Broker) -> None:
+        """Bind the port of the control API if it was requested; raises AddressError.
 
-        self._server = ControlServer(broker, self._address, self._log)
+        Called before the broker starts, because an added node must not listen on this port.
+        """
+        if self._address is not None:
+            from kafkalite.control.server import ControlServer  # noqa: PLC0415
+
+            self._server = ControlServer(broker, self._address, self._log)
+
+    async def start(self) -> str | None:
+        """Start the control API and return its URL; None if it was not requested."""
+        if self._server is None:
+            return None
         await self._server.start()
         return self._server.url
 
@@ -215,8 +222,9 @@ async def _serve(
     recorder = None if start_recording is None else start_recording(clock.now_ns)
     broker = Broker(settings, log, clock=clock, recorder=recorder, prepare=prepare)
     try:
+        controls.bind(broker)
         await broker.start()
-        control_url = await controls.start(broker)
+        control_url = await controls.start()
         # Objects made during startup live as long as the process: collections skip them.
         gc.freeze()
         gc.set_threshold(_GENERATION_0_THRESHOLD, _GENERATION_1_THRESHOLD, _GENERATION_2_THRESHOLD)

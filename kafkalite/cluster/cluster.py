@@ -107,9 +107,9 @@ class Cluster:
         self.transactions = self._new_transactions()
         self.nodes: dict[int, Node] = {}
         for node_id, broker in sorted(image.brokers.items()):
-            self.nodes[node_id] = Node(node_id, self, image, broker.rack, broker.added_settings)
-            if broker.added_settings is not None:
-                config.configure_node(node_id, broker.added_settings)
+            self.nodes[node_id] = Node(node_id, self, image, broker.rack, broker.added)
+            if broker.added is not None:
+                config.configure_node(node_id, broker.added.settings)
         self.replication = self._new_replication()
         self.node_control = NodeControl(self)
         self.elections = PeriodicElections(clock, config, self.metadata)

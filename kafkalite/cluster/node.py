@@ -10,11 +10,9 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kafkalite.cluster.cluster import Cluster
     from kafkalite.cluster.share_persister import SharePersister
-    from kafkalite.metadata.image import MetadataDelta, MetadataImage
+    from kafkalite.metadata.image import AddedNode, MetadataDelta, MetadataImage
     from kafkalite.partitions.partition import Partition
     from kafkalite.ports.clock import Timer
     from kafkalite.protocol.api_keys import ApiKey
@@ -80,7 +78,7 @@ class Node:
     __slots__ = (
         "_share_persister",
         "_timers",
-        "added_settings",
+        "added",
         "clock",
         "cluster",
         "config",
@@ -110,13 +108,13 @@ class Node:
         cluster: Cluster,
         image: MetadataImage,
         rack: str | None = None,
-        added_settings: Mapping[str, str] | None = None,
+        added: AddedNode | None = None,
     ) -> None:
         self.id = node_id
         self.cluster = cluster
         self.rack = rack
-        self.added_settings = added_settings
-        """Settings of a node that was added while the cluster ran; None for other nodes."""
+        self.added = added
+        """None for a node that was not added while the cluster ran."""
         self.was_shut_down = False
         """Whether the stopped node has left the cluster by a controlled shutdown."""
         self.state = NodeState.STARTING

@@ -8,9 +8,10 @@ from kafkalite.cluster.node import Node, NodeState
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from kafkalite.cluster.cluster import Cluster
+    from kafkalite.metadata.image import AddedNode
     from kafkalite.ports.clock import Timer
 
 _MAX_NODE_ID = 2**31 - 1
@@ -56,26 +57,23 @@ class NodeControl:
             raise NodeError(f"there is a node {node_id} already")
         return node_id
 
-    def add(
-        self, node_id: int, settings: Mapping[str, str], prepare: Callable[[Node], None]
-    ) -> Node:
+    def add(self, node_id: int, added: AddedNode, prepare: Callable[[Node], None]) -> Node:
         """Add a running node without partitions; later starts begin with it, too.
 
-        `settings` are values of NODE_KEYS. `prepare` is called before other nodes know the node. As
-        in Kafka, the node is registered with a new broker epoch, fenced, and then unfenced. Raises
-        NodeError as `check_new` does, ConfigError for invalid settings, and KafkaError if the disk
-        refuses the change of the metadata; if the change is in the log all the same, the node was
-        added.
+        `prepare` is called before other nodes know the node. As in Kafka, the node is registered
+        with a new broker epoch, fenced, and then unfenced. Raises NodeError as `check_new` does,
+        ConfigError for invalid settings, and KafkaError if the disk refuses the change of the
+        metadata; if the change is in the log all the same, the node was added.
         """
         cluster = self._cluster
         self.check_new(node_id)
-        cluster.config.configure_node(node_id, settings)
+        cluster.config.configure_node(node_id, added.settings)
         rack = cluster.config.node_str_or_none(node_id, "broker.rack")
-        node = Node(node_id, cluster, cluster.metadata.image, rack, dict(settings))
+        node = Node(node_id, cluster, cluster.metadata.image, rack, added)
         cluster.nodes[node_id] = node
         try:
             prepare(node)
-            cluster.metadata.register_broker(node_id, rack, added_settings=settings)
+            cluster.metadata.register_broker(node_id, rack, added=added)
         finally:
             if node_id not in cluster.metadata.image.brokers:
                 del cluster.nodes[node_id]
@@ -192,7 +190,7 @@ class NodeControl:
             metadata.register_broker(
                 node_id,
                 node.rack,
-                added_settings=node.added_settings,
+                added=node.added,
                 has_crashed=was_stopped and not node.was_shut_down,
             )
         if node.state in (NodeState.STOPPED, NodeState.ISOLATED):

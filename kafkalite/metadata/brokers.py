@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.metadata.image import BrokerImage
+from kafkalite.metadata.image import AddedNode, BrokerImage, RegisteredListener
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
@@ -100,12 +100,12 @@ class Brokers:
         *,
         is_fenced: bool,
         offset: int = 1,
-        added_settings: Mapping[str, str] | None = None,
+        added: AddedNode | None = None,
     ) -> RegisterBrokerRecord:
         """Return the record that registers a node; `offset` is its number among new ones, from 1.
 
-        As in Kafka, a broker epoch is larger than all earlier ones. `added_settings` are given for
-        a node that later starts must begin with.
+        As in Kafka, a broker epoch is larger than all earlier ones. `added` is given for a node
+        that later starts must begin with.
         """
         return RegisterBrokerRecord(
             broker_id=node_id,
@@ -113,11 +113,12 @@ class Brokers:
             broker_epoch=self._latest_epoch + offset,
             rack=rack,
             fenced=is_fenced,
+            end_points=[] if added is None else _end_points(added),
             added_settings=None
-            if added_settings is None
+            if added is None
             else [
                 RegisterBrokerRecord.AddedSetting(key=key, value=value)
-                for key, value in added_settings.items()
+                for key, value in added.settings.items()
             ],
         )
 
@@ -132,7 +133,7 @@ class Brokers:
         added = {
             node_id: broker
             for node_id, broker in self.registered.items()
-            if broker.added_settings is not None
+            if broker.added is not None
         }
         members = {node_id: rack for node_id, rack in racks.items() if node_id not in self.removed}
         members |= {node_id: broker.rack for node_id, broker in added.items()}
@@ -157,7 +158,7 @@ class Brokers:
                 members[node_id],
                 is_fenced=False,
                 offset=offset,
-                added_settings=added[node_id].added_settings if node_id in added else None,
+                added=added[node_id].added if node_id in added else None,
             )
             for offset, node_id in enumerate(to_register, 1)
         ]
@@ -185,9 +186,7 @@ class Brokers:
             is_fenced=record.fenced,
             is_shutting_down=record.in_controlled_shutdown,
             incarnation_id=record.incarnation_id,
-            added_settings=None
-            if record.added_settings is None
-            else {setting.key: setting.value for setting in record.added_settings},
+            added=_added_node(record),
         )
         self.removed.discard(record.broker_id)
         self._latest_epoch = max(self._latest_epoch, record.broker_epoch)
@@ -211,3 +210,36 @@ class Brokers:
         if record.is_removed:
             self.removed.add(record.broker_id)
         self._changes.brokers_changed = True
+
+
+def _end_points(added: AddedNode) -> list[RegisterBrokerRecord.BrokerEndpoint]:
+    return [
+        RegisterBrokerRecord.BrokerEndpoint(
+            name=listener.name,
+            host=listener.host,
+            port=listener.port,
+            security_protocol=listener.security_protocol,
+            port_offset=listener.port_offset,
+        )
+        for listener in added.listeners
+    ]
+
+
+def _added_node(record: RegisterBrokerRecord) -> AddedNode | None:
+    """Return the settings and listeners in the registration of an added node."""
+    if record.added_settings is None:
+        return None
+    return AddedNode(
+        {setting.key: setting.value for setting in record.added_settings},
+        tuple(
+            RegisteredListener(
+                name=end_point.name,
+                host=end_point.host,
+                port=end_point.port,
+                security_protocol=end_point.security_protocol,
+                port_offset=end_point.port_offset,
+            )
+            for end_point in record.end_points
+            if end_point.port_offset >= 0
+        ),
+    )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.client_quotas import QuotaAlteration
     from kafkalite.metadata.configs import ConfigChange
     from kafkalite.metadata.creation import Charge, NewTopic, TopicCreation
-    from kafkalite.metadata.image import ConfigResource
+    from kafkalite.metadata.image import AddedNode, ConfigResource
     from kafkalite.metadata.leadership import ElectionType
     from kafkalite.metadata.partition_creation import NewPartitions
     from kafkalite.metadata.reassignment import RequestedReassignment
@@ -201,18 +201,16 @@ class MetadataController:
         node_id: int,
         rack: str | None,
         *,
-        added_settings: Mapping[str, str] | None = None,
+        added: AddedNode | None = None,
         has_crashed: bool = False,
     ) -> None:
         """Register a node that starts, with a new broker epoch; it is fenced until `unfence`.
 
-        `added_settings` are given for a node that was added while the cluster ran. A node that
-        `has_crashed`, so stopped without a shutdown, is no eligible leader replica.
+        `added` is given for a node that was added while the cluster ran. A node that `has_crashed`,
+        so stopped without a shutdown, is no eligible leader replica.
         """
         self._write(
-            self._shard.register_broker(
-                node_id, rack, added_settings=added_settings, has_crashed=has_crashed
-            )
+            self._shard.register_broker(node_id, rack, added=added, has_crashed=has_crashed)
         )
 
     def remove_broker(self, node_id: int) -> None:

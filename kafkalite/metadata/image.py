@@ -88,8 +88,32 @@ class TopicImage(NamedTuple):
         return self.name in INTERNAL_TOPICS
 
 
+class RegisteredListener(NamedTuple):
+    """The address of a node for clients of one listener, as in its registration."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+    """Kafka's number of the security protocol."""
+    port_offset: int
+    """Distance of the port from the port that the listener has at the first node."""
+
+
+class AddedNode(NamedTuple):
+    """The part of a node that was added while the cluster ran which later starts need."""
+
+    settings: Mapping[str, str]
+    """Values of NODE_KEYS."""
+    listeners: tuple[RegisteredListener, ...] = ()
+
+    def port_offset(self, listener: str) -> int | None:
+        """Return the port offset of a listener, None if it is unknown."""
+        return next((each.port_offset for each in self.listeners if each.name == listener), None)
+
+
 class BrokerImage(NamedTuple):
-    """One registered node; its addresses are known to the server, not to the metadata."""
+    """One registered node; the addresses of nodes that were not added are known to the server."""
 
     node_id: int
     broker_epoch: int
@@ -100,8 +124,8 @@ class BrokerImage(NamedTuple):
     """Whether the node is in a controlled shutdown: it leads no partition and is in no ISR."""
     incarnation_id: bytes = bytes(16)
     """The id of the node's process: it changes when the node is started again."""
-    added_settings: Mapping[str, str] | None = None
-    """Settings of a node that was added while the cluster ran; None for other nodes."""
+    added: AddedNode | None = None
+    """None for a node that was not added while the cluster ran."""
 
     @property
     def is_active(self) -> bool:

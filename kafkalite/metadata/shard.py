@@ -17,7 +17,13 @@ from kafkalite.metadata.client_quotas import ClientQuotas
 from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
 from kafkalite.metadata.creation import NewTopic, TopicCreation, TopicPlanner
 from kafkalite.metadata.features import ELIGIBLE_LEADER_REPLICAS, Features
-from kafkalite.metadata.image import ConfigResource, MetadataDelta, MetadataImage, ResourceType
+from kafkalite.metadata.image import (
+    AddedNode,
+    ConfigResource,
+    MetadataDelta,
+    MetadataImage,
+    ResourceType,
+)
 from kafkalite.metadata.leadership import ElectionType, Leadership
 from kafkalite.metadata.partition_change import LeadershipRules
 from kafkalite.metadata.partition_creation import NewPartitions, plan_new_partitions
@@ -169,16 +175,14 @@ class MetadataShard:
         node_id: int,
         rack: str | None,
         *,
-        added_settings: Mapping[str, str] | None = None,
+        added: AddedNode | None = None,
         has_crashed: bool = False,
     ) -> CoordinatorResult[None]:
         """Register a new incarnation of a node as a fenced one.
 
         A node that has crashed leaves all eligible leader replicas.
         """
-        registration = self.brokers.registration_record(
-            node_id, rack, is_fenced=True, added_settings=added_settings
-        )
+        registration = self.brokers.registration_record(node_id, rack, is_fenced=True, added=added)
         changes = self.leadership.return_after_crash(node_id) if has_crashed else ()
         return CoordinatorResult(
             response=None, records=to_coordinator_records((*changes, registration))

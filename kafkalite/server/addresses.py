@@ -51,6 +51,10 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    def overlaps(self, other: Address) -> bool:
+        """Return whether only one socket can listen on both addresses, if their ports are equal."""
+        return self.host == other.host or bool({self.host, other.host} & _WILDCARD_HOSTS)
+
     def with_port_offset(self, offset: int) -> Address:
         """Return the address with the port number increased by `offset`; port 0 remains 0."""
         if not self.port:
@@ -121,9 +125,14 @@ def check_ports(specs: Sequence[ListenerSpec], node_count: int) -> None:
     """Raise AddressError if two listeners of a cluster of `node_count` nodes need the same port."""
     for position, spec in enumerate(specs):
         for other in specs[:position]:
-            (host, port, _), (other_host, other_port, _) = spec.listen_address, other.listen_address
-            same_host = host == other_host or bool({host, other_host} & _WILDCARD_HOSTS)
-            if port and other_port and same_host and abs(port - other_port) < node_count:
+            address, other_address = spec.listen_address, other.listen_address
+            distance = abs(address.port - other_address.port)
+            if (
+                address.port
+                and other_address.port
+                and address.overlaps(other_address)
+                and distance < node_count
+            ):
                 required_ports = (
                     "another port" if node_count == 1 else f"ports {node_count} apart, one per node"
                 )

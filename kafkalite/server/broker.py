@@ -23,7 +23,7 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.brokers import NoNodesError
-from kafkalite.metadata.image import MetadataDelta
+from kafkalite.metadata.image import AddedNode, MetadataDelta
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -35,15 +35,16 @@ from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.files import OsFiles
 from kafkalite.ports.temporary import remove_abandoned
 from kafkalite.security.listener_security import ListenerSecurity
-from kafkalite.server.addresses import Address, AddressError
+from kafkalite.server.addresses import Address
 from kafkalite.server.admission import Admission
 from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
 from kafkalite.server.client_warnings import ClientWarnings
 from kafkalite.server.connection import Connection
-from kafkalite.server.listener import Listener, ListenerContext, bind_listener
+from kafkalite.server.listener import Listener, ListenerContext
 from kafkalite.server.logging import DiskFailureLog, Level, Log, log_truncation
 from kafkalite.server.maintenance import Maintenance
 from kafkalite.server.memory_queue import MemoryQueue
+from kafkalite.server.node_listeners import NodeListeners, registered_listeners
 from kafkalite.server.recording import Recording
 from kafkalite.server.scheduler import Scheduler
 from kafkalite.server.settings import SettingsError
@@ -97,9 +98,6 @@ _ANSWER_ITERATIONS = 3
 
 _SHUTDOWN_GRACE_S = 1.0
 """The time in which clients must read their last answers after a controlled shutdown."""
-
-_MAX_PORT_DISTANCE = 1_000
-"""Distance between the ids of nodes from which on their ports do not follow their ids."""
 
 _DEFAULT_QUEUED_BYTES = 1024 * 1024 * 1024
 """Limit of the memory for large requests if `queued.max.request.bytes` is not positive."""
@@ -178,8 +176,7 @@ class Broker:
         self._prepare = prepare
         self._warnings = ClientWarnings(self._clock, self._log.warning)
         self._executor = executor
-        self._specs: Sequence[ListenerSpec] = ()
-        self._listeners: dict[int, list[Listener]] = {}
+        self._listeners = NodeListeners(self._log)
         self._nodes: list[ServedNode] = []
         self._node_changes = asyncio.Lock()
         """Held while a node starts or stops: two starts at once would bind its ports twice, and a
@@ -234,11 +231,7 @@ class Broker:
         self._authorizer_settings = self._read_authorizer_settings(config)
         config.log_levels.set_initial_level(self._log.level.kafka_name)
         config.log_levels.subscribe(self._set_log_level)
-        for index, node_id in enumerate(node_ids):
-            listeners = self._listeners[node_id] = []
-            for spec in specs:
-                # One by one: if a port is taken, `stop` closes those bound before.
-                listeners.append(Listener(spec, index))  # noqa: PERF401
+        self._listeners.bind(specs, node_ids)
         self.cluster = cluster = self._open_cluster(config)
         # Subscribed late: if the disk prevents the start, the exception is the only report.
         directory = self._require_running()[1]
@@ -284,38 +277,11 @@ class Broker:
 
     def _bind_members(self, cluster: Cluster) -> None:
         """Release the ports of removed nodes, and bind those of added nodes."""
-        removed = [node_id for node_id in self._listeners if node_id not in cluster.nodes]
-        added = [node_id for node_id in cluster.nodes if node_id not in self._listeners]
-        for node_id in removed:
-            for listener in self._listeners.pop(node_id):
-                listener.stop()
-        for node_id in added:
-            self._listeners[node_id] = self._bind_added(node_id)
-        if removed or added:
+        if self._listeners.update({node.id: node.added for node in cluster.nodes.values()}):
             self._log.info(
                 "nodes were added or removed while the cluster ran",
                 nodes=", ".join(map(str, cluster.nodes)),
             )
-
-    def _bind_added(self, node_id: int) -> list[Listener]:
-        """Return listeners of an added node; raises AddressError if no port is free.
-
-        Ports follow the ids of nodes, so that a node has the same port after a restart. If a port
-        is taken, the next free one is used.
-        """
-        index = node_id - self._settings.node_ids[0]
-        if not 0 <= index < _MAX_PORT_DISTANCE:
-            index = len(self._listeners)
-        listeners: list[Listener] = []
-        try:
-            for spec in self._specs:
-                # One by one: if a port is taken, those bound before are closed.
-                listeners.append(bind_listener(spec, index))  # noqa: PERF401
-        except AddressError:
-            for listener in listeners:
-                listener.stop()
-            raise
-        return listeners
 
     def _make_certificates(self, specs: Sequence[ListenerSpec]) -> Settings:
         """Make certificates, and return the settings with them; raises SettingsError."""
@@ -617,19 +583,17 @@ class Broker:
         cluster, _ = self._require_running()
         async with self._node_changes:
             new_id = cluster.node_control.check_new(node_id)
-            listeners = self._bind_added(new_id)
+            listeners = self._listeners.add(new_id)
+            added = AddedNode(dict(settings or {}), registered_listeners(listeners))
 
             def prepare(node: Node) -> None:
                 node.warn_about_client = self._warnings.warn
-                self._listeners[new_id] = listeners
                 self._set_addresses(node, listeners)
 
             try:
-                cluster.node_control.add(new_id, settings or {}, prepare)
+                cluster.node_control.add(new_id, added, prepare)
             finally:
                 if new_id not in cluster.nodes:
-                    for listener in listeners:
-                        listener.stop()
                     self._forget_node(new_id)
                 else:
                     await self._serve_node(self._served(new_id))
@@ -661,8 +625,8 @@ class Broker:
             self._log.info("unregistered a node", node=node_id)
 
     def _forget_node(self, node_id: int) -> None:
-        """Release everything that belongs to a node without open ports."""
-        self._listeners.pop(node_id, None)
+        """Release everything that belongs to a removed node."""
+        self._listeners.release(node_id)
         if self._authorization is not None:
             self._authorization.forget_node(node_id)
         self._nodes = [served for served in self._nodes if served.node.id != node_id]
@@ -739,10 +703,7 @@ class Broker:
 
         Pending answers may take `grace_s` seconds to be sent.
         """
-        for listeners in self._listeners.values():
-            for listener in listeners:
-                listener.stop()
-        self._listeners.clear()
+        self._listeners.stop()
         if self._maintenance is not None:
             self._maintenance.stop()
         executor, self._executor = self._executor, None

@@ -71,6 +71,7 @@ class Listener:
         "advertised_address",
         "bound_address",
         "name",
+        "node_index",
         "port",
         "protocol",
     )
@@ -79,6 +80,8 @@ class Listener:
         """Bind the address; raises AddressError if that is impossible."""
         self.name = spec.name
         self.protocol = spec.protocol
+        self.node_index = node_index
+        """The distance of the port from the port of the first node."""
         self._sockets = bind(spec.listen_address.with_port_offset(node_index))
         self._servers: list[asyncio.Server] = []
         self.port: int = self._sockets[0].getsockname()[1]
@@ -112,17 +115,25 @@ class Listener:
         self._sockets.clear()
 
 
-def bind_listener(spec: ListenerSpec, node_index: int) -> Listener:
+def bind_listener(
+    spec: ListenerSpec, node_index: int, is_reserved: Callable[[Address], bool]
+) -> Listener:
     """Return a listener of the node with this index, or of a later one if its port is taken.
 
-    Raises AddressError if none of the ports can be bound.
+    A port for which `is_reserved` returns true is not used. Raises AddressError if none of the
+    ports can be bound.
     """
     for index in range(node_index, node_index + _MAX_TAKEN_PORTS):
+        if is_reserved(spec.listen_address.with_port_offset(index)):
+            continue
         try:
             return Listener(spec, index)
         except PortTakenError:
             continue
-    return Listener(spec, node_index + _MAX_TAKEN_PORTS)
+    first = spec.listen_address.with_port_offset(node_index)
+    raise PortTakenError(
+        f"cannot listen on {first}: it and the {_MAX_TAKEN_PORTS - 1} ports after it are in use"
+    )
 
 
 def _tls_protocol_factory(

@@ -315,19 +315,21 @@ class Broker:
                 recorder=self._recorder,
                 prepare=prepare,
             )
-            await broker.start()
         except BaseException:
             self._close_recorder()
             raise
-        if self._control_address is not None:
-            try:
+        try:
+            if self._control_address is not None:
                 from kafkalite.control.server import ControlServer  # noqa: PLC0415 - rarely used
 
+                # Its port is bound first, because an added node must not listen on it.
                 self._control = ControlServer(broker, self._control_address, self._log)
+            await broker.start()
+            if self._control is not None:
                 await self._control.start()
-            except BaseException:
-                await self._stop_broker(broker)
-                raise
+        except BaseException:
+            await self._stop_broker(broker)
+            raise
         self._broker = broker
 
     def _settings_and_preparation(self) -> tuple[Settings, Callable[[ServerBroker], None] | None]:

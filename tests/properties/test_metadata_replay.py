@@ -15,7 +15,14 @@ from kafkalite.metadata.client_quotas import QuotaAlteration
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.metadata.image import NO_LEADER, ConfigResource, MetadataImage, ResourceType
+from kafkalite.metadata.image import (
+    NO_LEADER,
+    AddedNode,
+    ConfigResource,
+    MetadataImage,
+    RegisteredListener,
+    ResourceType,
+)
 from kafkalite.metadata.leadership import ElectionType
 from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.metadata.reassignment import RequestedReassignment
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from kafkalite.coordinator.contract import CoordinatorRecord
 
 NAMES = st.sampled_from(["a", "b", "c.d", "c_d", "__consumer_offsets", "bad name", ""])
+ADDED = AddedNode({"broker.rack": "b"}, (RegisteredListener("PLAINTEXT", "h", 9095, 0, 3),))
 NODES = st.sets(st.integers(1, 4), min_size=1)
 VALUES = st.sampled_from(["1", "5000000", "compact", "delete,compact", "x", ""])
 KEYS = st.sampled_from(
@@ -161,7 +169,7 @@ class Cluster(RuleBasedStateMachine):
             self.world.controller.register_broker(
                 node_id,
                 None,
-                added_settings={"broker.rack": "b"} if is_added else None,
+                added=ADDED if is_added else None,
                 has_crashed=has_crashed,
             )
 

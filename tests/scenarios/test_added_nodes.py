@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,9 @@ from kafkalite.protocol._generated.messages.describe_configs import DescribeConf
 from kafkalite.protocol._generated.messages.unregister_broker import UnregisterBrokerRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.testing import Broker
-from tests.conformance.raw import ConnectionClosedError
+from tests.conformance.raw import ConnectionClosedError, RawClient
 from tests.scenarios.node_world import TOPIC, NodeWorld
+from tests.unit.free_ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,3 +149,26 @@ def test_added_and_removed_nodes_survive_a_restart(tmp_path: Path) -> None:
         again.nodes.add(1)
     with Broker(data_directory=tmp_path) as alone:
         assert list(alone.nodes) == [1, 4]
+
+
+def test_nodes_have_the_same_addresses_after_a_restart_with_a_control_api(tmp_path: Path) -> None:
+    """The second start would give the port of the control API to the third added node."""
+    port = free_ports(7)
+
+    def start() -> Broker:
+        return Broker(
+            brokers=3, port=port, control=f"127.0.0.1:{port + 5}", data_directory=tmp_path
+        )
+
+    with start() as broker:
+        for _ in range(3):
+            broker.nodes.add()
+        before = {node.id: node.bootstrap_servers for node in broker.nodes.values()}
+        ports = [int(address.rpartition(":")[2]) for address in before.values()]
+        assert ports == [port, port + 1, port + 2, port + 3, port + 4, port + 6]
+    with start() as broker:
+        assert {node.id: node.bootstrap_servers for node in broker.nodes.values()} == before
+        assert broker.control_url == f"http://127.0.0.1:{port + 5}"
+        with closing(RawClient(port + 6, 10)) as client:
+            answer = client.call(DescribeClusterRequest(), 0)
+        assert [each.port for each in answer.brokers] == ports

@@ -9,6 +9,7 @@ import pytest
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import NodeError, UnknownNodeError
 from kafkalite.config.definitions import ConfigError
+from kafkalite.metadata.image import AddedNode
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.metadata.reassignment import RequestedReassignment
 from kafkalite.ports.waiting import Waiting
@@ -380,7 +381,7 @@ def test_a_node_that_connects_again_is_the_same_incarnation(cluster: ReplicatedC
 
 def added(cluster: ReplicatedCluster, node_id: int, **settings: str) -> Node:
     texts = {name.replace("_", "."): text for name, text in settings.items()}
-    return cluster.control.add(node_id, texts, lambda _: None)
+    return cluster.control.add(node_id, AddedNode(texts), lambda _: None)
 
 
 def test_an_added_node_runs_without_partitions(cluster: ReplicatedCluster) -> None:
@@ -477,7 +478,7 @@ def test_an_unregistered_node_is_removed(cluster: ReplicatedCluster) -> None:
     added(cluster, 4)
     cluster.cluster.metadata.unregister_broker(4)
     cluster.control.start(4)
-    assert cluster.cluster.metadata.image.brokers[4].added_settings == {}
+    assert cluster.cluster.metadata.image.brokers[4].added == AddedNode({})
     cluster.cluster.metadata.unregister_broker(4)
     cluster.control.stop(4)
     cluster.control.remove(4)

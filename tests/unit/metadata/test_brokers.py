@@ -7,7 +7,7 @@ import pytest
 from kafkalite.metadata.brokers import NoNodesError
 from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.metadata.image import NO_LEADER
+from kafkalite.metadata.image import NO_LEADER, AddedNode, RegisteredListener
 from kafkalite.protocol._generated.records.broker_registration_change import (
     BrokerRegistrationChangeRecord,
 )
@@ -151,18 +151,20 @@ def test_replicas_are_not_placed_on_a_node_that_shuts_down() -> None:
 
 def test_added_node_is_a_member_in_later_starts() -> None:
     world = MetadataWorld(nodes=(1, 2))
-    world.controller.register_broker(7, "r", added_settings={"broker.rack": "r"})
+    listener = RegisteredListener("PLAINTEXT", "h", 9098, security_protocol=0, port_offset=6)
+    added = AddedNode({"broker.rack": "r"}, (listener,))
+    world.controller.register_broker(7, "r", added=added)
     world.controller.unfence(7)
     assert fields(world, 7) == (3, False)
     again = world.restart(1)
     assert {
-        node_id: (broker.broker_epoch, broker.rack, broker.added_settings)
+        node_id: (broker.broker_epoch, broker.rack, broker.added)
         for node_id, broker in again.image.brokers.items()
-    } == {1: (1, None, None), 7: (3, "r", {"broker.rack": "r"})}
+    } == {1: (1, None, None), 7: (3, "r", added)}
     again.controller.fence(7)
     once_more = again.restart(1)
     assert fields(once_more, 7) == (4, False)
-    assert once_more.image.brokers[7].added_settings == {"broker.rack": "r"}
+    assert once_more.image.brokers[7].added == added
 
 
 @pytest.mark.parametrize("is_unregistered", [False, True])
@@ -174,7 +176,7 @@ def test_removed_node_is_no_member_in_later_starts(*, is_unregistered: bool) -> 
     assert list(world.image.brokers) == [1]
     again = world.restart(1, 2)
     assert list(again.image.brokers) == [1]
-    again.controller.register_broker(2, None, added_settings={})
+    again.controller.register_broker(2, None, added=AddedNode({}))
     assert list(again.restart(1).image.brokers) == [1, 2]
 
 

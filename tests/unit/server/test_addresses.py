@@ -101,3 +101,18 @@ def test_a_wildcard_address_is_advertised_as_localhost(wildcard_host: str) -> No
 def test_further_nodes_advertise_the_next_ports() -> None:
     spec = ListenerSpec("A", Address(ALL_INTERFACES, 9092), Address("proxy.test", 19092))
     assert str(spec.advertised_address(9094, 2)) == "proxy.test:19094"
+
+
+@pytest.mark.parametrize(
+    ("host", "other", "overlaps"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "127.0.0.2", False),
+        ("127.0.0.1", "::", True),
+        ("", "127.0.0.1", True),
+    ],
+)
+def test_addresses_overlap_if_one_socket_excludes_the_other(
+    host: str, other: str, *, overlaps: bool
+) -> None:
+    assert Address(host, 1).overlaps(Address(other, 1)) is overlaps

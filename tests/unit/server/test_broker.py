@@ -20,7 +20,7 @@ from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.controller import MetadataController
-from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.metadata.image import ConfigResource, RegisteredListener, ResourceType
 from kafkalite.ports.executors import InlineExecutor
 from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
@@ -41,6 +41,7 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings, SettingsError
 from kafkalite.testing.clock import ManualClock
 from tests.unit.frames import request_frame
+from tests.unit.free_ports import free_ports
 from tests.unit.server.client import METADATA_VERSION, Client
 from tests.unit.storage.logs import batch
 
@@ -218,7 +219,9 @@ async def test_each_listener_has_its_own_addresses() -> None:
         )
     )
     await broker.start()
-    ports = {each.name: each.port for listeners in broker._listeners.values() for each in listeners}
+    ports = {
+        each.name: each.port for _, listeners in broker._listeners.items() for each in listeners
+    }
     addresses = {}
     for name, port in ports.items():
         client = await Client.to(f"127.0.0.1:{port}")
@@ -669,20 +672,6 @@ def _has_ipv6() -> bool:
 # Added and removed nodes
 
 
-def free_ports(count: int) -> int:
-    """Return the first of `count` consecutive free ports."""
-    for _ in range(100):
-        with socket.create_server(("127.0.0.1", 0)) as first:
-            port: int = first.getsockname()[1]
-            try:
-                for offset in range(1, count):
-                    socket.create_server(("127.0.0.1", port + offset)).close()
-            except (OSError, OverflowError):
-                continue
-        return port
-    raise AssertionError("no free ports")
-
-
 async def test_an_added_node_has_the_port_after_the_last_one_also_after_a_restart(
     tmp_path: Path,
 ) -> None:
@@ -713,6 +702,41 @@ async def test_an_added_node_skips_ports_that_are_taken() -> None:
     assert await broker.add_node(2_000_000) == 2_000_000
     assert broker.bootstrap_servers.endswith(f",127.0.0.1:{port + 3}")
     await broker.stop(grace_s=0.1)
+
+
+async def test_an_added_node_has_the_same_port_after_a_restart_although_another_is_free(
+    tmp_path: Path,
+) -> None:
+    port = free_ports(4)
+    settings = Settings(listen=(f"127.0.0.1:{port}",), brokers=2, data_directory=str(tmp_path))
+    broker = Broker(settings)
+    await broker.start()
+    with socket.create_server(("127.0.0.1", port + 2)):
+        assert await broker.add_node() == 3
+    # It is registered again with the same ports.
+    await broker.stop_node(3)
+    await broker.start_node(3)
+    before = broker.bootstrap_servers
+    assert before.endswith(f":{port + 3}")
+    await broker.stop(grace_s=0.1)
+    broker = Broker(settings)
+    await broker.start()
+    assert broker.bootstrap_servers == before
+    assert broker.cluster is not None
+    (listener,) = broker.cluster.nodes[3].added.listeners  # type: ignore[union-attr]
+    assert listener == RegisteredListener("PLAINTEXT", "127.0.0.1", port + 3, 0, port_offset=3)
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_start_names_the_added_node_that_has_no_address(tmp_path: Path) -> None:
+    settings = Settings(listen=("127.0.0.1:65535",), data_directory=str(tmp_path))
+    broker = Broker(settings._replace(listen=ANY_PORT))
+    await broker.start()
+    await broker.add_node()
+    await broker.stop(grace_s=0.1)
+    broker = Broker(settings)
+    with pytest.raises(AddressError, match=r"^node 2: 127\.0\.0\.1:65535 has too few ports after"):
+        await broker.start()
 
 
 async def test_a_removed_node_releases_its_ports_also_after_a_restart(tmp_path: Path) -> None:

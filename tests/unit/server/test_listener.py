@@ -10,6 +10,12 @@ from kafkalite.server.addresses import Address, AddressError, ListenerSpec
 from kafkalite.server.listener import Listener, PortTakenError, bind, bind_listener
 
 
+def no_port(address: Address) -> bool:
+    """Reserve no port."""
+    del address
+    return False
+
+
 def test_port_0_selects_a_port() -> None:
     listener = Listener(ListenerSpec("A", Address("127.0.0.1", 0)), 0)
     assert listener.port > 0
@@ -100,8 +106,9 @@ def test_a_listener_uses_the_next_port_if_its_port_is_taken() -> None:
         spec = ListenerSpec("A", Address("127.0.0.1", port - 2), Address("broker.test", 7000))
         with pytest.raises(PortTakenError):
             Listener(spec, 2)
-        listener = bind_listener(spec, 2)
-    assert listener.port > port
+        listener = bind_listener(spec, 2, lambda address: address.port == port + 1)
+    assert listener.port > port + 1
+    assert listener.node_index == listener.port - port + 2
     # The advertised port is as far from the first one as the bound port.
     assert listener.advertised_address == Address("broker.test", 7000 + listener.port - port + 2)
     listener.stop()
@@ -110,6 +117,8 @@ def test_a_listener_uses_the_next_port_if_its_port_is_taken() -> None:
 def test_a_listener_without_an_address_is_refused() -> None:
     spec = ListenerSpec("A", Address("192.0.2.1", 9092))
     with pytest.raises(AddressError, match=r"^cannot listen on 192\.0\.2\.1:9094: "):
-        bind_listener(spec, 2)
+        bind_listener(spec, 2, no_port)
     with pytest.raises(AddressError, match="too few ports"):
-        bind_listener(ListenerSpec("A", Address("127.0.0.1", 65_535)), 1)
+        bind_listener(ListenerSpec("A", Address("127.0.0.1", 65_535)), 1, no_port)
+    with pytest.raises(PortTakenError, match=r" it and the 99 ports after it are in use$"):
+        bind_listener(ListenerSpec("A", Address("127.0.0.1", 9092)), 0, lambda _: True)

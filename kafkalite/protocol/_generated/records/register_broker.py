@@ -132,7 +132,7 @@ class RegisterBrokerRecord(Message):
         Struct of RegisterBrokerRecord, versions 0+.
         """
 
-        __slots__ = ("name", "host", "port", "security_protocol", "unknown_tags",)
+        __slots__ = ("name", "host", "port", "security_protocol", "port_offset", "unknown_tags",)
 
         name: str
         """Endpoint name.
@@ -158,6 +158,13 @@ class RegisterBrokerRecord(Message):
         Versions 0+.
         """
 
+        port_offset: int
+        """Distance of the port from the port that the listener has at the first node; -1 if
+        unknown.
+
+        Versions 0+, tag 10000 in versions 0+, default -1.
+        """
+
         def __init__(
             self,
             *,
@@ -165,12 +172,14 @@ class RegisterBrokerRecord(Message):
             host: str = '',
             port: int = 0,
             security_protocol: int = 0,
+            port_offset: int = -1,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.name = name
             self.host = host
             self.port = port
             self.security_protocol = security_protocol
+            self.port_offset = port_offset
             self.unknown_tags = unknown_tags
 
     class BrokerFeature(Message):

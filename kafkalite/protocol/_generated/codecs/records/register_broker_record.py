@@ -15,12 +15,14 @@ P_BBHhB = Struct(">BBHhB").pack
 P_BhhB = Struct(">BhhB").pack
 P_Hh = Struct(">Hh").pack
 P_hh = Struct(">hh").pack
+P_i = Struct(">i").pack
 P_ituq = Struct(">i?16sq").pack
 P_iuq = Struct(">i16sq").pack
 P_t = Struct(">?").pack
 P_tt = Struct(">??").pack
 U_HhB = Struct(">HhB").unpack_from
 U_hhB = Struct(">hhB").unpack_from
+U_i = Struct(">i").unpack_from
 U_ituqB = Struct(">i?16sqB").unpack_from
 U_iuqB = Struct(">i16sqB").unpack_from
 U_tB = Struct(">?B").unpack_from
@@ -29,6 +31,32 @@ new = object.__new__
 
 
 def tags_1(buf, pos, end, count, o):
+    if count > 127:
+        count, pos = rest_of_varint(buf, pos, count)
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 127:
+            tag, pos = rest_of_varint(buf, pos, tag)
+        n = buf[pos]
+        pos += 1
+        if n > 127:
+            n, pos = rest_of_varint(buf, pos, n)
+        stop = pos + n
+        if stop > end:
+            refuse_length()
+        if tag == 10000 and n == 4:
+            o.port_offset, = U_i(buf, pos)
+            pos += 4
+        else:
+            if o.unknown_tags is None:
+                o.unknown_tags = {}
+            o.unknown_tags[tag] = bytes(buf[pos:stop])
+            pos = stop
+    return pos
+
+
+def tags_2(buf, pos, end, count, o):
     if count > 127:
         count, pos = rest_of_varint(buf, pos, count)
     for _ in range(count):
@@ -114,6 +142,7 @@ def parse_v0(buf, pos, end):
             l1 = o0.end_points = []
             for v2, v3 in I_xxHhx(buf[pos:q]):
                 o1 = new(C1)
+                o1.port_offset = -1
                 o1.unknown_tags = None
                 o1.name = ''
                 o1.host = ''
@@ -125,6 +154,7 @@ def parse_v0(buf, pos, end):
             l1 = o0.end_points = []
             for _ in range(n):
                 o1 = new(C1)
+                o1.port_offset = -1
                 o1.unknown_tags = None
                 n = buf[pos]
                 pos += 1
@@ -149,7 +179,7 @@ def parse_v0(buf, pos, end):
                 o1.port, o1.security_protocol, n = U_HhB(buf, pos)
                 pos += 5
                 if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                    pos = tags_1(buf, pos, end, n, o1)
                 l1.append(o1)
     else:
         refuse_null()
@@ -207,7 +237,7 @@ def parse_v0(buf, pos, end):
     o0.fenced, n = U_tB(buf, pos)
     pos += 2
     if n:
-        pos = tags_1(buf, pos, end, n, o0)
+        pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
@@ -233,6 +263,7 @@ def parse_v1(buf, pos, end):
             l1 = o0.end_points = []
             for v2, v3 in I_xxHhx(buf[pos:q]):
                 o1 = new(C1)
+                o1.port_offset = -1
                 o1.unknown_tags = None
                 o1.name = ''
                 o1.host = ''
@@ -244,6 +275,7 @@ def parse_v1(buf, pos, end):
             l1 = o0.end_points = []
             for _ in range(n):
                 o1 = new(C1)
+                o1.port_offset = -1
                 o1.unknown_tags = None
                 n = buf[pos]
                 pos += 1
@@ -268,7 +300,7 @@ def parse_v1(buf, pos, end):
                 o1.port, o1.security_protocol, n = U_HhB(buf, pos)
                 pos += 5
                 if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                    pos = tags_1(buf, pos, end, n, o1)
                 l1.append(o1)
     else:
         refuse_null()
@@ -326,7 +358,7 @@ def parse_v1(buf, pos, end):
     o0.fenced, o0.in_controlled_shutdown, n = U_ttB(buf, pos)
     pos += 3
     if n:
-        pos = tags_1(buf, pos, end, n, o0)
+        pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
@@ -351,6 +383,7 @@ def parse_v2(buf, pos, end):
             l1 = o0.end_points = []
             for v2, v3 in I_xxHhx(buf[pos:q]):
                 o1 = new(C1)
+                o1.port_offset = -1
                 o1.unknown_tags = None
                 o1.name = ''
                 o1.host = ''
@@ -362,6 +395,7 @@ def parse_v2(buf, pos, end):
             l1 = o0.end_points = []
             for _ in range(n):
                 o1 = new(C1)
+                o1.port_offset = -1
                 o1.unknown_tags = None
                 n = buf[pos]
                 pos += 1
@@ -386,7 +420,7 @@ def parse_v2(buf, pos, end):
                 o1.port, o1.security_protocol, n = U_HhB(buf, pos)
                 pos += 5
                 if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                    pos = tags_1(buf, pos, end, n, o1)
                 l1.append(o1)
     else:
         refuse_null()
@@ -444,13 +478,13 @@ def parse_v2(buf, pos, end):
     o0.fenced, o0.in_controlled_shutdown, n = U_ttB(buf, pos)
     pos += 3
     if n:
-        pos = tags_1(buf, pos, end, n, o0)
+        pos = tags_2(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
 
 
-def tags_2(buf, pos, end, count, o):
+def tags_3(buf, pos, end, count, o):
     if count > 127:
         count, pos = rest_of_varint(buf, pos, count)
     for _ in range(count):
@@ -549,6 +583,7 @@ def parse_v3(buf, pos, end):
             l1 = o0.end_points = []
             for v2, v3 in I_xxHhx(buf[pos:q]):
                 o1 = new(C1)
+                o1.port_offset = -1
                 o1.unknown_tags = None
                 o1.name = ''
                 o1.host = ''
@@ -560,6 +595,7 @@ def parse_v3(buf, pos, end):
             l1 = o0.end_points = []
             for _ in range(n):
                 o1 = new(C1)
+                o1.port_offset = -1
                 o1.unknown_tags = None
                 n = buf[pos]
                 pos += 1
@@ -584,7 +620,7 @@ def parse_v3(buf, pos, end):
                 o1.port, o1.security_protocol, n = U_HhB(buf, pos)
                 pos += 5
                 if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                    pos = tags_1(buf, pos, end, n, o1)
                 l1.append(o1)
     else:
         refuse_null()
@@ -642,13 +678,13 @@ def parse_v3(buf, pos, end):
     o0.fenced, o0.in_controlled_shutdown, n = U_ttB(buf, pos)
     pos += 3
     if n:
-        pos = tags_2(buf, pos, end, n, o0)
+        pos = tags_3(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
 
 
-def tags_3(buf, pos, end, count, o):
+def tags_4(buf, pos, end, count, o):
     if count > 127:
         count, pos = rest_of_varint(buf, pos, count)
     for _ in range(count):
@@ -762,6 +798,7 @@ def parse_v4(buf, pos, end):
             l1 = o0.end_points = []
             for v2, v3 in I_xxHhx(buf[pos:q]):
                 o1 = new(C1)
+                o1.port_offset = -1
                 o1.unknown_tags = None
                 o1.name = ''
                 o1.host = ''
@@ -773,6 +810,7 @@ def parse_v4(buf, pos, end):
             l1 = o0.end_points = []
             for _ in range(n):
                 o1 = new(C1)
+                o1.port_offset = -1
                 o1.unknown_tags = None
                 n = buf[pos]
                 pos += 1
@@ -797,7 +835,7 @@ def parse_v4(buf, pos, end):
                 o1.port, o1.security_protocol, n = U_HhB(buf, pos)
                 pos += 5
                 if n:
-                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                    pos = tags_1(buf, pos, end, n, o1)
                 l1.append(o1)
     else:
         refuse_null()
@@ -855,13 +893,22 @@ def parse_v4(buf, pos, end):
     o0.fenced, o0.in_controlled_shutdown, n = U_ttB(buf, pos)
     pos += 3
     if n:
-        pos = tags_3(buf, pos, end, n, o0)
+        pos = tags_4(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
 
 
-def tags_4(o):
+def tags_5(o):
+    t = []
+    if not (o.port_offset == -1):
+        b = []
+        b.append(P_i(o.port_offset))
+        t.append((10000, b''.join(b)))
+    return encode_tag_section(t, o.unknown_tags)
+
+
+def tags_6(o):
     t = []
     if not (o.added_settings is None):
         b = []
@@ -884,14 +931,14 @@ def build_v0(o, out):
     n2 = len(l1) + 1
     out += (P_iuq(o.broker_id, o.incarnation_id, o.broker_epoch), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     for o3 in l1:
-        if o3.name == '' and o3.host == '' and not o3.unknown_tags:
+        if o3.name == '' and o3.host == '' and not o3.unknown_tags and o3.port_offset == -1:
             out.append(P_BBHhB(1, 1, o3.port, o3.security_protocol, 0))
         else:
             s4 = o3.name.encode()
             n5 = len(s4) + 1
             s6 = o3.host.encode()
             n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags and o3.port_offset == -1 else tags_5(o3)))
     l8 = o.features
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -909,7 +956,7 @@ def build_v0(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_t(o.fenced), (b'\0' if not o.unknown_tags and o.added_settings is None else tags_4(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_t(o.fenced), (b'\0' if not o.unknown_tags and o.added_settings is None else tags_6(o)))
 
 
 def build_v1(o, out):
@@ -917,14 +964,14 @@ def build_v1(o, out):
     n2 = len(l1) + 1
     out += (P_iuq(o.broker_id, o.incarnation_id, o.broker_epoch), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     for o3 in l1:
-        if o3.name == '' and o3.host == '' and not o3.unknown_tags:
+        if o3.name == '' and o3.host == '' and not o3.unknown_tags and o3.port_offset == -1:
             out.append(P_BBHhB(1, 1, o3.port, o3.security_protocol, 0))
         else:
             s4 = o3.name.encode()
             n5 = len(s4) + 1
             s6 = o3.host.encode()
             n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags and o3.port_offset == -1 else tags_5(o3)))
     l8 = o.features
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -942,7 +989,7 @@ def build_v1(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and o.added_settings is None else tags_4(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and o.added_settings is None else tags_6(o)))
 
 
 def build_v2(o, out):
@@ -950,14 +997,14 @@ def build_v2(o, out):
     n2 = len(l1) + 1
     out += (P_ituq(o.broker_id, o.is_migrating_zk_broker, o.incarnation_id, o.broker_epoch), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     for o3 in l1:
-        if o3.name == '' and o3.host == '' and not o3.unknown_tags:
+        if o3.name == '' and o3.host == '' and not o3.unknown_tags and o3.port_offset == -1:
             out.append(P_BBHhB(1, 1, o3.port, o3.security_protocol, 0))
         else:
             s4 = o3.name.encode()
             n5 = len(s4) + 1
             s6 = o3.host.encode()
             n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags and o3.port_offset == -1 else tags_5(o3)))
     l8 = o.features
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -975,10 +1022,10 @@ def build_v2(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and o.added_settings is None else tags_4(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and o.added_settings is None else tags_6(o)))
 
 
-def tags_5(o):
+def tags_7(o):
     t = []
     if not (not o.log_dirs):
         b = []
@@ -1007,14 +1054,14 @@ def build_v3(o, out):
     n2 = len(l1) + 1
     out += (P_ituq(o.broker_id, o.is_migrating_zk_broker, o.incarnation_id, o.broker_epoch), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     for o3 in l1:
-        if o3.name == '' and o3.host == '' and not o3.unknown_tags:
+        if o3.name == '' and o3.host == '' and not o3.unknown_tags and o3.port_offset == -1:
             out.append(P_BBHhB(1, 1, o3.port, o3.security_protocol, 0))
         else:
             s4 = o3.name.encode()
             n5 = len(s4) + 1
             s6 = o3.host.encode()
             n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags and o3.port_offset == -1 else tags_5(o3)))
     l8 = o.features
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -1032,10 +1079,10 @@ def build_v3(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs and o.added_settings is None else tags_5(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs and o.added_settings is None else tags_7(o)))
 
 
-def tags_6(o):
+def tags_8(o):
     t = []
     if not (not o.log_dirs):
         b = []
@@ -1070,14 +1117,14 @@ def build_v4(o, out):
     n2 = len(l1) + 1
     out += (P_ituq(o.broker_id, o.is_migrating_zk_broker, o.incarnation_id, o.broker_epoch), (VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
     for o3 in l1:
-        if o3.name == '' and o3.host == '' and not o3.unknown_tags:
+        if o3.name == '' and o3.host == '' and not o3.unknown_tags and o3.port_offset == -1:
             out.append(P_BBHhB(1, 1, o3.port, o3.security_protocol, 0))
         else:
             s4 = o3.name.encode()
             n5 = len(s4) + 1
             s6 = o3.host.encode()
             n7 = len(s6) + 1
-            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
+            out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, P_Hh(o3.port, o3.security_protocol), (b'\0' if not o3.unknown_tags and o3.port_offset == -1 else tags_5(o3)))
     l8 = o.features
     n9 = len(l8) + 1
     out.append((VARINTS[n9] if n9 < SHORT else encode_varint(n9)))
@@ -1095,4 +1142,4 @@ def build_v4(o, out):
     else:
         s13 = s13.encode()
         n14 = len(s13) + 1
-    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs and o.cordoned_log_dirs is None and o.added_settings is None else tags_6(o)))
+    out += ((VARINTS[n14] if n14 < SHORT else encode_string_length(n14)), s13, P_tt(o.fenced, o.in_controlled_shutdown), (b'\0' if not o.unknown_tags and not o.log_dirs and o.cordoned_log_dirs is None and o.added_settings is None else tags_8(o)))
