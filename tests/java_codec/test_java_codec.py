@@ -44,6 +44,7 @@ EDGES: Final = (126, 127, 128)
 ADDITIONAL_FIELDS: Final = {
     "added_settings": "None",
     "is_removed": "False",
+    "port_offset": "-1",
     "revocation_epoch": "0",
     "is_revocation_under_way": "False",
     "is_join_confirmed": "False",
