@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.node import Node, NodeState
@@ -46,11 +47,15 @@ class NodeControl:
     def check_new(self, node_id: int | None) -> int:
         """Return the id of a node to be added: `node_id`, or the one after the largest id.
 
+        If there is none after the largest, it is the smallest unused id.
+
         Raises NodeError for an id that the cluster has, and for an invalid one.
         """
         nodes = self._cluster.nodes
         if node_id is None:
             node_id = max(nodes) + 1
+            if node_id > _MAX_NODE_ID:
+                node_id = next(each for each in count() if each not in nodes)
         if not 0 <= node_id <= _MAX_NODE_ID:
             raise NodeError(f"a node id is a number from 0 to {_MAX_NODE_ID}, not {node_id}")
         if node_id in nodes:

@@ -400,6 +400,13 @@ def test_an_added_node_runs_without_partitions(cluster: ReplicatedCluster) -> No
     assert cluster.state("u") == (1, 1, {1})
 
 
+def test_a_free_id_is_used_after_the_largest_possible_one(
+    monkeypatch: pytest.MonkeyPatch, cluster: ReplicatedCluster
+) -> None:
+    monkeypatch.setattr("kafkalite.cluster.node_control._MAX_NODE_ID", 3)
+    assert cluster.control.check_new(None) == 0
+
+
 def test_ids_of_added_nodes(cluster: ReplicatedCluster) -> None:
     assert cluster.control.check_new(None) == 4
     assert cluster.control.check_new(0) == 0
