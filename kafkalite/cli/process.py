@@ -67,12 +67,17 @@ A full collection takes 60 ms with 100,000 groups, and seconds during a large re
 only between requests."""
 
 
+_SECRET_KEYS = ("password", "secret", "jaas.config", "keystore.key")
+"""Parts of the names of settings whose values are secret."""
+
+
 def settings_from(arguments: Namespace, log: Log) -> Settings:
     """Return the settings that the arguments of `serve` define.
 
     A `--config` takes precedence over the properties file. Raises SettingsError for an invalid
     value; logs a warning for a key of the file that is ignored.
     """
+    _hide_secret_settings((*arguments.config, *arguments.node_config))
     from_file = {} if arguments.properties is None else _read_properties(arguments.properties, log)
     return Settings(
         listen=arguments.listen,
@@ -87,6 +92,17 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         users=_users_from(arguments.user),
         tls=arguments.tls,
     )
+
+
+def _hide_secret_settings(texts: Sequence[str]) -> None:
+    """Hide the values of settings with passwords and keys from other processes."""
+    secret = [
+        text for text in texts if any(part in text.partition("=")[0] for part in _SECRET_KEYS)
+    ]
+    if secret:
+        from kafkalite.ports.command_line import hide_passwords  # noqa: PLC0415 - rarely used
+
+        hide_passwords(secret, "=")
 
 
 def _users_from(texts: Sequence[str]) -> Sequence[User]:

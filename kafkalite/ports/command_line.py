@@ -12,8 +12,10 @@ _START_FIELD, _END_FIELD = 48, 49
 """Fields of /proc/PID/stat: the state, and the addresses of the command line."""
 
 
-def hide_passwords(users: Iterable[str]) -> None:
+def hide_passwords(texts: Iterable[str], separator: str = ":") -> None:
     """Overwrite the passwords of arguments such as `alice:secret` in the command line.
+
+    A password begins after the first `separator` of each text.
 
     Linux shows the memory of a process in which its arguments are. On other systems, and where
     that memory cannot be written, nothing changes.
@@ -28,15 +30,15 @@ def hide_passwords(users: Iterable[str]) -> None:
             memory.seek(start)
             arguments = memory.read(end - start)
             memory.seek(start)
-            memory.write(without_passwords(arguments, users))
+            memory.write(without_passwords(arguments, texts, separator))
     except (OSError, ValueError, IndexError):
         return
 
 
-def without_passwords(arguments: bytes, users: Iterable[str]) -> bytes:
-    """Return arguments that end with a null byte, with the passwords of users overwritten."""
-    for user in users:
-        name, colon, password = user.partition(":")
+def without_passwords(arguments: bytes, texts: Iterable[str], separator: str = ":") -> bytes:
+    """Return arguments that end with a null byte, with the passwords of texts overwritten."""
+    for text in texts:
+        name, colon, password = text.partition(separator)
         secret = password.encode(errors="surrogateescape")
         if secret:
             head = f"{name}{colon}".encode(errors="surrogateescape")

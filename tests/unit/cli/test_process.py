@@ -1,4 +1,4 @@
-"""The process of a broker: its limit of open files."""
+"""The process of a broker: its limit of open files, and its command line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+
+from kafkalite.cli.process import _hide_secret_settings
 
 resource = pytest.importorskip("resource")
 
@@ -27,3 +29,13 @@ def test_limit_of_open_files_is_raised_to_the_hard_limit() -> None:
         [sys.executable, "-c", PROGRAM, str(limit)], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [str(limit), str(limit)]
+
+
+def test_secret_settings_are_hidden_from_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden: list[str] = []
+    monkeypatch.setattr(
+        "kafkalite.ports.command_line.hide_passwords", lambda texts, _: hidden.extend(texts)
+    )
+    secret = ["x.sasl.jaas.config=a", "ssl.key.password=b", "2:delegation.token.secret.key=c"]
+    _hide_secret_settings([secret[0], "num.partitions=3", *secret[1:]])
+    assert hidden == secret

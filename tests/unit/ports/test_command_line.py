@@ -17,6 +17,13 @@ def test_the_passwords_of_users_are_overwritten() -> None:
     )
 
 
+def test_the_values_of_settings_are_overwritten() -> None:
+    text = 'x.jaas.config=a required user_a="b=c";'
+    arguments = f"serve\0--config\0{text}\0".encode()
+    hidden = without_passwords(arguments, [text], "=")
+    assert hidden == b"serve\0--config\0x.jaas.config=" + b"*" * 24 + b"\0"
+
+
 def test_a_password_may_have_any_bytes() -> None:
     user = b"alice:\xff\xc3\xa4".decode(errors="surrogateescape")
     assert without_passwords(b"alice:\xff\xc3\xa4\0", [user]) == b"alice:***\0"
