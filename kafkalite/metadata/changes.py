@@ -15,7 +15,6 @@ class Changes:
         "brokers_changed",
         "changed_resources",
         "changed_topic_ids",
-        "client_quotas_changed",
         "created_topic_ids",
         "deleted_topics",
     )
@@ -26,7 +25,6 @@ class Changes:
         self.deleted_topics: list[TopicImage] = []
         self.changed_resources: set[ConfigResource] = set()
         self.brokers_changed = False
-        self.client_quotas_changed = False
 
     def clear(self) -> None:
         """Remove all changes, after an image was made."""
@@ -35,4 +33,3 @@ class Changes:
         self.deleted_topics.clear()
         self.changed_resources.clear()
         self.brokers_changed = False
-        self.client_quotas_changed = False

@@ -11,8 +11,10 @@ from ipaddress import ip_address
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.metadata.image_table import ImageTable
 from kafkalite.protocol._generated.records.client_quota import ClientQuotaRecord
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.quotas import (
     CONNECTION_CREATION_RATE,
@@ -27,7 +29,6 @@ from kafkalite.security.quotas import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kafkalite.metadata.changes import Changes
     from kafkalite.security.quotas import QuotaEntity
 
 MAX_RECORDS_PER_REQUEST: Final = 10_000
@@ -55,13 +56,11 @@ class QuotaAlteration(NamedTuple):
 class ClientQuotas:
     """All quotas of a cluster, by entity."""
 
-    __slots__ = ("_changes", "_image", "by_entity")
+    __slots__ = ("table",)
 
-    def __init__(self, changes: Changes) -> None:
-        self._changes = changes
+    def __init__(self) -> None:
         # The quotas of an entity are replaced as a whole, so that images can share them.
-        self.by_entity: dict[QuotaEntity, Mapping[str, float]] = {}
-        self._image: Mapping[QuotaEntity, Mapping[str, float]] = MappingProxyType({})
+        self.table: ImageTable[QuotaEntity, Mapping[str, float]] = ImageTable()
 
     def alter(
         self, alterations: Sequence[QuotaAlteration]
@@ -85,9 +84,7 @@ class ClientQuotas:
             else:
                 outcome[entity] = None
         if len(records) > MAX_RECORDS_PER_REQUEST:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
-            )
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, ErrorText.TOO_LARGE_BATCH.template)
         return outcome, records
 
     def _records_of(
@@ -97,7 +94,7 @@ class ClientQuotas:
         if duplicate := next((key for key, count in keys.items() if count > 1), None):
             raise _invalid(f"Duplicate quota key {duplicate} not updating quota")
         types = _key_types(alteration.entity)
-        current = self.by_entity.get(entity, {})
+        current = self.table.rows.get(entity, {})
         records = []
         for key, value in alteration.values:
             if value is not None:
@@ -120,22 +117,15 @@ class ClientQuotas:
     def replay_client_quota(self, record: ClientQuotaRecord) -> None:
         """Set or remove one quota."""
         entity = frozenset((each.entity_type, each.entity_name) for each in record.entity)
-        values = dict(self.by_entity.get(entity, {}))
+        values = dict(self.table.rows.get(entity, {}))
         if record.remove:
             values.pop(record.key, None)
         else:
             values[record.key] = record.value
         if values:
-            self.by_entity[entity] = MappingProxyType(values)
-        else:
-            self.by_entity.pop(entity, None)
-        self._changes.client_quotas_changed = True
-
-    def images(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
-        """Return all quotas for an image; the same object while no quota changes."""
-        if self._changes.client_quotas_changed:
-            self._image = MappingProxyType(dict(self.by_entity))
-        return self._image
+            self.table.replay_set(entity, MappingProxyType(values))
+        elif entity in self.table.rows:
+            self.table.replay_remove(entity)
 
 
 def _invalid(message: str) -> KafkaError:

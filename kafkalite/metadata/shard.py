@@ -89,7 +89,7 @@ class MetadataShard:
         self.producer_ids = ProducerIds(self.brokers)
         self.scram_credentials = ScramCredentials()
         self.acls = Acls(entropy)
-        self.client_quotas = ClientQuotas(self.changes)
+        self.client_quotas = ClientQuotas()
         self.leadership = Leadership(self.topics, self.brokers, self._rules_of)
         self._entropy = entropy
         self._planner = TopicPlanner(
@@ -441,7 +441,7 @@ class MetadataShard:
             max_incarnation_epoch=self.topics.max_incarnation_epoch,
             scram_credentials=self.scram_credentials.table.image(),
             acls=self.acls.table.image(),
-            client_quotas=self.client_quotas.images(),
+            client_quotas=self.client_quotas.table.image(),
         )
         delta = MetadataDelta(
             created=created,
