@@ -1,4 +1,4 @@
-"""Changes: the topics, brokers, settings and quotas that records changed since the last image."""
+"""Changes: the topics, brokers and settings that records changed since the last image."""
 
 from __future__ import annotations
 
