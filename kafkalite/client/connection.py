@@ -140,6 +140,11 @@ class Connection(asyncio.Protocol):
                 self.broker_versions = supported_versions(response)
             if self._access.login is not None:
                 await log_in(self._access.login, self.call)
+        except LoginError:
+            self.close()
+            # TLS ends with a message of the peer. Otherwise the loop might end before it.
+            await self.wait_closed()
+            raise
         except BaseException:
             self.close()
             raise
