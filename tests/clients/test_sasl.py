@@ -175,7 +175,8 @@ def test_kafka_python_authenticates_unless_its_password_is_wrong(
     accepted, refused = done.stdout.splitlines()
     assert accepted == "sent to t"
     assert "Unable to bootstrap" in refused
-    assert INVALID[mechanism] in done.stderr
+    # This client often ignores an answer that arrives together with the end of the connection.
+    assert INVALID[mechanism] in done.stderr or "socket disconnected" in done.stderr
 
 
 def test_librdkafka_manages_scram_credentials(broker: Broker) -> None:
