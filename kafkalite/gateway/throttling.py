@@ -158,9 +158,13 @@ class _MeasuredRequest:
         self._started_ns = clock.now_ns()
 
     def handled(self) -> None:
-        """End the measurement of time: the handler has returned or raised an error."""
-        self._busy_ns = self._call.node.clock.now_ns() - self._started_ns
-        self._call.fetch_quota = None
+        """End what `begin` started: the handler has returned or raised an exception."""
+        call = self._call
+        self._busy_ns = call.node.clock.now_ns() - self._started_ns
+        call.fetch_quota = None
+        if call.mutation_quota is not None:
+            self._bandwidth_ms = call.mutation_quota.throttle_ms
+            call.mutation_quota = None
 
     def throttle(self, response: Any) -> tuple[str, int]:  # noqa: ANN401 - any API; None for an error
         """Return the quota that is exceeded most, and the milliseconds of throttling."""
@@ -196,15 +200,10 @@ class _MeasuredRequest:
             self._request_ms = min(exceeded_ms, self._meters.request.window_ms)
 
     def _measure_bandwidth(self, response: Any, now_ms: int) -> None:  # noqa: ANN401 - as above
-        call = self._call
         if self._quota is Quota.PRODUCE:
             meter = self._meters.produce.find(*self._client, now_ms)
             if meter is not None:
-                self._bandwidth_ms = meter.record(call.request_bytes, now_ms)
-        elif self._quota is Quota.CONTROLLER_MUTATION:
-            if call.mutation_quota is not None:
-                self._bandwidth_ms = call.mutation_quota.throttle_ms
-                call.mutation_quota = None
+                self._bandwidth_ms = meter.record(self._call.request_bytes, now_ms)
         elif self._quota is Quota.FETCH and self._api.key != ApiKey.FETCH and response is not None:
             # A share group has acquired the records for its member, so the member gets them.
             meter = self._meters.fetch.find(*self._client, now_ms)
@@ -297,6 +296,9 @@ class Throttling:
         except KafkaError as error:
             measured.handled()
             return refuse(error)
+        except BaseException:
+            measured.handled()
+            raise
         measured.handled()
         return chain(answer, throttle, refuse)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.apis.table import find_api
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.throttling import Throttling
 from kafkalite.metadata.client_quotas import QuotaAlteration
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from kafkalite.gateway.call import Call
     from kafkalite.protocol.message import Message
 
 CLIENT = (("client-id", "client"),)
@@ -266,3 +268,21 @@ def test_a_throttled_fetch_changes_no_session(wire: ThrottledWire) -> None:
     wire.set_quota("consumer_byte_rate", None)
     later = wire.fetch(session_id=created.session_id, session_epoch=2)
     assert later.responses[0].partitions[0].high_watermark == 5
+
+
+def test_a_handler_that_fails_leaves_no_quota_at_the_connection(wire: ThrottledWire) -> None:
+    wire.set_quota("controller_mutation_rate", 1.0)
+    call, step = wire.calls[1], wire.gateway.steps[0]
+    call.client_id = "client"
+    seen: list[object] = []
+
+    def fail(call: Call, _: object) -> None:
+        seen.append(call.mutation_quota)
+        raise OSError("a bug")
+
+    api = find_api(CreateTopicsRequest.API_KEY)
+    assert api is not None
+    with pytest.raises(OSError, match="a bug"):
+        step.wrap(api, CREATE, fail)(call, CreateTopicsRequest())
+    assert seen != [None]
+    assert call.mutation_quota is None
