@@ -13,6 +13,7 @@ from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import CLOCK
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.memory import keep_freed_memory
+from kafkalite.ports.signals import REQUIRED_STOPS, call_on_signal, stop_signals
 from kafkalite.server.addresses import AddressError
 from kafkalite.server.broker import Broker
 from kafkalite.server.broker_directory import BrokerDirectoryError
@@ -172,11 +173,10 @@ def run_until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T
 async def _until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None, T]]) -> T:
     loop = asyncio.get_running_loop()
     stop_requested = asyncio.Event()
-    # A closed terminal sends SIGHUP; a clean stop removes the temporary data.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in stop_signals():
         # A process started by nohup ignores SIGHUP and keeps running, as Java processes do.
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, stop_requested.set)
+        if number in REQUIRED_STOPS or signal.getsignal(number) is not signal.SIG_IGN:
+            call_on_signal(loop, number, stop_requested.set)
     return await serve(stop_requested)
 
 

@@ -91,12 +91,7 @@ class Cluster:
         self._on_truncation = on_truncation
         metadata_log = _open_metadata_log(directory, clock, node_ids[0])
         self.partitions = self._new_partitions(directory, metadata_log.log)
-        self.metadata = MetadataController(
-            log=PartitionCoordinatorLog(metadata_log),
-            config=config,
-            clock=clock,
-            entropy=entropy,
-        )
+        self.metadata = self._new_metadata(metadata_log, ignores_case=directory.ignores_case)
         racks = {node_id: config.node_str_or_none(node_id, "broker.rack") for node_id in node_ids}
         image = self._start_metadata(racks, directory)
         self.partitions.open(image)
@@ -114,6 +109,15 @@ class Cluster:
         self.node_control = NodeControl(self)
         self.elections = PeriodicElections(clock, config, self.metadata)
         self._load(image)
+
+    def _new_metadata(self, log: Partition, *, ignores_case: bool) -> MetadataController:
+        return MetadataController(
+            log=PartitionCoordinatorLog(log),
+            config=self.config,
+            clock=self.clock,
+            entropy=self.entropy,
+            ignores_case=ignores_case,
+        )
 
     def _start_metadata(
         self, racks: Mapping[int, str | None], directory: DataDirectory

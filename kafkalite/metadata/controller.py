@@ -64,11 +64,13 @@ class MetadataController:
         config: BrokerConfig,
         clock: Clock,
         entropy: Entropy,
+        ignores_case: bool = False,
     ) -> None:
+        """`ignores_case` says that the file system of the logs has no names that differ in case."""
         self._log = log
         self._config = config
         self._clock = clock
-        self._shard = MetadataShard(config, entropy)
+        self._shard = MetadataShard(config, entropy, ignores_case=ignores_case)
         self._serde = MetadataSerde()
         self._listeners: list[Listener] = []
         self._deferred: deque[Callable[[], None]] = deque()

@@ -6,7 +6,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.metadata.placement import plan_replicas
-from kafkalite.metadata.topic_names import colliding_topic, invalid_name_reason
+from kafkalite.metadata.topic_names import (
+    colliding_topic,
+    invalid_name_reason,
+    same_directory_topic,
+)
 from kafkalite.metadata.topics import topic_records
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
@@ -58,7 +62,7 @@ class TopicCreation(NamedTuple):
 class TopicPlanner:
     """Plans the creation of topics; has no state."""
 
-    __slots__ = ("_brokers", "_config", "_configs", "_entropy", "_topics")
+    __slots__ = ("_brokers", "_config", "_configs", "_entropy", "_ignores_case", "_topics")
 
     def __init__(
         self,
@@ -68,7 +72,10 @@ class TopicPlanner:
         configs: Configs,
         config: BrokerConfig,
         entropy: Entropy,
+        ignores_case: bool = False,
     ) -> None:
+        """`ignores_case` says that the file system of the logs has no names that differ in case."""
+        self._ignores_case = ignores_case
         self._topics = topics
         self._brokers = brokers
         self._configs = configs
@@ -132,6 +139,14 @@ class TopicPlanner:
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topic: {existing}",
             )
+        if self._ignores_case:
+            same = same_directory_topic(name, used_names)
+            if same is not None:
+                raise KafkaError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                    f"Topic '{name}' differs only in case from topic '{same}', and the file system "
+                    "of the data directory ignores case",
+                )
         if name in used_names:
             raise KafkaError(
                 ErrorCode.TOPIC_ALREADY_EXISTS, ErrorText.TOPIC_EXISTS.format(topic=name)

@@ -80,7 +80,9 @@ def to_coordinator_records(
 class MetadataShard:
     """Topics, settings, nodes, features, producer ids, credentials, ACLs and quotas."""
 
-    def __init__(self, config: BrokerConfig, entropy: Entropy) -> None:
+    def __init__(
+        self, config: BrokerConfig, entropy: Entropy, *, ignores_case: bool = False
+    ) -> None:
         self.changes = Changes()
         self.brokers = Brokers(entropy, self.changes)
         self.topics = Topics(self.changes)
@@ -98,6 +100,7 @@ class MetadataShard:
             configs=self.configs,
             config=config,
             entropy=entropy,
+            ignores_case=ignores_case,
         )
         self._replayers: Mapping[type, Callable[[Any], object]] = {
             AccessControlEntryRecord: self.acls.replay_access_control_entry,

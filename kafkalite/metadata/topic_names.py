@@ -44,3 +44,13 @@ def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
     key = collision_key(name)
     colliding = (other for other in existing if other != name and collision_key(other) == key)
     return min(colliding, default=None)
+
+
+def same_directory_topic(name: str, existing: Iterable[str]) -> str | None:
+    """Return another existing topic whose name differs only in case, or None.
+
+    A file system that ignores case has one directory for both.
+    """
+    folded = name.lower()
+    same = (other for other in existing if other != name and other.lower() == folded)
+    return min(same, default=None)

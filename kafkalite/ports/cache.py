@@ -8,7 +8,6 @@ other user can write to it or replace it or one of its parents.
 from __future__ import annotations
 
 import atexit
-import os
 import stat
 import tempfile
 from functools import cache
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.system import user_id
 from kafkalite.ports.temporary import new_temporary_directory
 
 if TYPE_CHECKING:
@@ -47,10 +47,12 @@ def cache_directory(environ: Mapping[str, str]) -> Path:
 
 def is_private(directory: Path) -> bool:
     """Whether no other user can put files into a directory, or replace it or a parent."""
-    user_id = os.geteuid()
+    user = user_id()
+    if user is None:  # Windows: the directory is in the profile of the user
+        return True
     for path in (directory, *directory.parents):
         status = path.stat(follow_symlinks=False)
-        if status.st_uid not in ({user_id} if path == directory else {user_id, 0}):
+        if status.st_uid not in ({user} if path == directory else {user, 0}):
             return False
         # In a sticky directory, such as /tmp, users can rename and delete only their own files.
         is_shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -1,4 +1,4 @@
-# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH116, PTH208
+# ruff: noqa: PTH103, PTH106, PTH108, PTH116, PTH208
 """Files: the operations on a file system that a log needs.
 
 Files are only appended to, read at a position, truncated, renamed and removed. With so
@@ -11,22 +11,27 @@ so a thousand idle partitions cost neither descriptors nor system calls.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os  # with paths as plain text: pathlib costs more than the system calls do
 import re
-import struct
+import sys
 import threading
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
+from kafkalite.ports import system
+from kafkalite.ports.locks import lock_data
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+
+    from kafkalite.ports.locks import Lock
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _MAX_VECTORS = 1024  # IOV_MAX wherever Python runs
 _MAX_OPEN = 512
+_pread = system.pread
+_writev = system.writev
 _TOO_MANY_OPEN = frozenset((errno.EMFILE, errno.ENFILE))
-_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 _MAX_SINGLE_SYNCS = 64
 """Up to this many paths are synced one by one, without the files of other applications."""
 _SYNC_THREADS = 8
@@ -55,13 +60,6 @@ class File(Protocol):
 
     def close(self) -> None:
         """Close the descriptor; the next use opens it again."""
-
-
-class Lock(Protocol):
-    """A lock that this process holds."""
-
-    def release(self) -> None:
-        """Release the lock."""
 
 
 class Files(Protocol):
@@ -151,7 +149,7 @@ class OsFile:
         """Write all the buffers at the end; on OSError some bytes may have been written."""
         fd = self._descriptor()
         total = sum(map(len, buffers))
-        written = os.writev(fd, buffers) if len(buffers) <= _MAX_VECTORS else 0
+        written = _writev(fd, buffers) if len(buffers) <= _MAX_VECTORS else 0
         self._size += written
         if written != total:
             self._append_remaining(fd, buffers, written)
@@ -170,7 +168,7 @@ class OsFile:
 
     def pread(self, size: int, position: int) -> bytes:
         """Return up to `size` bytes from `position`, fewer only where the file ends."""
-        return os.pread(self._descriptor(), size, position)
+        return _pread(self._descriptor(), size, position)
 
     def is_in_place(self) -> bool:
         """Whether the file is still at its path, not deleted or moved away.
@@ -213,12 +211,20 @@ class OsFiles:
     """The operating system's files; at most `max_open` of them have a descriptor.
 
     Without `is_durable`, nothing is synced: files that are removed when the process ends need
-    not survive a loss of power.
+    not survive a loss of power. With `closes_renamed`, files are closed before they are renamed or
+    removed, because Windows refuses that for open files.
     """
 
-    def __init__(self, max_open: int = _MAX_OPEN, *, is_durable: bool = True) -> None:
+    def __init__(
+        self,
+        max_open: int = _MAX_OPEN,
+        *,
+        is_durable: bool = True,
+        closes_renamed: bool = system.IS_WINDOWS,
+    ) -> None:
         self.is_durable = is_durable
         self._max_open = max_open
+        self._closes_renamed = closes_renamed
         self._open: dict[OsFile, None] = {}
         self._thread = threading.get_ident()
 
@@ -237,7 +243,7 @@ class OsFiles:
         """
         while True:
             try:
-                return os.open(path, flags | os.O_CLOEXEC, 0o644)
+                return os.open(path, flags | system.OPEN_FLAGS, 0o644)
             except OSError as error:
                 if error.errno not in _TOO_MANY_OPEN or not self._open:
                     raise
@@ -297,14 +303,25 @@ class OsFiles:
 
     def rename(self, old: str, new: str) -> None:
         """Rename the file or directory `old` to `new` atomically, replacing a file there."""
-        os.replace(old, new)
+        if self._closes_renamed:
+            self._close_at(old)
+            self._close_at(new)
+        system.replace(old, new)
 
     def remove(self, path: str) -> None:
         """Remove the file at `path`; no effect if it is absent."""
+        if self._closes_renamed:
+            self._close_at(path)
         try:
             os.unlink(path)
         except FileNotFoundError:
             return
+
+    def _close_at(self, path: str) -> None:
+        """Close the open files at `path` and in the directory at `path`."""
+        if threading.get_ident() == self._thread:
+            for file in [file for file in self._open if _is_at(file.path, path)]:
+                file.close()
 
     def makedirs(self, path: str) -> None:
         """Create the directory at `path` and its parents; no effect if it exists."""
@@ -330,19 +347,19 @@ class OsFiles:
         Any thread may call this; raises FileNotFoundError when the file is absent.
         """
         if self.is_durable:
-            self._sync(path, _sync_data)
+            self._sync(path, system.sync_data)
 
     def sync_directory(self, path: str) -> None:
         """Sync the names in the directory at `path`, so that they survive a loss of power.
 
         Any thread may call this.
         """
-        if self.is_durable:
+        if self.is_durable and not system.IS_WINDOWS:
             self._sync(path, os.fsync)
 
     def _sync(self, path: str, sync: Callable[[int], None]) -> None:
         # A separate descriptor, because another thread may close the one of an OsFile.
-        fd = self.descriptor(path, os.O_RDONLY)
+        fd = self.descriptor(path, system.SYNC_FLAGS)
         try:
             sync(fd)
         finally:
@@ -356,6 +373,8 @@ class OsFiles:
         """
         if not self.is_durable:
             return
+        if system.IS_WINDOWS:  # it syncs the names in a directory by itself
+            paths = [path for path in paths if not os.path.isdir(path)]  # noqa: PTH112 - as above
         if len(paths) <= _MAX_SINGLE_SYNCS:
             for path in paths:
                 self._sync(path, os.fsync)
@@ -370,26 +389,17 @@ class OsFiles:
             for _ in pool.map(lambda path: self._sync(path, os.fsync), paths):
                 pass
 
-    def lock(self, path: str) -> OsLock:
+    def lock(self, path: str) -> Lock:
         """Lock the file at `path`, created if needed; raises BlockingIOError if it is locked."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            _lock_like_java(fd)
-        except OSError:
-            os.close(fd)
-            raise
-        return OsLock(fd)
+        return lock_data(path)
 
 
 def _file_system_sync() -> Callable[[int], None] | None:
     """Return syncfs(2), or None where it is absent or does not report errors: before Linux 5.8."""
-    system = os.uname()
-    match = re.match(r"(\d+)\.(\d+)", system.release)
-    if (
-        system.sysname != "Linux"
-        or not match
-        or (int(match[1]), int(match[2])) < _MIN_LINUX_FOR_SYNCFS
-    ):
+    if not sys.platform.startswith("linux"):
+        return None
+    match = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    if not match or (int(match[1]), int(match[2])) < _MIN_LINUX_FOR_SYNCFS:
         return None
     import ctypes  # noqa: PLC0415 - needed only at the end of a process
 
@@ -406,35 +416,6 @@ def _file_system_sync() -> Callable[[int], None] | None:
     return sync
 
 
-def _lock_like_java(fd: int) -> None:
-    """Take the same kind of lock as Java, so that Kafka and this broker exclude each other.
-
-    The lock belongs to the descriptor where the system supports that. Otherwise it belongs to the
-    process and does not exclude another broker of the same process.
-    """
-    command = getattr(fcntl, "F_OFD_SETLK", None)
-    if command is None:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    else:
-        whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        fcntl.fcntl(fd, command, whole_file)
-
-
-class OsLock:
-    """A lock on a file of the operating system, held while its descriptor is open."""
-
-    __slots__ = ("_fd",)
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def release(self) -> None:
-        """Release the lock; no effect if it was released before."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
-
-
 class DiskSpace(NamedTuple):
     """Bytes on the file system of a directory; -1 where they are unknown."""
 
@@ -445,7 +426,20 @@ class DiskSpace(NamedTuple):
 def disk_space(directory: str) -> DiskSpace:
     """Return the size of the file system that holds `directory`, and its free bytes."""
     try:
+        if not hasattr(os, "statvfs"):
+            return _windows_disk_space(directory)
         usage = os.statvfs(directory)
     except OSError:
         return DiskSpace()
     return DiskSpace(usage.f_blocks * usage.f_frsize, usage.f_bavail * usage.f_frsize)
+
+
+def _windows_disk_space(directory: str) -> DiskSpace:
+    import shutil  # noqa: PLC0415 - slow to import
+
+    usage = shutil.disk_usage(directory)
+    return DiskSpace(usage.total, usage.free)
+
+
+def _is_at(path: str, place: str) -> bool:
+    return path == place or path.startswith(f"{place}/")

@@ -11,7 +11,6 @@ long as loading all storage code.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import stat
@@ -19,13 +18,20 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kafkalite.ports.locks import CAN_RENAME_LOCKED, lock_file
+from kafkalite.ports.system import user_id
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kafkalite.ports.locks import Lock
 
 LOCK_FILE = ".temporary"
 _NAME = re.compile("kafkalite-[0-9a-f]{32}")
 _FILES_PER_STEP = 100
 _REMOVAL_S = 1.0
+_MIN_AGE_S = 10.0
+"""A younger lock file may not be locked yet, where the name of the directory comes before it."""
 
 
 class TemporaryDirectory:
@@ -33,7 +39,7 @@ class TemporaryDirectory:
 
     __slots__ = ("_lock", "path")
 
-    def __init__(self, path: str, lock: int) -> None:
+    def __init__(self, path: str, lock: Lock) -> None:
         self.path = path
         self._lock = lock
 
@@ -47,33 +53,33 @@ class TemporaryDirectory:
             if time.monotonic() >= deadline:
                 break
         self.release()
+        _finish_removal(self.path)
 
     def release(self) -> None:
         """Release the lock, and leave the directory to the next start."""
-        if self._lock >= 0:
-            lock, self._lock = self._lock, -1
-            os.close(lock)
+        self._lock.release()
 
 
 def temporary_root() -> str:
     """Return the system's directory for temporary files."""
+    if os.name == "nt":
+        return os.environ.get("TEMP") or os.environ.get("TMP") or os.getcwd()  # noqa: PTH109
     return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - names below it are our own
 
 
 def new_temporary_directory(identity: bytes) -> TemporaryDirectory:
     """Create a directory named by 16 random bytes; raises OSError on failure."""
     path = os.path.join(temporary_root(), f"kafkalite-{identity.hex()}")
-    new_path = f"{path}.new"
+    new_path = f"{path}.new" if CAN_RENAME_LOCKED else path
     os.mkdir(new_path, 0o700)
-    lock = -1
+    lock: Lock | None = None
     try:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        lock = os.open(os.path.join(new_path, LOCK_FILE), flags, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.rename(new_path, path)
+        lock = lock_file(os.path.join(new_path, LOCK_FILE), create=True)
+        if new_path != path:
+            os.rename(new_path, path)
     except OSError:
-        if lock >= 0:
-            os.close(lock)
+        if lock is not None:
+            lock.release()
         for _ in _remove_in_steps(new_path):
             pass
         raise
@@ -99,25 +105,23 @@ def remove_abandoned() -> Iterator[str | None]:
                 for _ in _remove_in_steps(path):
                     yield None
             finally:
-                os.close(lock)
+                lock.release()
+                _finish_removal(path)
             yield path
 
 
-def _lock_abandoned(path: str) -> int | None:
+def _lock_abandoned(path: str) -> Lock | None:
     """Lock a directory of this user that no process uses; return the lock, or None."""
-    flags = os.O_CLOEXEC | os.O_NOFOLLOW
-    lock = -1
     try:
         status = os.lstat(path)
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        if not stat.S_ISDIR(status.st_mode) or user_id() not in (None, status.st_uid):
             return None
-        lock = os.open(os.path.join(path, LOCK_FILE), os.O_RDWR | flags)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_path = os.path.join(path, LOCK_FILE)
+        if not CAN_RENAME_LOCKED and time.time() - os.lstat(lock_path).st_mtime < _MIN_AGE_S:
+            return None
+        return lock_file(lock_path)
     except OSError:
-        if lock >= 0:
-            os.close(lock)
         return None
-    return lock
 
 
 def _remove_in_steps(path: str) -> Iterator[None]:
@@ -138,6 +142,21 @@ def _remove_in_steps(path: str) -> Iterator[None]:
         os.unlink(os.path.join(path, LOCK_FILE))
     with suppress(OSError):
         os.rmdir(path)
+
+
+def _finish_removal(path: str) -> None:
+    """Remove the directory after the release of its lock, if it is empty.
+
+    Windows refuses to remove a locked file. Its lock library removes the file with the lock, but
+    the next start needs the file to recognize a directory that is not empty yet.
+    """
+    try:
+        os.rmdir(path)
+    except FileNotFoundError:
+        return
+    except OSError:
+        with suppress(OSError):
+            os.close(os.open(os.path.join(path, LOCK_FILE), os.O_CREAT, 0o600))
 
 
 def _remove_entry(path: str) -> None:

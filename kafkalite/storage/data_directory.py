@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
     from kafkalite.config.log_config import LogConfig
     from kafkalite.ports.background import Steps
-    from kafkalite.ports.files import Files, Lock
+    from kafkalite.ports.files import Files
+    from kafkalite.ports.locks import Lock
     from kafkalite.storage.flushing import Flush
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
@@ -69,6 +70,7 @@ class DataDirectory:
         "_write_lock",
         "_written_versions",
         "health",
+        "ignores_case",
         "logs_to_flush",
         "properties",
         "renamed_directories",
@@ -85,6 +87,8 @@ class DataDirectory:
         self.health = DiskHealth()
         files.makedirs(path)
         self._lock: Lock = files.lock(join(path, LOCK_FILE))
+        self.ignores_case = _ignores_case(files, path)
+        """Whether names that differ only in case are the same, as on most Macs and on Windows."""
         self.properties = read_properties(files, join(path, META_FILE))
         names = files.list(path)
         self.was_shut_down_cleanly = CLEAN_SHUTDOWN_FILE in names
@@ -318,3 +322,12 @@ class DataDirectory:
     def release_lock(self) -> None:
         """Unlock the directory without writing; it will be removed or recovered."""
         self._lock.release()
+
+
+def _ignores_case(files: Files, path: str) -> bool:
+    """Whether the file system of a directory finds its lock file under a name in upper case."""
+    try:
+        files.modified_ms(join(path, LOCK_FILE.upper()))
+    except FileNotFoundError:
+        return False
+    return True

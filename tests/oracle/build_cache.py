@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
+
+from filelock import FileLock
 
 from tests.oracle.requirements import UnavailableError, cache_dir
 
@@ -27,8 +28,7 @@ def build_once(name: str, sources: Iterable[Path], build: Callable[[Path], None]
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     directory = cache_dir() / f"{name}-{digest.hexdigest()[:12]}"
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with directory.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(directory.with_suffix(".lock")):
         if not (directory / _COMPLETE_MARKER).exists():
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir()

@@ -13,6 +13,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.system import writev
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -206,7 +208,7 @@ class FileRotation:
 
 def _write_all(fd: int, pieces: Sequence[Buffer]) -> int:
     size = sum(map(len, pieces))
-    written = os.writev(fd, pieces)
+    written = writev(fd, pieces)
     if written == size:
         return size
     remaining = memoryview(b"".join(pieces))[written:]  # a nearly full disk accepts a part

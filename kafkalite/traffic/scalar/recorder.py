@@ -17,6 +17,7 @@ import threading
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.system import IS_WINDOWS
 from kafkalite.traffic.scalar.capture_writer import CaptureOptions, OpenedConnection
 from kafkalite.traffic.scalar.file_rotation import CaptureError
 from kafkalite.traffic.scalar.ring_buffer import MAX_RECORD_BYTES, RingBuffer, Room, new_memory
@@ -60,6 +61,8 @@ class Recorder:
         options: CaptureOptions | None = None,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
+        if IS_WINDOWS:
+            raise CaptureError("traffic cannot be recorded on Windows")
         self.directory = directory
         """The directory of the files."""
         self._now_ns = now_ns

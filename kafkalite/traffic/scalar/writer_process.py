@@ -18,6 +18,7 @@ from dataclasses import asdict
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.ports.signals import stop_signals
 from kafkalite.traffic.model import Endpoint
 from kafkalite.traffic.scalar.capture_writer import CaptureOptions, CaptureWriter, OpenedConnection
 from kafkalite.traffic.scalar.file_rotation import CaptureError
@@ -144,7 +145,7 @@ def main(arguments: Sequence[str]) -> None:
     """Run the process; the only argument is its task as JSON."""
     task = json.loads(arguments[0])
     # Ctrl-C in a terminal ends the broker; this process ends after it.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in stop_signals():
         signal.signal(number, signal.SIG_IGN)
 
     def report(line: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
-import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +23,12 @@ from kafkalite.ports.clock import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.SelectorEventLoop]
+if find_spec("uvloop") is not None:
+    import uvloop
+
+    LOOPS.append(uvloop.new_event_loop)
 
 YEAR_2020_MS = 1_577_836_800_000
 DAY_MS = 86_400_000
@@ -469,7 +475,7 @@ def test_nanoseconds_are_those_of_the_same_time(monkeypatch: pytest.MonkeyPatch)
     assert now_ns // 1_000_000 == clock.now_ms()
 
 
-@pytest.mark.parametrize("new_loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
+@pytest.mark.parametrize("new_loop", LOOPS)
 def test_delayed_loop_reads_sockets_before_it_makes_due_calls(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:

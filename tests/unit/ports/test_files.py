@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalite.ports import files as files_module
 from kafkalite.ports.files import DiskSpace, Files, OsFiles, disk_space, join
 from kafkalite.testing.files import MemoryFiles
 
@@ -169,8 +171,8 @@ def test_lack_of_descriptors_is_reported_without_open_files(
 
 def test_partial_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OsFiles().open(str(tmp_path / "file"), create=True)
-    whole = os.writev
-    monkeypatch.setattr(os, "writev", lambda fd, buffers: whole(fd, [bytes(buffers[0])[:2]]))
+    write = os.write
+    monkeypatch.setattr(files_module, "_writev", lambda fd, buffers: write(fd, buffers[0][:2]))
     file.append([b"abc", b"def", b"ghi"])
     assert (file.size, file.pread(99, 0)) == (9, b"abcdefghi")
     file.close()
@@ -178,12 +180,12 @@ def test_partial_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OsFiles().open(str(tmp_path / "file"), create=True)
-    whole = os.writev
+    write = os.write
 
     def refuse(_fd: int, _data: object) -> int:
         raise OSError(errno.ENOSPC, "no space")
 
-    monkeypatch.setattr(os, "writev", lambda fd, buffers: whole(fd, [bytes(buffers[0])[:2]]))
+    monkeypatch.setattr(files_module, "_writev", lambda fd, buffers: write(fd, buffers[0][:2]))
     monkeypatch.setattr(os, "write", refuse)
     with pytest.raises(OSError, match="no space"):
         file.append([b"abc"])
@@ -192,6 +194,21 @@ def test_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(OSError, match="progress"):
         file.append([b"abc"])
     file.close()
+
+
+def test_open_files_are_closed_before_they_are_renamed_or_removed(tmp_path: Path) -> None:
+    files, root = OsFiles(closes_renamed=True), str(tmp_path)
+    files.makedirs(join(root, "old"))
+    paths = [join(root, "old", name) for name in ("a", "b")]
+    opened = [files.open(path, create=True) for path in (*paths, join(root, "older"))]
+    for file in opened:
+        file.append([b"x"])
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    files.remove(paths[0])
+    files.rename(join(root, "old"), join(root, "new"))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before - 2
+    assert files.read(join(root, "new", "b")) == b"x"
+    opened[2].close()
 
 
 def test_another_process_cannot_take_the_lock(tmp_path: Path) -> None:
@@ -320,3 +337,12 @@ def test_the_free_space_of_a_disk_is_at_most_its_size(tmp_path: Path) -> None:
 
 def test_the_space_of_a_missing_directory_is_unknown(tmp_path: Path) -> None:
     assert disk_space(str(tmp_path / "nowhere")) == DiskSpace(-1, -1)
+
+
+def test_the_free_space_is_known_without_statvfs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", {str(tmp_path): usage}.__getitem__)
+    monkeypatch.delattr(os, "statvfs")
+    assert disk_space(str(tmp_path)) == DiskSpace(usage.total, usage.free)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalite.ports import temporary
 from kafkalite.ports.temporary import (
     LOCK_FILE,
     TemporaryDirectory,
@@ -29,6 +30,7 @@ sys.stdin.read()
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Use the test's own directory for temporary files."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(temporary, "_MIN_AGE_S", 0)
     return tmp_path
 
 
@@ -114,10 +116,10 @@ def test_only_own_temporary_directories_are_removed(
 
 
 def test_failed_creation_leaves_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "no space left on device")
 
-    monkeypatch.setattr(os, "rename", refuse)
+    monkeypatch.setattr(temporary, "lock_file", refuse)
     with pytest.raises(OSError, match="no space"):
         new_temporary_directory(bytes(16))
     assert list(root.iterdir()) == []

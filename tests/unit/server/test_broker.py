@@ -282,7 +282,7 @@ async def test_a_temporary_broker_does_not_sync_files(
 ) -> None:
     """Temporary data need not survive a loss of power, and syncs take time."""
     synced: list[int] = []
-    monkeypatch.setattr("kafkalite.ports.files._sync_data", synced.append)
+    monkeypatch.setattr("kafkalite.ports.system.sync_data", synced.append)
     monkeypatch.setattr("os.fsync", synced.append)
     broker = Broker(Settings(listen=ANY_PORT, topics={"t": 1}))
     await broker.start()
@@ -353,6 +353,7 @@ async def test_only_the_data_of_killed_brokers_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("kafkalite.ports.temporary._MIN_AGE_S", 0)
     killed = new_temporary_directory(bytes(16))
     killed.release()
     brokers = []

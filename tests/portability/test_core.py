@@ -1,0 +1,78 @@
+"""The core of the suite passes without uvloop, fcntl, pread and writev, as on Windows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+CORE = (
+    "apis",
+    "cli",
+    "client",
+    "cluster",
+    "control",
+    "coordinator",
+    "gateway",
+    "groups",
+    "metadata",
+    "partitions",
+    "ports",
+    "server",
+    "storage",
+    "testing",
+    "transactions",
+    "wire",
+)
+
+NEEDS_POSIX = {
+    "tests/unit/cli/test_recording.py": "recorded traffic is shared through descriptors",
+}
+"""Test modules of features that do not exist on Windows, with the reasons."""
+
+
+def portable_environment() -> dict[str, str]:
+    """Return the environment of a process that lacks what Windows lacks."""
+    search_path = os.pathsep.join((str(HERE), str(ROOT)))
+    return {**os.environ, "PYTHONPATH": search_path, "PYTEST_ADDOPTS": ""}
+
+
+def test_the_modules_are_hidden() -> None:
+    program = (
+        "import os, importlib.util, asyncio, kafkalite.ports.system as system\n"
+        "from kafkalite.server import loop\n"
+        "print(hasattr(os, 'pread'), system.pread is system.read_at, loop.uvloop)"
+    )
+    completed = subprocess.run(
+        [sys.executable, "-c", program],
+        env=portable_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert completed.stdout.split() == ["False", "True", "None"]
+
+
+@pytest.mark.endurance
+@pytest.mark.timeout(900)
+def test_the_core_passes() -> None:
+    packages = [f"tests/unit/{package}" for package in CORE]
+    excluded = [f"--ignore={path}" for path in NEEDS_POSIX]
+    # asyncio leaks the transport of a socket that it accepted just before its server was closed.
+    warnings = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]
+    options = ["-q", "-p", "no:cacheprovider", *warnings, *excluded]
+    completed = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *packages],
+        cwd=ROOT,
+        env=portable_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stdout[-8000:]
