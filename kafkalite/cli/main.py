@@ -13,6 +13,7 @@ from kafkalite import __version__
 from kafkalite.cli import (
     audit,
     capture,
+    completion,
     control_commands,
     diff,
     fence,
@@ -107,12 +108,18 @@ COMMANDS = (
         audit.add_audit,
         audit.audit,
     ),
+    (
+        "completion",
+        "Print a script that completes commands and options in a shell.",
+        completion.add_completion,
+        lambda parsed: completion.completion(parsed, new_parser()),
+    ),
 )
 """Each command: name, description, function that adds its options, function that runs it."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command in `arguments`, by default the arguments of the process."""
+def new_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Return the parser of all commands; only those in `given`, by default all, have options."""
     parser = _Parser(
         prog="kafkalite",
         description="A Kafka broker for tests, and tools for captured Kafka traffic.",
@@ -121,14 +128,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--version", action="version", version=f"kafkalite {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    given = sys.argv[1:] if arguments is None else arguments
     for name, about, add_options, run in COMMANDS:
         command = commands.add_parser(
             name, help=about, description=about, allow_abbrev=False, formatter_class=_Help
         )
-        if name in given:  # adding the options of all commands would be slow
+        if given is None or name in given:  # adding the options of all commands would be slow
             add_options(command)
         command.set_defaults(run=run, parser=command)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command in `arguments`, by default the arguments of the process."""
+    parser = new_parser(sys.argv[1:] if arguments is None else arguments)
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         # The parser of the command reports them, because its help lists the valid options.

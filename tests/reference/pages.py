@@ -10,6 +10,7 @@ from tests.reference.cli import cli_page
 from tests.reference.configurations import configurations_page
 from tests.reference.control_api import control_api_page
 from tests.reference.error_texts import error_texts_page
+from tests.reference.man_page import man_page
 from tests.reference.page_parts import PARTS
 from tests.reference.python_api import python_api_page
 from tests.reference.record_tags import record_tags_page
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 DIRECTORY = ROOT / "docs" / "reference"
+MAN_PAGE = "docs/man/kafkalite.1"
 
 
 def _audit_tables_page() -> str:
@@ -49,6 +51,8 @@ def write() -> None:
             print(f"{name}: needs {error.name}")  # noqa: T201 - the output of a program
             continue
         (DIRECTORY / f"{name}.md").write_text(text, encoding="utf-8")
+    (ROOT / MAN_PAGE).parent.mkdir(parents=True, exist_ok=True)
+    (ROOT / MAN_PAGE).write_text(man_page(), encoding="utf-8")
     for path, update_part in PARTS.items():
         page = ROOT / path
         page.write_text(update_part(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -16,8 +16,9 @@ from kafkalite.traffic.scalar.recorder import Recorder
 from tests.architecture.source import ROOT
 from tests.reference import pages
 from tests.reference.control_api import _CLOCK_COMMANDS, ROUTES, RULE_FIELDS, served_routes
+from tests.reference.man_page import man_page
 from tests.reference.page_parts import PARTS
-from tests.reference.pages import DIRECTORY, PAGES
+from tests.reference.pages import DIRECTORY, MAN_PAGE, PAGES
 from tests.reference.python_api import INTERNAL
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ NEEDS_SPARK = {"audit-tables"}
 def test_page_is_up_to_date(name: str) -> None:
     text = (DIRECTORY / f"{name}.md").read_text(encoding="utf-8")
     assert text == PAGES[name](), "run `python -m tests.reference`"
+
+
+def test_man_page_is_up_to_date() -> None:
+    assert (ROOT / MAN_PAGE).read_text(encoding="utf-8") == man_page(), (
+        "run `python -m tests.reference`"
+    )
 
 
 @pytest.mark.parametrize("path", PARTS)

@@ -45,7 +45,10 @@ PACKAGES: Final = (
 def render(specs: Iterable[MessageSpec] | None = None) -> dict[str, str]:
     """Return the text of every generated file, by its path below `protocol/`."""
     specs = list(load_specs() if specs is None else specs)
-    files = {f"{package}/__init__.py": f'{HEADER}\n"""Generated code."""\n' for package in PACKAGES}
+    files = {
+        f"{package}/__init__.py": f'{HEADER}\n"""Generated code: {package}."""\n'
+        for package in PACKAGES
+    }
     files["error_codes.py"] = _error_codes()
     files.update(_message_modules(specs))
     apis = [spec for spec in specs if spec.kind in ("request", "response")]
