@@ -1,0 +1,50 @@
+"""Local control endpoints: files by which commands of the same user find token and authority.
+
+The file of an endpoint has the name of its port. It has paths only, no token.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from kafkalite.ports.files import join
+from kafkalite.ports.key_files import read_key_file, remove_key_file, write_key_file
+from kafkalite.ports.temporary import private_directory
+
+_DIRECTORY: Final = "kafkalite-control"
+_SCHEMES: Final = ("http", "https")
+
+
+class LocalEndpoint(NamedTuple):
+    """An endpoint on this machine."""
+
+    scheme: str
+    """`http` or `https`."""
+    token_file: str | None
+    """The file with the token; None if there is no such file."""
+    authority_file: str | None
+    """The certificate of the authority that made the certificate of the endpoint, if known."""
+
+
+def publish_endpoint(port: int, endpoint: LocalEndpoint) -> None:
+    """Write the file of an endpoint; raises OSError."""
+    content = json.dumps(endpoint._asdict()).encode()
+    write_key_file(join(private_directory(_DIRECTORY), f"{port}"), content)
+
+
+def withdraw_endpoint(port: int) -> None:
+    """Remove the file of an endpoint; a file that cannot be removed stays."""
+    with suppress(OSError):
+        remove_key_file(join(private_directory(_DIRECTORY), f"{port}"))
+
+
+def find_endpoint(port: int) -> LocalEndpoint | None:
+    """Return the endpoint of this user on a port of this machine; None if there is no file."""
+    try:
+        found = json.loads(read_key_file(join(private_directory(_DIRECTORY), f"{port}")))
+        endpoint = LocalEndpoint(**found)
+    except (OSError, ValueError, TypeError):
+        return None
+    return endpoint if endpoint.scheme in _SCHEMES else None

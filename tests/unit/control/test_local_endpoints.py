@@ -1,0 +1,60 @@
+"""Files of local control endpoints, which only their user can read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.control.local_endpoints import (
+    LocalEndpoint,
+    find_endpoint,
+    publish_endpoint,
+    withdraw_endpoint,
+)
+from kafkalite.ports.temporary import private_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENDPOINT = LocalEndpoint("https", "/data/control-token", "/data/ca.pem")
+
+
+@pytest.fixture(autouse=True)
+def _own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def test_an_endpoint_is_found_by_its_port_until_it_is_withdrawn() -> None:
+    assert find_endpoint(9097) is None
+    publish_endpoint(9097, ENDPOINT)
+    publish_endpoint(9098, LocalEndpoint("http", None, None))
+    assert find_endpoint(9097) == ENDPOINT
+    withdraw_endpoint(9097)
+    withdraw_endpoint(9097)
+    assert find_endpoint(9097) is None
+    assert find_endpoint(9098) == LocalEndpoint("http", None, None)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"scheme": "https"}', "\udcff",
+    '{"scheme": "ftp", "token_file": null, "authority_file": null}'])  # fmt: skip
+def test_another_file_is_ignored(content: str) -> None:
+    publish_endpoint(9097, ENDPOINT)
+    (path,) = [*_directory().iterdir()]
+    path.write_text(content, errors="surrogateescape")
+    assert find_endpoint(9097) is None
+
+
+def test_a_directory_of_others_is_not_used() -> None:
+    publish_endpoint(9097, ENDPOINT)
+    _directory().chmod(0o777)
+    assert find_endpoint(9097) is None
+    withdraw_endpoint(9097)
+    with pytest.raises(PermissionError):
+        publish_endpoint(9097, ENDPOINT)
+
+
+def _directory() -> Path:
+    from pathlib import Path  # noqa: PLC0415 - for this function only
+
+    return Path(private_directory("kafkalite-control"))
