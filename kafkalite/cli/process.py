@@ -19,6 +19,7 @@ from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import (
+    SECRET_KEY_PARTS,
     Settings,
     SettingsError,
     parse_config,
@@ -67,10 +68,6 @@ A full collection takes 60 ms with 100,000 groups, and seconds during a large re
 only between requests."""
 
 
-_SECRET_KEYS = ("password", "secret", "jaas.config", "keystore.key")
-"""Parts of the names of settings whose values are secret."""
-
-
 def settings_from(arguments: Namespace, log: Log) -> Settings:
     """Return the settings that the arguments of `serve` define.
 
@@ -97,7 +94,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
 def _hide_secret_settings(texts: Sequence[str]) -> None:
     """Hide the values of settings with passwords and keys from other processes."""
     secret = [
-        text for text in texts if any(part in text.partition("=")[0] for part in _SECRET_KEYS)
+        text for text in texts if any(part in text.partition("=")[0] for part in SECRET_KEY_PARTS)
     ]
     if secret:
         from kafkalite.ports.command_line import hide_passwords  # noqa: PLC0415 - rarely used
@@ -127,6 +124,10 @@ class ControlOptions(NamedTuple):
     """None for no control API."""
     token: str | None = None
     tls: str | None = None
+
+    def __repr__(self) -> str:
+        """Return a text without the token."""
+        return f"ControlOptions({self.address!r}, tls={self.tls!r})"
 
 
 NO_CONTROL = ControlOptions()

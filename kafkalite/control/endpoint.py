@@ -37,6 +37,10 @@ class Endpoint(NamedTuple):
     tls: ssl.SSLContext | None = None
     """The context of an https URL."""
 
+    def __repr__(self) -> str:
+        """Return a text without the token."""
+        return f"Endpoint({self.url!r})"
+
 
 def find_endpoint(
     address: str, token: str | None = None, authority_file: str | None = None

@@ -53,6 +53,10 @@ class ControlSecurity(NamedTuple):
     tls: str | None = None
     """`on` or `off`; None for TLS if a listener has it."""
 
+    def __repr__(self) -> str:
+        """Return a text without the token."""
+        return f"ControlSecurity(tls={self.tls!r})"
+
 
 DEFAULT_SECURITY: Final = ControlSecurity()
 

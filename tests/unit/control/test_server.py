@@ -407,6 +407,24 @@ def test_hostile_clients_do_not_affect_kafka_clients(
     assert len(output.splitlines()) < 40
 
 
+@pytest.mark.parametrize("part", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"])
+async def test_a_slow_handshake_is_closed(part: bytes) -> None:
+    log = Log(Level.ERROR, "json", io.StringIO())
+    broker = ServerBroker(Settings(listen=["SSL://127.0.0.1:0"], tls="auto"), log)
+    await broker.start()
+    server = ControlServer(broker, control_address("0"), log, Limits(request_s=0.05))
+    await server.start()
+    try:
+        port = int(server.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(part)
+        assert await reader.read() == b""
+        writer.close()
+    finally:
+        await server.stop()
+        await broker.stop()
+
+
 def test_requests_after_one_without_token_are_not_served() -> None:
     request = b"GET /v1/clock HTTP/1.1\r\nhost: localhost\r\n\r\n"
     with Broker(control=True, control_token="auto") as broker:  # noqa: S106
