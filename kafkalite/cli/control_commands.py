@@ -152,13 +152,17 @@ def token_from(arguments: Namespace) -> str | None:
 
     The token of an argument is hidden from other processes.
     """
-    from kafkalite.control.endpoint import CONTROL_TOKEN_VARIABLE  # noqa: PLC0415 - see `run`
+    from kafkalite.config.options import CONTROL_TOKEN_AUTO  # noqa: PLC0415 - see `run`
+    from kafkalite.control.endpoint import CONTROL_TOKEN_VARIABLE  # noqa: PLC0415 - as above
     from kafkalite.ports.command_line import hide_option  # noqa: PLC0415 - as above
 
     token: str | None = arguments.control_token
-    if token is not None:
-        hide_option("--control-token", token)
-    return token or os.environ.get(CONTROL_TOKEN_VARIABLE) or None
+    if token is None:
+        token = os.environ.get(CONTROL_TOKEN_VARIABLE) or None
+        # The variable is also that of the broker in the same container.
+        return None if token == CONTROL_TOKEN_AUTO else token
+    hide_option("--control-token", token)
+    return token
 
 
 def clock(arguments: Namespace) -> None:

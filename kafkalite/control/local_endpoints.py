@@ -1,6 +1,8 @@
 """Local control endpoints: files by which commands of the same user find token and authority.
 
-The file of an endpoint has the name of its port. It has paths only, no token.
+The file of an endpoint has the name of its port. It has paths only, no token. It is ignored after
+the end of the broker's process: another user's server could then have the port, and would receive
+the token.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from typing import Final, NamedTuple
 
 from kafkalite.ports.files import join
 from kafkalite.ports.key_files import read_key_file, remove_key_file, write_key_file
+from kafkalite.ports.processes import is_running, own_process_id
 from kafkalite.ports.temporary import private_directory
 
 _DIRECTORY: Final = "kafkalite-control"
+_PROCESS_FIELD: Final = "process_id"
 _SCHEMES: Final = ("http", "https")
 
 
@@ -30,8 +34,9 @@ class LocalEndpoint(NamedTuple):
 
 def publish_endpoint(port: int, endpoint: LocalEndpoint) -> None:
     """Write the file of an endpoint; raises OSError."""
-    content = json.dumps(endpoint._asdict()).encode()
-    write_key_file(join(private_directory(_DIRECTORY), f"{port}"), content)
+    content = {_PROCESS_FIELD: own_process_id(), **endpoint._asdict()}
+    path = join(private_directory(_DIRECTORY), f"{port}")
+    write_key_file(path, json.dumps(content).encode())
 
 
 def withdraw_endpoint(port: int) -> None:
@@ -44,7 +49,8 @@ def find_endpoint(port: int) -> LocalEndpoint | None:
     """Return the endpoint of this user on a port of this machine; None if there is no file."""
     try:
         found = json.loads(read_key_file(join(private_directory(_DIRECTORY), f"{port}")))
+        is_served = is_running(found.pop(_PROCESS_FIELD))
         endpoint = LocalEndpoint(**found)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, AttributeError, LookupError):
         return None
-    return endpoint if endpoint.scheme in _SCHEMES else None
+    return endpoint if is_served and endpoint.scheme in _SCHEMES else None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +16,6 @@ from kafkalite.control.local_endpoints import (
     withdraw_endpoint,
 )
 from kafkalite.ports.temporary import private_directory
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENDPOINT = LocalEndpoint("https", "/data/control-token", "/data/ca.pem")
 
@@ -36,12 +36,34 @@ def test_an_endpoint_is_found_by_its_port_until_it_is_withdrawn() -> None:
     assert find_endpoint(9098) == LocalEndpoint("http", None, None)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"scheme": "https"}', "\udcff",
-    '{"scheme": "ftp", "token_file": null, "authority_file": null}'])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"scheme": "https"}',
+        "\udcff",
+        '{"process_id": 1, "scheme": "https", "token_file": null}',
+        '{"process_id": "1", "scheme": "https", "token_file": null, "authority_file": null}',
+    ],
+)
 def test_another_file_is_ignored(content: str) -> None:
     publish_endpoint(9097, ENDPOINT)
     (path,) = [*_directory().iterdir()]
     path.write_text(content, errors="surrogateescape")
+    assert find_endpoint(9097) is None
+
+
+def test_the_endpoint_of_an_ended_process_is_ignored() -> None:
+    publish_endpoint(9097, ENDPOINT)
+    (path,) = _directory().iterdir()
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    content = path.read_text().replace(
+        f'"process_id": {os.getpid()}', f'"process_id": {process.pid}'
+    )
+    path.write_text(content)
     assert find_endpoint(9097) is None
 
 
@@ -55,6 +77,4 @@ def test_a_directory_of_others_is_not_used() -> None:
 
 
 def _directory() -> Path:
-    from pathlib import Path  # noqa: PLC0415 - for this function only
-
     return Path(private_directory("kafkalite-control"))

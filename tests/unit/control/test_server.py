@@ -89,9 +89,11 @@ def test_incomplete_requests_do_not_block_others(
     for one in staying:
         with one:
             one.recv(1000)
-    # Consumers of other tests that wait for garbage collection may still log connection errors.
+    # Consumers of other tests that wait for garbage collection may still log connection errors, and
+    # the broker may remove the data of a broker that another test has killed.
+    others = ("|rdkafka#", "removed the temporary data")
     lines = capfd.readouterr().err.splitlines()
-    assert [line for line in lines if "|rdkafka#" not in line] == []
+    assert [line for line in lines if not any(other in line for other in others)] == []
 
 
 def test_an_address_in_use_is_reported() -> None:

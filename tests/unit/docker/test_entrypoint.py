@@ -335,7 +335,9 @@ def test_a_command_in_the_container_finds_a_generated_token() -> None:
         assert "ready" in serving.stdout.readline()
         assert "with the token in /" in serving.stdout.readline()
         clock = [sys.executable, "-m", "kafkalite", "clock"]
-        assert subprocess.run(clock, env=environment, check=False).returncode == 0
+        for given in ("", "auto"):
+            environment["KAFKALITE_CONTROL_TOKEN"] = given
+            assert subprocess.run(clock, env=environment, check=False).returncode == 0
         environment["KAFKALITE_CONTROL_TOKEN"] = "a-token-of-tests"  # noqa: S105
         assert subprocess.run(clock, env=environment, check=False).returncode == 1
         serving.terminate()
