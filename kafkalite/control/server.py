@@ -150,7 +150,12 @@ class ControlServer:
         )
         # The logging module is global, and the process may be a test suite that uses uvicorn too.
         config = uvicorn.Config(
-            control.app, http=ControlConnection, ws="none", lifespan="off", log_config=None
+            control.app,
+            http=ControlConnection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            proxy_headers=False,  # the log has the address of the connection
         )
         config.load()
         return config
