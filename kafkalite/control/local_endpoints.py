@@ -11,7 +11,7 @@ import json
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from kafkalite.ports.files import join
+from kafkalite.ports.files import OsFiles, join
 from kafkalite.ports.key_files import read_key_file, remove_key_file, write_key_file
 from kafkalite.ports.processes import is_running, own_process_id
 from kafkalite.ports.temporary import private_directory
@@ -33,9 +33,13 @@ class LocalEndpoint(NamedTuple):
 
 
 def publish_endpoint(port: int, endpoint: LocalEndpoint) -> None:
-    """Write the file of an endpoint; raises OSError."""
+    """Write the file of an endpoint, and remove those of ended processes; raises OSError."""
+    directory = private_directory(_DIRECTORY)
+    for name in OsFiles().list(directory):
+        if name.isascii() and name.isdigit() and find_endpoint(int(name)) is None:
+            remove_key_file(join(directory, name))
     content = {_PROCESS_FIELD: own_process_id(), **endpoint._asdict()}
-    path = join(private_directory(_DIRECTORY), f"{port}")
+    path = join(directory, f"{port}")
     write_key_file(path, json.dumps(content).encode())
 
 

@@ -65,6 +65,8 @@ def test_the_endpoint_of_an_ended_process_is_ignored() -> None:
     )
     path.write_text(content)
     assert find_endpoint(9097) is None
+    publish_endpoint(9098, ENDPOINT)
+    assert [each.name for each in _directory().iterdir()] == ["9098"]
 
 
 def test_a_directory_of_others_is_not_used() -> None:
