@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
+    from kafkalite.control.server import ControlServer
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
     from kafkalite.traffic.replay.standin.preparation import PreparedCapture
@@ -55,7 +56,7 @@ def serve(arguments: Namespace) -> None:
             partial(
                 print_ready, stand_in=None if prepared is None else describe_stand_in(arguments)
             ),
-            control=arguments.control,
+            control=process.control_options_from(arguments),
             clock=arguments.clock,
             start_recording=_recording_starter(arguments, log),
             prepare=None if prepared is None else prepared.prepare,
@@ -92,7 +93,9 @@ def _recording_starter(
     return start
 
 
-def print_ready(broker: Broker, control_url: str | None, *, stand_in: str | None = None) -> None:
+def print_ready(
+    broker: Broker, control: ControlServer | None, *, stand_in: str | None = None
+) -> None:
     """Print the addresses of a broker that is ready, and its options that are not the default.
 
     `stand_in` describes the captures that the broker answers from.
@@ -112,11 +115,20 @@ def print_ready(broker: Broker, control_url: str | None, *, stand_in: str | None
         lines.append(f"  {stand_in}")
     if broker.recorder is not None:
         lines.append(f"  recording to {broker.recorder.directory}")
-    if control_url is not None:
-        lines.append(f"  control at {control_url}")
-    lines += _clock_lines(broker, has_control=control_url is not None)
+    if control is not None:
+        lines.append(f"  control at {control.url}{_token_text(control)}")
+    lines += _clock_lines(broker, has_control=control is not None)
     lines.append(f"  data in {data_directory}, cluster id {broker.cluster_id}; stop with Ctrl-C")
     try_print("\n".join(lines) + "\n")
+
+
+def _token_text(control: ControlServer) -> str:
+    """Return where the token of the control API is, but not the token."""
+    if control.token is None:
+        return ""
+    if control.token.file is None:
+        return ", with a token"
+    return f", with the token in {control.token.file}"
 
 
 def _listener_lines(broker: Broker) -> list[str]:
