@@ -32,8 +32,8 @@ CONFIG = {
 WINDOWS_S = 2.0
 _API_VERSIONS = bytes.fromhex("0000000a00120000000000010000")
 _TIMEOUT_S = 20.0
-_TOLERANCE_S = 0.4
-"""Kafka closes refused connections twice a second."""
+_TOLERANCE_S = 1.0
+"""Kafka closes refused connections twice a second; processes on a busy machine are slow."""
 
 
 @pytest.fixture(scope="module")
@@ -78,26 +78,36 @@ def open_all(port: int, count: int) -> list[tuple[float, bool]]:
 
 
 def test_connections_beyond_the_rate_of_a_node_wait(brokers: tuple[Target, Target]) -> None:
-    real, emulated = (open_all(broker.port, 2 * RATE) for broker in brokers)
+    real, emulated = (open_all(broker.port, 4 * RATE) for broker in brokers)
     assert all(is_answered for _, is_answered in real + emulated)
     for (real_s, _), (emulated_s, _) in zip(real, emulated, strict=True):
         assert emulated_s == pytest.approx(real_s, abs=_TOLERANCE_S), (real, emulated)
-    assert real[-1][0] > 0.5
+    assert real[-1][0] > WINDOWS_S
+
+
+def set_address_quota(broker: Target, rate: float | None) -> None:
+    entity = AlterClientQuotasRequest.EntityData(entity_type="ip", entity_name="127.0.0.1")
+    op = AlterClientQuotasRequest.OpData(
+        key="connection_creation_rate", value=rate or 0.0, remove=rate is None
+    )
+    entry = AlterClientQuotasRequest.EntryData(entity=[entity], ops=[op])
+    client = RawClient(broker.port)
+    (altered,) = client.call(AlterClientQuotasRequest(entries=[entry]), 1).entries
+    assert not altered.error_code
+    client.close()
 
 
 def test_connections_beyond_the_rate_of_an_address_are_closed(
     brokers: tuple[Target, Target],
 ) -> None:
-    entity = AlterClientQuotasRequest.EntityData(entity_type="ip", entity_name="127.0.0.1")
-    op = AlterClientQuotasRequest.OpData(key="connection_creation_rate", value=2.0)
-    entry = AlterClientQuotasRequest.EntryData(entity=[entity], ops=[op])
+    outcomes = []
     for broker in brokers:
-        client = RawClient(broker.port)
-        (altered,) = client.call(AlterClientQuotasRequest(entries=[entry]), 1).entries
-        assert not altered.error_code
-        client.close()
-    real, emulated = (open_all(broker.port, 2 * RATE) for broker in brokers)
-    assert sum(is_answered for _, is_answered in real) == 2
-    assert sum(is_answered for _, is_answered in emulated) == 2
-    for (real_s, _), (emulated_s, _) in zip(sorted(real), sorted(emulated), strict=True):
-        assert emulated_s == pytest.approx(real_s, abs=2 * _TOLERANCE_S), (real, emulated)
+        set_address_quota(broker, 2.0)
+        outcomes.append(open_all(broker.port, 2 * RATE))
+        time.sleep(WINDOWS_S)  # the next connection may not be refused
+        set_address_quota(broker, None)
+    for outcome in outcomes:
+        assert sum(is_answered for _, is_answered in outcome) == 2
+    real, emulated = map(sorted, outcomes)
+    for (real_s, _), (emulated_s, _) in zip(real, emulated, strict=True):
+        assert emulated_s == pytest.approx(real_s, abs=_TOLERANCE_S), (real, emulated)
