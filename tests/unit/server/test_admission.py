@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasRequest
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
 from kafkalite.server import admission as module
 from kafkalite.testing import Broker
 from tests.unit.apis.cluster_wire import frame_of
@@ -295,6 +298,25 @@ def test_a_socket_beyond_the_rate_is_served_later(security: str) -> None:
         broker.clock.advance(seconds=1)
         assert second.recv(4) if security == "PLAINTEXT" else ask(second)
         for each in sockets:
+            each.close()
+
+
+def test_a_waiting_socket_is_served_when_the_limit_is_raised() -> None:
+    with Broker(config={"max.connections": 1}, clock="manual", log_level="error") as broker:
+        first, second = open_socket(broker), open_socket(broker)
+        assert ask(first)
+        second.sendall(API_VERSIONS)
+        change = IncrementalAlterConfigsRequest.AlterableConfig(
+            name="listener.name.plaintext.max.connections", value="2"
+        )
+        both = IncrementalAlterConfigsRequest.AlterableConfig(name="max.connections", value="2")
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=4, resource_name="", configs=[change, both]
+        )
+        request = frame_of(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        first.sendall(pack(">i", len(request)) + request)
+        assert second.recv(4)
+        for each in (first, second):
             each.close()
 
 
