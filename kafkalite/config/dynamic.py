@@ -169,8 +169,9 @@ def _check_cleaner_threads(name: str, value: Value, config: BrokerConfig) -> str
 
 def _check_connection_limit(name: str, value: Value, config: BrokerConfig) -> str | None:
     del config  # required parameter of a check
-    is_zero = name in ("max.connections", "max.connection.creation.rate") and value == 0
-    return f"Invalid {name} 0" if is_zero else None
+    key = strip_listener_prefix(name)
+    is_zero = key in ("max.connections", "max.connection.creation.rate") and value == 0
+    return f"Invalid {key} 0" if is_zero else None
 
 
 def _check_reporters(name: str, value: Value, config: BrokerConfig) -> str | None:

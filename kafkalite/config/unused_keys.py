@@ -27,8 +27,7 @@ controlled.shutdown.enable
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
 broker.heartbeat.interval.ms controller.performance.*
 controller.quorum.* controller.socket.timeout.ms early.start.listeners
-initial.broker.registration.timeout.ms inter.broker.listener.name process.roles
-security.inter.broker.protocol server.max.startup.time.ms
+initial.broker.registration.timeout.ms process.roles server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 """,
     "Metadata is stored in a log of kafkalite's own format": """
@@ -79,9 +78,9 @@ security.providers ssl.endpoint.identification.algorithm ssl.engine.factory.clas
 ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation
 ssl.trustmanager.algorithm
 """,
-    "Neither replicas nor new connections are throttled": """
-alter.log.dirs.replication.quota.* max.connection.creation.rate
-follower.replication.throttled.* leader.replication.throttled.* replication.quota.*
+    "Replicas are not throttled": """
+alter.log.dirs.replication.quota.* follower.replication.throttled.*
+leader.replication.throttled.* replication.quota.*
 replica.alter.log.dirs.io.max.bytes.per.second
 """,
     "Metrics are not reported, and clients' metrics are not requested": """

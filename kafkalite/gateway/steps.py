@@ -25,8 +25,9 @@ class StepOrder(IntEnum):
     """The order of steps: a step with a lower value is called before, and calls, the others."""
 
     FAULTS = 0
-    AUTHORIZE = 1
-    THROTTLE = 2
+    THROTTLE = 1
+    """Before AUTHORIZE, because requests without permission count against the quotas, too."""
+    AUTHORIZE = 2
     JOURNAL = 3
 
 

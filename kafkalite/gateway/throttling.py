@@ -166,11 +166,18 @@ class _MeasuredRequest:
             self._bandwidth_ms = call.mutation_quota.throttle_ms
             call.mutation_quota = None
 
-    def throttle(self, response: Any) -> tuple[str, int]:  # noqa: ANN401 - any API; None for an error
-        """Return the quota that is exceeded most, and the milliseconds of throttling."""
+    def throttle(self, outcome: object) -> tuple[str, int]:
+        """Return the quota that is exceeded most, and the milliseconds of throttling.
+
+        `outcome` is the response, or the KafkaError of a refused request.
+        """
         now_ms = self._call.node.clock.now_ms()
-        self._measure_request_time(now_ms)
-        self._measure_bandwidth(response, now_ms)
+        response, code = (
+            (None, outcome.code) if isinstance(outcome, KafkaError) else (outcome, None)
+        )
+        self._measure_request_time(now_ms, code)
+        if code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            self._measure_bandwidth(response, now_ms)
         throttles = (REQUEST_PERCENTAGE, self._request_ms or 0), (
             self._quota.value, self._bandwidth_ms,
         )  # fmt: skip
@@ -185,11 +192,15 @@ class _MeasuredRequest:
         is_strict = eras is not None and eras.at(self._version)
         return MutationQuota(bucket, now_ms, is_strict=is_strict)
 
-    def _measure_request_time(self, now_ms: int) -> None:
+    def _measure_request_time(self, now_ms: int, code: ErrorCode | None = None) -> None:
         if self._request_ms is not None:
             return
         self._request_ms = 0
-        if self._quota is Quota.EXEMPT:
+        # As in Kafka, a request for nodes counts if its client may not act for the cluster.
+        is_exempt = self._quota is Quota.EXEMPT or (
+            self._api.key == ApiKey.PRODUCE and not self._request.acks
+        )
+        if is_exempt and code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return
         meter = self._meters.request.find(*self._client, now_ms)
         if meter is not None:
@@ -283,7 +294,7 @@ class Throttling:
         def refuse(error: Exception) -> object:
             if not isinstance(error, KafkaError):
                 raise error
-            throttle_ms = self._throttle(measured, api, call, request, None)
+            throttle_ms = self._throttle(measured, api, call, request, error)
             if not throttle_ms:
                 raise error
             report_refusal_of_request(call, api.name, error, request)
@@ -304,10 +315,10 @@ class Throttling:
 
     @staticmethod
     def _throttle(
-        measured: _MeasuredRequest, api: Api, call: Call, request: object, response: object
+        measured: _MeasuredRequest, api: Api, call: Call, request: object, outcome: object
     ) -> int:
         """Mute the connection if a quota is exceeded; return for how many milliseconds."""
-        key, throttle_ms = measured.throttle(response)
+        key, throttle_ms = measured.throttle(outcome)
         if throttle_ms > 0:
             if call.connection is not None:
                 call.connection.mute(throttle_ms)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.security.authorizer import Authorizer, Decision, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkalite.protocol.acl_operations import Operation, Resource
     from kafkalite.security.acls import Acl
     from kafkalite.security.authorizer import AuthorizerSettings
 
@@ -114,6 +114,10 @@ class Permissions:
             return False
         self._cache.add(names, name)
         return True
+
+    def may_describe_topic(self, name: str) -> bool:
+        """Return whether the client may describe a topic."""
+        return self.allows(Operation.DESCRIBE, Resource.TOPIC, name)
 
     def remember(self, key: int, name: str | bytes) -> None:
         """Cache an allowed name or topic id under the `permission_key`."""

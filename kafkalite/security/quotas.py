@@ -6,11 +6,12 @@ quota of a client is that of Kafka's ClientQuotaManager.
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from math import floor, inf, isnan
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -38,11 +39,19 @@ _MAX_METERS: Final = 100_000
 _INACTIVE_MS: Final = 3_600_000
 """A client's rate is forgotten after this time without a request, as in Kafka."""
 
+UNLIMITED_CONNECTIONS: Final = (1 << 31) - 1
+"""The number that stands for no limit of connections, or of connections per second."""
+
+_MIN_CONNECTION_LIMIT: Final = 1e-9
+"""Connections per second; in place of 0, which Kafka accepts in a properties file."""
+
 _ANY_NAME: Final = ""
 """In an index and in the key of a meter: the quota does not depend on this name."""
 
 Client = tuple[str, str]
 """A user and a client id."""
+
+K = TypeVar("K")
 
 
 def _java_round(value: float) -> int:
@@ -197,47 +206,28 @@ class QuotaIndex:
         return None
 
 
-class Meters:
-    """The rates of all clients that have a quota of one key."""
+class _MeterCache(Generic[K]):
+    """The rates of the clients that have a quota of one kind; inactive clients are forgotten."""
 
-    __slots__ = ("_index", "_key", "_kind", "_meters", "_next_removal_ms", "_sample_count",
-                 "window_ms")  # fmt: skip
+    __slots__ = ("_kind", "_meters", "_next_removal_ms", "_sample_count", "window_ms")
 
     def __init__(
-        self, kind: type[WindowedRate | TokenBucket], key: str, sample_count: int, window_s: int
+        self, kind: type[WindowedRate | TokenBucket], sample_count: int, window_s: int
     ) -> None:
         self._kind = kind
-        self._key = key
         self._sample_count = sample_count
         self.window_ms = window_s * 1000
-        self._index = QuotaIndex({}, _ANY_NAME)
-        self._meters: dict[Client, WindowedRate | TokenBucket] = {}
+        self._meters: dict[K, WindowedRate | TokenBucket] = {}
         self._next_removal_ms = 0
 
-    def apply(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Use these quotas from now on; measured usage remains."""
-        self._index = QuotaIndex(quotas, self._key)
-
-    def find(self, user: str, client_id: str, now_ms: int) -> WindowedRate | TokenBucket | None:
-        """Return the meter of a client; None if it has no quota."""
-        found = self._index.find(user, client_id)
-        if found is None:
-            return None
-        limit, shared_by = found
-        meter = self._meters.get(shared_by)
+    def _meter(self, client: K, limit: float, now_ms: int) -> WindowedRate | TokenBucket:
+        meter = self._meters.get(client)
         if meter is None:
             self._remove_inactive(now_ms)
             meter = self._kind(limit, self._sample_count, self.window_ms)
-            self._meters[shared_by] = meter
+            self._meters[client] = meter
         meter.limit = limit
         return meter
-
-    def max_amount(self, user: str, client_id: str) -> float:
-        """Return the largest amount that is not throttled for certain; infinite without a quota."""
-        found = self._index.find(user, client_id)
-        if found is None:
-            return inf
-        return found[0] * (self._sample_count - 1) * self.window_ms / _MS_PER_S
 
     def _remove_inactive(self, now_ms: int) -> None:
         """Forget inactive clients, at most once in that time; and the oldest if there are many."""
@@ -251,3 +241,111 @@ class Meters:
             for client, meter in self._meters.items()
             if now_ms - meter.last_ms < _INACTIVE_MS
         }
+
+
+class Meters(_MeterCache[Client]):
+    """The rates of all clients that have a quota of one key."""
+
+    __slots__ = ("_index", "_key")
+
+    def __init__(
+        self, kind: type[WindowedRate | TokenBucket], key: str, sample_count: int, window_s: int
+    ) -> None:
+        super().__init__(kind, sample_count, window_s)
+        self._key = key
+        self._index = QuotaIndex({}, _ANY_NAME)
+
+    def apply(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        """Use these quotas from now on; measured usage remains."""
+        self._index = QuotaIndex(quotas, self._key)
+
+    def find(self, user: str, client_id: str, now_ms: int) -> WindowedRate | TokenBucket | None:
+        """Return the meter of a client; None if it has no quota."""
+        found = self._index.find(user, client_id)
+        return None if found is None else self._meter(found[1], found[0], now_ms)
+
+    def max_amount(self, user: str, client_id: str) -> float:
+        """Return the largest amount that is not throttled for certain; infinite without a quota."""
+        found = self._index.find(user, client_id)
+        if found is None:
+            return inf
+        return found[0] * (self._sample_count - 1) * self.window_ms / _MS_PER_S
+
+
+class ConnectionRates(_MeterCache[str]):
+    """The new connections of one node per second, by limited name: a listener, or an address.
+
+    As in Kafka's ConnectionQuotas, a throttle time is at most one window.
+    """
+
+    __slots__ = ("_limits", "_quotas")
+
+    def __init__(self, sample_count: int, window_s: int) -> None:
+        super().__init__(WindowedRate, sample_count, window_s)
+        self._quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
+        self._limits: Mapping[str | None, float] = {}
+        """The quotas by address; None stands for all other addresses."""
+
+    def of_limits(self, limits: Iterable[tuple[str, int]], now_ms: int) -> Sequence[WindowedRate]:
+        """Return the rates of these names, except those without a limit."""
+        return tuple(
+            self._rate(name, limit, now_ms)
+            for name, limit in limits
+            if limit != UNLIMITED_CONNECTIONS
+        )
+
+    def of_address(
+        self, quotas: Mapping[QuotaEntity, Mapping[str, float]], host: str, now_ms: int
+    ) -> Sequence[WindowedRate]:
+        """Return the rate of an address if it has a quota."""
+        if quotas is not self._quotas:
+            self._quotas = quotas
+            self._limits = _limits_of_addresses(quotas)
+        if not self._limits:
+            return ()
+        address = canonical_address(host)
+        limit = self._limits.get(address, self._limits.get(None))
+        return () if limit is None else (self._rate(f"/{address}", limit, now_ms),)
+
+    def _rate(self, name: str, limit: float, now_ms: int) -> WindowedRate:
+        rate = self._meter(name, max(limit, _MIN_CONNECTION_LIMIT), now_ms)
+        assert isinstance(rate, WindowedRate)
+        return rate
+
+    def record(self, rates: Iterable[WindowedRate], now_ms: int) -> int:
+        """Count a connection, and return the milliseconds for which it must be throttled."""
+        throttle_ms = max((rate.record(1.0, now_ms) for rate in rates), default=0)
+        return min(throttle_ms, self.window_ms)
+
+    @staticmethod
+    def take_back(rates: Iterable[WindowedRate], now_ms: int) -> None:
+        """Remove a connection from rates that have counted it."""
+        for rate in rates:
+            rate.add(-1.0, now_ms)
+
+
+def _limits_of_addresses(
+    quotas: Mapping[QuotaEntity, Mapping[str, float]],
+) -> dict[str | None, float]:
+    limits: dict[str | None, float] = {}
+    for entity, values in quotas.items():
+        names = dict(entity)
+        if IP in names and CONNECTION_CREATION_RATE in values:
+            name = names[IP]
+            address = None if name is None else canonical_address(name)
+            limits[address] = int(values[CONNECTION_CREATION_RATE])
+    return limits
+
+
+def canonical_address(text: str) -> str:
+    """Return the one form of an IP address; other texts are returned as they are.
+
+    As in Java, an IPv4 address within IPv6 is that IPv4 address, and zones do not matter.
+    """
+    if text == "localhost":
+        return "127.0.0.1"
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return text
+    return str(getattr(address, "ipv4_mapped", None) or address)

@@ -448,6 +448,7 @@ class Broker:
         )
         self._throttle_clients(cluster.metadata.image, MetadataDelta())
         cluster.metadata.subscribe(self._throttle_clients)
+        cluster.metadata.subscribe(self._limit_connections)
         self._install_authorizer(self._gateway)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
@@ -462,6 +463,12 @@ class Broker:
 
             self._throttling = Throttling(self.gateway)
         self._throttling.on_image(image, delta)
+
+    def _limit_connections(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Apply the limits for connections, which dynamic settings may have changed."""
+        del image, delta
+        for served in self._nodes:
+            served.admission.apply_settings()
 
     @staticmethod
     def _read_authorizer_settings(config: BrokerConfig) -> AuthorizerSettings | None:
@@ -892,7 +899,8 @@ class Broker:
         """Set the addresses of a node in the metadata of its clients and in its settings."""
         cluster, directory = self._require_running()
         config = cluster.config
-        self._nodes.append(ServedNode(node, listeners, Admission(config, self._clock)))
+        admission = Admission(config, self._clock, [each.name for each in listeners])
+        self._nodes.append(ServedNode(node, listeners, admission))
         for listener in listeners:
             advertised = listener.advertised_address
             endpoint = node.set_endpoint(listener.name, advertised.host, advertised.port)

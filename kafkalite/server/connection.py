@@ -18,8 +18,11 @@ from kafkalite.server.logging import Level, log_requests
 from kafkalite.wire.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkalite.ports.clock import Timer
     from kafkalite.ports.turns import Worker
+    from kafkalite.security.quotas import QuotaEntity
     from kafkalite.server.listener import ListenerContext
     from kafkalite.wire.session import Pieces
 
@@ -139,6 +142,35 @@ class Connection(asyncio.BufferedProtocol):
     def set_principal(self, principal: str) -> None:
         """Set the identity of the client, such as that of its certificate."""
         self._call.principal = principal
+
+    @property
+    def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """The quotas that the node of this connection knows."""
+        return self._context.node.image.client_quotas
+
+    def report_throttle(self, quota: str, throttle_ms: int) -> None:
+        """Log that this connection exceeds a quota, and for how long it is throttled."""
+        context = self._context
+        context.warn_about_client(
+            self.host,
+            f"throttled by {quota}",
+            "connection throttled",
+            peer=self.peer,
+            listener=context.listener,
+            quota=quota,
+            throttle_ms=throttle_ms,
+        )
+
+    def hold(self) -> None:
+        """Receive nothing until `admit`, so that a waiting connection needs little memory."""
+        self._is_reading = False
+        self._pause_held()
+        # uvloop begins to read when `connection_made` returns, even if reading was paused in it.
+        asyncio.get_running_loop().call_soon(self._pause_held)
+
+    def _pause_held(self) -> None:
+        if not (self._is_reading or self.transport.is_closing()):
+            self.transport.pause_reading()
 
     def admit(self) -> None:
         """Serve this client from now on, beginning with the bytes it has sent already."""

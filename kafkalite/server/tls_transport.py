@@ -113,10 +113,10 @@ class TlsTransport(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Create the connection, and wait for the client's handshake."""
         self._socket = cast("asyncio.Transport", transport)
-        self._timer = asyncio.get_running_loop().call_later(
-            HANDSHAKE_TIMEOUT_S, self._fail, "the TLS handshake takes too long"
-        )
         self._protocol.connection_made(cast("asyncio.BaseTransport", self))
+        # A connection that waits to be accepted does not read: its handshake begins later.
+        if self._is_reading and self._state is _State.HANDSHAKE:
+            self._start_timer()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - this class chooses the size
         """Return the buffer for encrypted bytes."""
@@ -245,6 +245,11 @@ class TlsTransport(asyncio.BufferedProtocol):
         if self._outgoing.pending and not self._socket.is_closing():
             self._socket.write(self._outgoing.read())
 
+    def _start_timer(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(
+            HANDSHAKE_TIMEOUT_S, self._fail, "the TLS handshake takes too long"
+        )
+
     def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None
         if timer is not None:
@@ -315,6 +320,8 @@ class TlsTransport(asyncio.BufferedProtocol):
         if self._socket.is_closing():
             return
         self._socket.resume_reading()
+        if self._state is _State.HANDSHAKE and self._timer is None:
+            self._start_timer()
         if not self._is_decrypting:
             asyncio.get_running_loop().call_soon(self._decrypt)
 

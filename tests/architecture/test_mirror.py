@@ -133,7 +133,6 @@ TESTED_ELSEWHERE = {
     },
     "traffic/replay/diff/usage.py": "tests/unit/traffic/replay/diff/test_captures.py",
     "traffic/replay/report_text.py": "tests/unit/traffic/replay/test_report.py",
-    "server/admission.py": "tests/unit/server/test_connection.py",
     # The part that runs in the Spark driver needs a session.
     **{
         f"traffic/spark/{name}.py": "tests/spark/test_pipeline.py"

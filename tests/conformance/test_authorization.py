@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from kafkalite.protocol import codec
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest
@@ -21,6 +24,12 @@ from kafkalite.protocol._generated.messages.find_coordinator import FindCoordina
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
+from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
+from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
+from kafkalite.protocol._generated.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+)
+from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.errors import ProtocolViolation
 from tests.conformance.compare import tree_differences
@@ -123,6 +132,10 @@ class Kafka:
             self._clients.pop(name).close()
             raise
 
+    def let_time_pass(self) -> None:
+        """Wait for work that the broker does between requests."""
+        time.sleep(0.05)
+
     def _log_in(self) -> RawClient:
         client = RawClient(self._sasl_port)
         assert not client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code
@@ -153,6 +166,10 @@ class Emulator:
             self._wire.clock.advance(30_000)
             return response.response
         return response
+
+    def let_time_pass(self) -> None:
+        """Do the work that is due between requests."""
+        self._wire.clock.advance(50)
 
 
 @pytest.fixture(scope="module")
@@ -298,3 +315,101 @@ def kafka_lowest(case: Case) -> int:
     return {ApiKey.LIST_OFFSETS: 1, ApiKey.OFFSET_COMMIT: 2, ApiKey.OFFSET_FETCH: 1}.get(
         case.key, 0
     )
+
+
+def regex_assignment(broker: Kafka | Emulator, group: str) -> list[str]:
+    """Return the topics that a member with the expression `topic|other` is assigned to."""
+    names = {topic_id: name for name, topic_id in topic_ids(broker).items()}
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id=group, member_id="m", member_epoch=0, rebalance_timeout_ms=10_000,
+        subscribed_topic_names=[], subscribed_topic_regex=f"{TOPIC}|{OTHER_TOPIC}",
+        topic_partitions=[],
+    )  # fmt: skip
+    topics: list[str] = []
+    deadline = time.monotonic() + _SETTLE_S
+    while not topics and time.monotonic() < deadline:
+        response = broker.ask(beat, 1)
+        # The coordinator may not be available yet.
+        if not response.error_code:
+            topics = [names[each.topic_id] for each in response.assignment.topic_partitions]
+        broker.let_time_pass()
+    return sorted(topics)
+
+
+@pytest.mark.parametrize("topics", [(TOPIC,), (OTHER_TOPIC,), (TOPIC, OTHER_TOPIC)])
+def test_expressions_match_the_topics_that_members_may_describe(
+    brokers: tuple[Kafka, Emulator], topics: Sequence[str]
+) -> None:
+    group = "regex-" + "-".join(topics)
+    needs = [Needs(Operation.READ, Resource.GROUP, group)]
+    needs += [Needs(Operation.DESCRIBE, Resource.TOPIC, name) for name in topics]
+    for broker in brokers:
+        restore(broker)
+        grant(broker, needs)
+        assert regex_assignment(broker, group) == sorted(topics), broker
+
+
+def share_session(broker: Kafka | Emulator, group: str) -> list[Any]:
+    """Return the answers to a member of a share group that loses the permission on its topic."""
+    member = "AAAAAAAAAAAAAAAAAAAAAA"
+    read_group = Needs(Operation.READ, Resource.GROUP, group)
+    read_topic = Needs(Operation.READ, Resource.TOPIC, TOPIC)
+    restore(broker)
+    grant(broker, [read_group, read_topic])
+    ids = topic_ids(broker)
+
+    def fetch(epoch: int, *, acknowledges: bool = False) -> ShareFetchRequest:
+        batch = ShareFetchRequest.AcknowledgementBatch(
+            first_offset=0, last_offset=0, acknowledge_types=[1]
+        )
+        partition = ShareFetchRequest.FetchPartition(
+            partition_index=0, acknowledgement_batches=[batch] if acknowledges else []
+        )
+        topic = ShareFetchRequest.FetchTopic(topic_id=ids[TOPIC], partitions=[partition])
+        return ShareFetchRequest(
+            group_id=group, member_id=member, share_session_epoch=epoch, max_wait_ms=0,
+            min_bytes=0, max_bytes=1 << 20, max_records=1, topics=[topic],
+        )  # fmt: skip
+
+    acknowledged = ShareAcknowledgeRequest.AcknowledgeTopic(
+        topic_id=ids[TOPIC],
+        partitions=[
+            ShareAcknowledgeRequest.AcknowledgePartition(
+                partition_index=0,
+                acknowledgement_batches=[
+                    ShareAcknowledgeRequest.AcknowledgementBatch(
+                        first_offset=0, last_offset=0, acknowledge_types=[1]
+                    )
+                ],
+            )
+        ],
+    )
+    beat = ShareGroupHeartbeatRequest(
+        group_id=group, member_id=member, member_epoch=0, subscribed_topic_names=[TOPIC]
+    )
+    wait_until(lambda: not broker.ask(beat, 1).error_code)
+    wait_until(lambda: not broker.ask(fetch(0), 1).error_code)
+    grant(broker, [read_group])
+    answers = [broker.ask(fetch(1, acknowledges=True), 1)]
+    for epoch in (2, -1):
+        request = ShareAcknowledgeRequest(
+            group_id=group, member_id=member, share_session_epoch=epoch, topics=[acknowledged]
+        )
+        answers.append(broker.ask(request, 1))
+    normaliser = Normaliser(_IGNORED)
+    for name, topic_id in ids.items():
+        normaliser.name("topic_id", topic_id, f"id of {name}")
+    return [normaliser.tree(each) for each in answers]
+
+
+def test_a_share_session_that_loses_its_topic_is_answered_as_by_kafka(
+    brokers: tuple[Kafka, Emulator],
+) -> None:
+    real, emulated = (share_session(broker, "share-session") for broker in brokers)
+    lines = [
+        line
+        for step, pair in enumerate(zip(real, emulated, strict=True))
+        for line in tree_differences(f"step {step}", *pair)
+    ]
+    assert not lines, "\n".join(lines)
+    assert str(real).count("TOPIC_AUTHORIZATION_FAILED") == 3, real

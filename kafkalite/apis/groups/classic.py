@@ -105,11 +105,13 @@ def handle_join_group(
     node = call.node
     _check_session_timeout(request, node.config)
     era: JoinGroupEra = call.era
+    permissions = call.permissions
     caller = Caller(
         client_id=call.client_id or "",
         client_host=call.client_host,
         requires_known_member_id=era.requires_known_member_id,
         supports_skipping_assignment=era.supports_skipping_assignment,
+        may_describe=None if permissions is None else permissions.may_describe_topic,
     )
     shard = node.groups.locate(request.group_id, node.id)
     return shard.write(lambda machine, now_ms: machine.join(request, caller, now_ms))

@@ -65,7 +65,12 @@ def handle_consumer_group_heartbeat(
     except InvalidMemberIdError as refusal:
         _log_invalid_member_id(call, request, refusal)
         raise
-    client = Client(call.client_id or "", call.client_host)
+    permissions = call.permissions
+    client = Client(
+        call.client_id or "",
+        call.client_host,
+        None if permissions is None else permissions.may_describe_topic,
+    )
     shard = node.groups.locate(request.group_id, node.id)
     answer = shard.read(
         lambda machine, now_ms: machine.consumer.steady_heartbeat(request, client, now_ms)

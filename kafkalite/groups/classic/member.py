@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from kafkalite.coordinator.contract import Ticket
     from kafkalite.groups.group import MemberId
+    from kafkalite.groups.modern.member import MayDescribe
 
 NO_TIMER_MS = 1 << 62
 """`timer_deadline_ms` of a member without a session timer: later than any deadline."""
@@ -93,3 +94,5 @@ class Caller:
     """Whether a new dynamic member must rejoin with the member id it is given (KIP-394)."""
     supports_skipping_assignment: bool = True
     """Whether a returning static leader can skip the assignment (KIP-814)."""
+    may_describe: MayDescribe | None = None
+    """None if it may describe all topics."""

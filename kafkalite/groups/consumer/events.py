@@ -12,6 +12,8 @@ from kafkalite.groups.modern import events as modern
 from kafkalite.groups.modern.events import Departure
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from kafkalite.groups.consumer.group import ConsumerGroup
     from kafkalite.groups.consumer.member import MemberMetadata
     from kafkalite.groups.group import MemberId
@@ -23,6 +25,10 @@ REVOCATION_TIMED_OUT: Final = Departure(
 JOIN_OR_SYNC_TIMED_OUT: Final = Departure(
     "expired", "it did not join or sync within its rebalance timeout"
 )
+
+
+_MAX_NAMED_TOPICS: Final = 10
+"""The maximum number of topics that one event names."""
 
 
 def removed_by_leave_group(reason: str | None) -> Departure:
@@ -67,6 +73,20 @@ def member_removed_event(group: ConsumerGroup, member_id: MemberId, departure: D
         instance_id=group.members[member_id].instance_id,
         partitions=sum(map(len, held)),
     )
+
+
+def topics_hidden_event(
+    group: ConsumerGroup, member_id: MemberId, hidden: Collection[str]
+) -> Event:
+    """Return the event of topics that match expressions, but may not be described by a member."""
+    named = sorted(hidden)[:_MAX_NAMED_TOPICS]
+    names = ", ".join(named) + (", …" if len(named) < len(hidden) else "")
+    text = (
+        f"topics that match regular expressions are left out, because member {member_id}, "
+        f"whose heartbeat resolved them, may not DESCRIBE them: {names}"
+    )
+    facts = {"member_id": member_id, "hidden_topics": named, "hidden_count": len(hidden)}
+    return Event(group.group_id, "refused", text, facts)
 
 
 def static_member_left_event(group: ConsumerGroup, member_id: MemberId) -> Event:

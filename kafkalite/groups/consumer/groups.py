@@ -33,7 +33,7 @@ from kafkalite.groups.consumer.incarnations import (
     with_join_confirmation,
 )
 from kafkalite.groups.consumer.member import MemberState
-from kafkalite.groups.consumer.regex import UNRESOLVED, RegexRefresh, resolve
+from kafkalite.groups.consumer.regex import UNRESOLVED, RegexRefresh, hide_topics, resolve
 from kafkalite.groups.consumer.replay import replayers
 from kafkalite.groups.consumer.sessions import (
     ConsumerRebalanceExpiry,
@@ -312,11 +312,15 @@ class ConsumerGroups:
             return _NO_CHANGE
         image = self._directory.image
         resolved = resolve(group.regex_subscribers, image.topics, image.version, now_ms)
+        refresh_events: list[Event] = []
+        if event.may_describe is not None:
+            resolved, hidden = hide_topics(resolved, event.may_describe)
+            if hidden:
+                refresh_events.append(events.topics_hidden_event(group, event.member_id, hidden))
         written = [
             records.regex_record(group.group_id, regex, resolved_regex)
             for regex, resolved_regex in sorted(resolved.items())
         ]
-        epoch_events: list[Event] = []
         has_changed = any(
             resolved_regex.topics != group.resolved_regexes.get(regex, UNRESOLVED).topics
             for regex, resolved_regex in resolved.items()
@@ -327,8 +331,10 @@ class ConsumerGroups:
         if has_changed or topics_hash != group.metadata_hash:
             written.append(records.group_epoch_record(group.group_id, group.epoch + 1, topics_hash))
             reasons = ["regular expressions match other topics than before"]
-            epoch_events.append(group_epoch_raised_event(group.group_id, group.epoch + 1, reasons))
-        return CoordinatorResult(response=None, records=written, events=epoch_events)
+            refresh_events.append(
+                group_epoch_raised_event(group.group_id, group.epoch + 1, reasons)
+            )
+        return CoordinatorResult(response=None, records=written, events=refresh_events)
 
     # Loading and metadata.
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafkalite.groups.consumer.member import OwnedPartitions
     from kafkalite.groups.consumer.settings import ConsumerSettings
     from kafkalite.groups.group import MemberId, Record
-    from kafkalite.groups.modern.member import Client
+    from kafkalite.groups.modern.member import Client, MayDescribe
     from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,
     )
@@ -49,6 +49,7 @@ class ConsumerHeartbeat(
     """One heartbeat of one member of a consumer group."""
 
     __slots__ = (
+        "_may_describe",
         "_replaces",
         "_reported",
         "_stored",
@@ -85,6 +86,7 @@ class ConsumerHeartbeat(
         self._replaces = admitted.replaces
         self._stored = admitted.stored
         self._subscription_changed = False
+        self._may_describe: MayDescribe | None = None
         self.resolved_regexes: Mapping[str, ResolvedRegex] = group.resolved_regexes
 
     @property
@@ -100,10 +102,11 @@ class ConsumerHeartbeat(
 
         Raises KafkaError(INVALID_REGULAR_EXPRESSION) for an invalid new expression.
         """
-        self.apply_member(updated_member(self._stored, request, client))
+        self.apply_member(updated_member(self._stored, request, client), client.may_describe)
 
-    def apply_member(self, member: MemberMetadata) -> None:
+    def apply_member(self, member: MemberMetadata, may_describe: MayDescribe | None) -> None:
         """Set the member's metadata, which may be unchanged."""
+        self._may_describe = may_describe
         stored = self._stored
         self.member = member
         if member is not stored:
@@ -165,7 +168,8 @@ class ConsumerHeartbeat(
             or self.now_ms > last_ms + context.settings.of(group).regex_refresh_interval_ms
         ):
             key = ("consumer-regex", group.group_id)
-            self.timers.append(SetTimer(key, self.now_ms, RegexRefresh(group.group_id)))
+            refresh = RegexRefresh(group.group_id, self.member_id, self._may_describe)
+            self.timers.append(SetTimer(key, self.now_ms, refresh))
 
     def _members(self) -> dict[MemberId, MemberMetadata]:
         """Return the group's members including this heartbeat's change."""

@@ -6,7 +6,7 @@ at the first expression, because most brokers never get one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,10 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kafkalite.groups.group import GroupId
+    from kafkalite.groups.group import GroupId, MemberId
+    from kafkalite.groups.modern.member import MayDescribe
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """The minimum time between two resolutions of a group's expressions."""
@@ -48,9 +49,12 @@ UNRESOLVED = ResolvedRegex()
 
 @dataclass(frozen=True, slots=True)
 class RegexRefresh:
-    """Timer event: resolve all expressions of a group."""
+    """Timer event: resolve all expressions of a group, as a request of this member requires."""
 
     group_id: GroupId
+    member_id: MemberId
+    may_describe: MayDescribe | None = None
+    """The permissions of the member; as in Kafka, they apply to the expressions of all members."""
 
 
 @lru_cache(maxsize=_MAX_CACHED_EXPRESSIONS)
@@ -94,6 +98,18 @@ def resolve(
         regex: ResolvedRegex(topics=frozenset(found), version=version, timestamp_ms=now_ms)
         for regex, found in matching.items()
     }
+
+
+def hide_topics(
+    resolved: Mapping[str, ResolvedRegex], may_describe: MayDescribe
+) -> tuple[dict[str, ResolvedRegex], frozenset[str]]:
+    """Return the expressions without topics that a client may not describe, and these topics."""
+    topics = frozenset[str]().union(*(each.topics for each in resolved.values()))
+    hidden = frozenset(topic for topic in topics if not may_describe(topic))
+    remaining = {
+        regex: replace(each, topics=each.topics - hidden) for regex, each in resolved.items()
+    }
+    return remaining, hidden
 
 
 def _batches(regexes: Iterable[str]) -> Iterator[list[str]]:

@@ -87,7 +87,8 @@ class ClassicJoins:
         heartbeat = ConsumerHeartbeat(
             self._consumer.context, group, identity, admitted, initial_records=(), now_ms=now_ms
         )
-        heartbeat.apply_member(_member_metadata(admitted.stored, request, caller, subscription))
+        member = _member_metadata(admitted.stored, request, caller, subscription)
+        heartbeat.apply_member(member, caller.may_describe)
         heartbeat.update_group_epoch()
         replaced_id = None if instance_id is None else group.static_members.get(instance_id)
         if replaced_id is not None and self._is_downgraded_by(group, replaced_id, heartbeat):

@@ -260,6 +260,12 @@ CHANGED_TOGETHER: list[dict[str, str]] = [
     {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "h:1"},
     {"max.connections.per.ip.overrides": "h"},
     {"max.connections.per.ip.overrides": "a b:1"},
+    {"max.connection.creation.rate": "0"},
+    *(
+        {f"listener.name.plaintext.{key}": value}
+        for key in ("max.connection.creation.rate", "max.connections")
+        for value in ("0", "5", "x")
+    ),
     {"cordoned.log.dirs": "/nowhere"},
     {"group.consumer.assignment.interval.ms": "15001"},
     {"group.share.assignment.interval.ms": "15000"},

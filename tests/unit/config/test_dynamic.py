@@ -116,6 +116,13 @@ REFUSED = [
         ),
     ),
     (
+        {"listener.name.plaintext.max.connection.creation.rate": "0"},
+        (
+            "Invalid value org.apache.kafka.common.config.ConfigException: Invalid "
+            "max.connection.creation.rate 0 for configuration Invalid dynamic configuration"
+        ),
+    ),
+    (
         {"metric.reporters": "org.example.Own"},
         (
             "Invalid value org.apache.kafka.common.config.ConfigException: Class org.example.Own "

@@ -95,19 +95,20 @@ def test_steps_run_by_order_and_then_by_installation() -> None:
             ("journal", StepOrder.JOURNAL),
             ("faults", StepOrder.FAULTS),
             ("acl", StepOrder.AUTHORIZE),
+            ("quota", StepOrder.THROTTLE),
             ("more faults", StepOrder.FAULTS),
         )
     }
     for step, place in steps.values():
         served.gateway.install(step, place)
     served.send(request_frame(BEAT, 4))
-    before = ["faults(", "more faults(", "acl(", "journal("]
-    assert notes == [*before, ")journal", ")acl", ")more faults", ")faults"]
+    before = ["faults(", "more faults(", "quota(", "acl(", "journal("]
+    assert notes == [*before, ")journal", ")acl", ")quota", ")more faults", ")faults"]
 
     notes.clear()
     served.gateway.remove(steps["faults"][0])
     served.send(request_frame(BEAT, 4))
-    assert notes[:3] == ["more faults(", "acl(", "journal("]
+    assert notes[:3] == ["more faults(", "quota(", "acl("]
 
 
 def test_a_step_is_installed_once_and_removed_once() -> None:

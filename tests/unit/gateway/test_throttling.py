@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.apis.authorization.step import AuthorizationStep
 from kafkalite.apis.table import find_api
 from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.steps import StepOrder
 from kafkalite.gateway.throttling import Throttling
 from kafkalite.metadata.client_quotas import QuotaAlteration
 from kafkalite.metadata.image import MetadataDelta
@@ -16,8 +18,12 @@ from kafkalite.protocol._generated.messages.create_topics import CreateTopicsReq
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.write_txn_markers import WriteTxnMarkersRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.security.authorizer import AuthorizerSettings
 from kafkalite.wire.session import PendingAnswer
 from tests.unit.apis.cluster_wire import ClusterWire, frame_of
 from tests.unit.apis.group_wire import PendingResponse
@@ -27,15 +33,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from kafkalite.gateway.api import Api
     from kafkalite.gateway.call import Call
+    from kafkalite.gateway.steps import Handler
     from kafkalite.protocol.message import Message
 
 CLIENT = (("client-id", "client"),)
 PRODUCE, FETCH, CREATE, DELETE, ADD = 9, 12, 7, 6, 3
 
 
-def produce_request(value: bytes, acks: int = -1) -> ProduceRequest:
+def produce_request(
+    value: bytes, acks: int = -1, transactional_id: str | None = None
+) -> ProduceRequest:
     return ProduceRequest(
+        transactional_id=transactional_id,
         acks=acks,
         timeout_ms=1000,
         topic_data=[
@@ -108,11 +119,35 @@ class ThrottledWire(ClusterWire):
         return self.ask(CreateTopicsRequest(topics=topics), version)
 
 
+class SlowStep:
+    """A step in which each request takes a second."""
+
+    def __init__(self, wire: ClusterWire) -> None:
+        self._clock = wire.clock
+
+    def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
+        del api, version
+
+        def handle(call: Call, request: object) -> object:
+            self._clock.advance(1000)
+            return handler(call, request)
+
+        return handle
+
+
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator[ThrottledWire]:
     wire = ThrottledWire(tmp_path)
     yield wire
     wire.end()
+
+
+@pytest.fixture
+def refusing_wire(wire: ThrottledWire) -> ThrottledWire:
+    """Return a cluster without ACLs whose requests take a second before they are authorized."""
+    wire.gateway.install(SlowStep(wire), StepOrder.AUTHORIZE)
+    wire.gateway.install(AuthorizationStep(AuthorizerSettings()), StepOrder.AUTHORIZE)
+    return wire
 
 
 def test_without_quotas_no_step_is_installed(wire: ThrottledWire) -> None:
@@ -286,3 +321,69 @@ def test_a_handler_that_fails_leaves_no_quota_at_the_connection(wire: ThrottledW
         step.wrap(api, CREATE, fail)(call, CreateTopicsRequest())
     assert seen != [None]
     assert call.mutation_quota is None
+
+
+def test_a_request_without_permission_is_throttled(refusing_wire: ThrottledWire) -> None:
+    refusing_wire.set_quota("request_percentage", 1.0)
+    response = refusing_wire.ask(HeartbeatRequest(group_id="g", member_id="m"), 4)
+    assert response.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    # 100 % of a second, within 11 windows, is above 1 %; the maximum is one window.
+    assert response.throttle_time_ms == 1000
+    assert refusing_wire.mutes_ms == [1000]
+    reasons = [each.kind for each in refusing_wire.cluster.history.about("g")]
+    assert sorted(reasons) == ["refused", "throttled"]
+
+
+def test_a_request_that_is_refused_in_part_is_throttled(refusing_wire: ThrottledWire) -> None:
+    refusing_wire.set_quota("request_percentage", 1.0)
+    response = refusing_wire.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 6)
+    assert response.coordinators[0].error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert response.throttle_time_ms == 1000
+
+
+def test_a_request_of_a_node_that_comes_from_a_client_is_throttled(
+    refusing_wire: ThrottledWire,
+) -> None:
+    refusing_wire.set_quota("request_percentage", 1.0)
+    refusing_wire.ask(WriteTxnMarkersRequest(markers=[]), 1)
+    assert refusing_wire.mutes_ms == [1000]
+
+
+def test_a_request_of_nodes_is_not_throttled(wire: ThrottledWire) -> None:
+    wire.gateway.install(SlowStep(wire), StepOrder.AUTHORIZE)
+    wire.set_quota("request_percentage", 1.0)
+    wire.ask(WriteTxnMarkersRequest(markers=[]), 1)
+    assert wire.mutes_ms == []
+
+
+def test_the_time_of_a_produce_request_without_acknowledgement_does_not_count(
+    wire: ThrottledWire,
+) -> None:
+    wire.gateway.install(SlowStep(wire), StepOrder.AUTHORIZE)
+    wire.set_quota("request_percentage", 1.0)
+    frame = bytearray(frame_of(produce_request(b"x", acks=0), PRODUCE))
+    wire.gateway.serve_in_worker(wire.calls[1], frame, 0, len(frame), [])
+    assert wire.mutes_ms == []
+    wire.produce()
+    assert wire.mutes_ms == [1000]
+
+
+def test_refused_topics_count_as_produced(refusing_wire: ThrottledWire) -> None:
+    refusing_wire.set_quota("producer_byte_rate", 1.0)
+    response = refusing_wire.produce(b"x" * 100)
+    partition = response.responses[0].partition_responses[0]
+    assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert response.throttle_time_ms > 0
+
+
+def test_a_refused_transactional_id_does_not_count_as_produced(
+    refusing_wire: ThrottledWire,
+) -> None:
+    refusing_wire.set_quota("producer_byte_rate", 1.0)
+    request = produce_request(b"x" * 100, transactional_id="t")
+    transactional = batch_of(b"x" * 100, attributes=0x10)
+    request.topic_data[0].partition_data[0].records = transactional
+    response = refusing_wire.ask(request, PRODUCE)
+    partition = response.responses[0].partition_responses[0]
+    assert partition.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert response.throttle_time_ms == 0

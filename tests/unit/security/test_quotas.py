@@ -6,7 +6,15 @@ from math import inf, nan
 
 import pytest
 
-from kafkalite.security.quotas import Meters, QuotaIndex, TokenBucket, WindowedRate
+from kafkalite.security.quotas import (
+    UNLIMITED_CONNECTIONS,
+    ConnectionRates,
+    Meters,
+    QuotaIndex,
+    TokenBucket,
+    WindowedRate,
+    canonical_address,
+)
 
 NOW_MS = 1_000_000
 PRODUCER = "producer_byte_rate"
@@ -170,3 +178,45 @@ def test_the_number_of_measured_clients_is_limited(monkeypatch: pytest.MonkeyPat
     meters.find("", "c", NOW_MS)
     assert meters.find("", "b", NOW_MS) is second
     assert meters.find("", "a", NOW_MS) is not first
+
+
+def test_names_without_a_limit_of_connections_have_no_rate() -> None:
+    rates = ConnectionRates(11, 1)
+    assert rates.of_limits([("a", UNLIMITED_CONNECTIONS)], NOW_MS) == ()
+    assert len(rates.of_limits([("a", UNLIMITED_CONNECTIONS), ("b", 5)], NOW_MS)) == 1
+
+
+def test_the_longest_throttle_time_of_several_rates_applies() -> None:
+    rates = ConnectionRates(2, 10)
+    both = rates.of_limits([("a", 1), ("b", 2)], NOW_MS)
+    assert rates.record(both, NOW_MS) == 0
+    for _ in range(9):
+        rates.record(both, NOW_MS)
+    # 11 in 10 seconds, at 1 per second.
+    assert rates.record(both, NOW_MS) == 1000
+
+
+def test_a_limit_of_no_connections_throttles_for_one_window() -> None:
+    rates = ConnectionRates(11, 3)
+    assert rates.record(rates.of_limits([("a", 0)], NOW_MS), NOW_MS) == 3000
+
+
+def test_the_rate_of_an_address_is_found_by_any_of_its_forms() -> None:
+    rates = ConnectionRates(2, 1)
+    quotas = {
+        entity(ip="::ffff:10.0.0.1"): {"connection_creation_rate": 1.0},
+        entity(ip="localhost"): {"connection_creation_rate": 2.0},
+        entity(user="alice"): {PRODUCER: 1.0},
+    }
+    (rate,) = rates.of_address(quotas, "10.0.0.1", NOW_MS)
+    assert (rate,) == rates.of_address(quotas, "::ffff:10.0.0.1", NOW_MS)
+    assert rate.limit == 1.0
+    assert [each.limit for each in rates.of_address(quotas, "127.0.0.1", NOW_MS)] == [2.0]
+    assert rates.of_address(quotas, "10.0.0.2", NOW_MS) == ()
+    assert rates.of_address({}, "10.0.0.1", NOW_MS) == ()
+
+
+def test_texts_that_are_no_addresses_are_canonical() -> None:
+    assert canonical_address("") == ""
+    assert canonical_address("fe80::0:1%eth0") == "fe80::1"
+    assert canonical_address("example.org") == "example.org"

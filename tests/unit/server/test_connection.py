@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.metadata.image import MetadataImage
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.server.admission import Admission
@@ -33,7 +34,7 @@ from tests.unit.frames import header
 from tests.unit.nodes import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import NoReturn
 
     from kafkalite.gateway.call import Call
@@ -111,21 +112,22 @@ class FakeTransport(asyncio.Transport):
 class ListeningNode:
     """A node that answers requests with their own bytes, and its clients."""
 
-    def __init__(self, **config: str) -> None:
+    def __init__(self, listeners: Sequence[str] = ("PLAINTEXT",), **config: str) -> None:
+        """`config` are settings, with underscores in place of points."""
         self.clock = ManualClock()
         self.log_output = io.StringIO()
         log = Log(Level.INFO, "json", self.log_output)
         text = {key.replace("_", "."): value for key, value in config.items()}
-        broker_config = BrokerConfig.from_text(text)
-        self.admission = Admission(broker_config, self.clock)
+        self.config = broker_config = BrokerConfig.from_text(text)
+        self.admission = Admission(broker_config, self.clock, listeners)
         self.pending: dict[bytes, Waiting[bytes]] = {}
         self.served: list[bytes] = []
         buffers = ReceiveBuffers()
         loop = asyncio.get_running_loop()
         scheduler = Scheduler(loop, buffers)
         self.context = ListenerContext(
-            node=node_of(clock=self.clock),
-            listener="PLAINTEXT",
+            node=node_of(clock=self.clock, image=MetadataImage()),
+            listener=listeners[0],
             admission=self.admission,
             session_settings=SessionSettings(
                 buffers=buffers,
@@ -174,8 +176,11 @@ class ListeningNode:
         out.append(answer)
         return len(answer)
 
-    def client(self, host: int = 1) -> FakeTransport:
-        connection = Connection(self.context)
+    def client(self, host: int = 1, listener: str | None = None) -> FakeTransport:
+        context = self.context
+        if listener is not None:
+            context = context._replace(listener=listener)
+        connection = Connection(context)
         self.clients += 1
         transport = FakeTransport(connection, f"10.0.0.{host}", 40_000 + self.clients)
         connection.connection_made(transport)
@@ -412,41 +417,6 @@ async def test_bytes_behind_a_pending_answer_are_limited() -> None:
     await run_callbacks()
     assert not client.paused
     assert client.writes == [b"done" + b"x" * MAX_BUFFERED]
-
-
-async def test_connections_above_max_connections_are_queued() -> None:
-    node = ListeningNode(max_connections="2")
-    first, second, third, fourth = (node.client() for _ in range(4))
-    for client in (first, second, third, fourth):
-        send(client, b"hello")
-    assert [bool(client.writes) for client in (first, second, third, fourth)] == [
-        True, True, False, False,
-    ]  # fmt: skip
-    fourth.close()
-    second.close()
-    await run_callbacks()
-    assert third.writes == [b"hello"]
-    assert fourth.writes == []
-
-
-async def test_connections_above_the_limit_of_an_address_are_closed() -> None:
-    node = ListeningNode(max_connections_per_ip="1")
-    first, second, other = node.client(), node.client(), node.client(host=2)
-    await run_callbacks()
-    assert [each.closed for each in (first, second, other)] == [False, True, False]
-    first.close()
-    await run_callbacks()
-    assert not node.client().closed
-
-
-async def test_addresses_can_have_their_own_limits() -> None:
-    node = ListeningNode(
-        max_connections_per_ip="1",
-        max_connections_per_ip_overrides="10.0.0.1:2,::1:5, 10.0.0.3:0",
-    )
-    clients = [node.client(host) for host in (1, 1, 1, 2, 2, 3)]
-    await run_callbacks()
-    assert [each.closed for each in clients] == [False, False, True, False, True, True]
 
 
 async def test_a_client_without_an_address_is_accepted() -> None:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
@@ -124,6 +127,42 @@ def test_refused_groups_and_topics_of_share_offsets_have_their_own_rows(wire: Cl
     assert (refused.group_id, refused.error_code) == ("other", GROUP_REFUSED)
     rows = [(topic.topic_name, topic.partitions[0].error_code) for topic in answered.topics]
     assert rows == [("b", ErrorCode.NONE), ("a", REFUSED), ("a", REFUSED)]
+
+
+def test_an_expression_matches_only_topics_that_the_member_may_describe(wire: ClusterWire) -> None:
+    allow(wire, Operation.READ, Resource.GROUP, "g")
+    allow(wire, Operation.READ, Resource.TOPIC, "b")
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=[],
+        subscribed_topic_regex=".*",
+        topic_partitions=[],
+    )
+
+    def assigned() -> list[bytes]:
+        response = wire.ask(beat, 1)
+        assert response.error_code == ErrorCode.NONE
+        return [each.topic_id for each in response.assignment.topic_partitions]
+
+    topics = wire.cluster.metadata.image.topics
+    assert assigned() == []
+    wire.clock.advance(1)
+    assert assigned() == [topics["b"].topic_id]
+    assert "may not DESCRIBE them: " in " ".join(
+        entry.text for entry in wire.cluster.history.about("g")
+    )
+    # As in Kafka, a new ACL applies when the expression is resolved again.
+    allow(wire, Operation.DESCRIBE, Resource.TOPIC, "a")
+    wire.clock.advance(20_000)
+    assert assigned() == [topics["b"].topic_id]
+    wire.create("c")
+    for _ in range(2):
+        assigned()
+        wire.clock.advance(1)
+    assert sorted(assigned()) == sorted(topics[name].topic_id for name in ("a", "b"))
 
 
 def test_a_refused_topic_is_explained_under_its_name_and_group(wire: ClusterWire) -> None:

@@ -89,6 +89,8 @@ class Stage:
         self._timers = TimerQueue()
         self._open(image_of(topics if topics is not None else {"T": 4}))
         self.groups.on_loaded(self.now_ms)
+        self.client = CLIENT
+        """The client that sends heartbeats."""
 
     def _open(self, image: MetadataImage) -> None:
         self.directory = GroupDirectory(config=self._config, entropy=SeededEntropy(1), image=image)
@@ -192,8 +194,8 @@ class Stage:
 
         If the heartbeat is steady, the full path must give the same response and no records.
         """
-        steady = self.groups.steady_heartbeat(request, CLIENT, self.now_ms)
-        result = self.groups.heartbeat(request, CLIENT, self.now_ms)
+        steady = self.groups.steady_heartbeat(request, self.client, self.now_ms)
+        result = self.groups.heartbeat(request, self.client, self.now_ms)
         if steady is not None:
             assert result == CoordinatorResult(response=steady, records=[], timers=[])
         return self.run(result)

@@ -114,6 +114,18 @@ def test_an_expression_with_new_topics_causes_a_rebalance() -> None:
     ]
 
 
+def test_topics_that_a_member_may_not_describe_have_an_event() -> None:
+    stage = Stage({"T": 4, **{f"U{number:02}": 1 for number in range(11)}})
+    stage.client = stage.client._replace(may_describe="T".__eq__)
+    stage.join("A", [], regex=".*")
+    new_events(stage)
+    stage.advance(0)
+    hidden = stage.events[0]
+    assert (hidden.kind, hidden.facts["hidden_count"]) == ("refused", 11)
+    assert hidden.text.endswith("U08, U09, …")
+    assert stage.group.resolved_regexes[".*"].topics == {"T"}
+
+
 def test_each_removal_of_a_member_has_its_reason() -> None:
     stage = Stage({"T": 4})
     stage.join("A")

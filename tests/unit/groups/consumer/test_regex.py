@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.groups.consumer.regex import check_regex, resolve
+from kafkalite.groups.consumer.regex import check_regex, hide_topics, resolve
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from tests.unit.groups.consumer.stage import Stage, assigned_partitions, refusal
@@ -134,3 +134,13 @@ def test_resolved_expressions_survive_a_restart() -> None:
     stage.advance(0)
     stage.restart()
     assert assigned_partitions(stage.beat("A", 1)) == {"foo": [0]}
+
+
+def test_topics_that_a_client_may_not_describe_are_hidden() -> None:
+    resolved = resolve(["a.*", ".*b"], ["a", "ab", "b"], 7, 1)
+    remaining, hidden = hide_topics(resolved, "a".__eq__)
+    assert {regex: each.topics for regex, each in remaining.items()} == {
+        "a.*": {"a"}, ".*b": set(),
+    }  # fmt: skip
+    assert {(each.version, each.timestamp_ms) for each in remaining.values()} == {(7, 1)}
+    assert hidden == {"ab", "b"}
