@@ -1,4 +1,4 @@
-# ruff: noqa: PTH102, PTH104, PTH106, PTH108, PTH114, PTH118, PTH208
+# ruff: noqa: PTH102, PTH103, PTH104, PTH106, PTH108, PTH114, PTH118, PTH208
 """Temporary directories, and the removal of those whose process was killed.
 
 The process that made a directory holds a lock on a file in it; the system releases the lock when
