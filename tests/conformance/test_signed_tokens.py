@@ -36,6 +36,7 @@ _STRICTER: Final = ("standard alphabet", "padding", "no canonical end", "b64", "
 
 def times(now_s: int) -> Iterator[dict[str, Any]]:
     """Yield times that differ from those of a valid token."""
+    value: Any
     for name in ("exp", "iat", "nbf"):
         for value in (
             *(..., None, True, "1", [1], {}, 1.9, -1, 0, 1e300, 10**30, (1 << 53)),
@@ -48,6 +49,7 @@ def times(now_s: int) -> Iterator[dict[str, Any]]:
 
 def names() -> Iterator[tuple[SignedTokenRules, dict[str, Any]]]:
     """Yield rules, and names that differ from those of a valid token."""
+    value: Any
     for value in (..., None, "", " ", " bob ", 5, ["a"], "ü", "a b"):
         yield _DEFAULT, {"sub": value}
         yield SignedTokenRules(principal_claim="name"), {"name": value}
@@ -75,6 +77,7 @@ def other_tokens(now_s: int) -> Iterator[tuple[str, str]]:
     signer, payload = TokenSigner(now_s=now_s), {"sub": "a", "iat": now_s, "exp": now_s + 60}
     valid = signer.token()
     signed, _, signature = valid.rpartition(".")
+    header: dict[str, Any]
     for algorithm in ALGORITHMS:
         yield algorithm, TokenSigner(algorithm, f"key-{algorithm}", now_s).token()
     for header in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from base64 import urlsafe_b64decode
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,22 @@ KEY_SET = json.dumps({"keys": [each.public for each in SIGNERS]}).encode()
 KEYS = parse_key_set(KEY_SET)
 VALID = [each.token(aud="kafka", iss="https://idp") for each in SIGNERS]
 STRANGER = TokenSigner("ES256", "stranger")
-VALUES = (None, True, 0, -1, 1e308, "", "none", "HS256", "ES256", "key-ES256", [], {}, ["exp"], "x")
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    1e308,
+    "",
+    "none",
+    "HS256",
+    "ES256",
+    "key-ES256",
+    [],
+    {},
+    ["exp"],
+    "x",
+)
 NAMES = ("alg", "kid", "crit", "b64", "jwk", "jku", "typ", "sub", "exp", "iat", "nbf", "aud", "iss")
 ALPHABET = b"ABCDEFabcdef0123456789-_.=+/ \n\xc3"
 
