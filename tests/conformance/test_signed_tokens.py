@@ -77,10 +77,9 @@ def other_tokens(now_s: int) -> Iterator[tuple[str, str]]:
     signer, payload = TokenSigner(now_s=now_s), {"sub": "a", "iat": now_s, "exp": now_s + 60}
     valid = signer.token()
     signed, _, signature = valid.rpartition(".")
-    header: dict[str, Any]
     for algorithm in ALGORITHMS:
         yield algorithm, TokenSigner(algorithm, f"key-{algorithm}", now_s).token()
-    for header in (
+    headers: tuple[dict[str, Any], ...] = (
         *({"alg": each} for each in ("none", "None", "HS256", "ES384", "RS256", "ES256K", None, 5)),
         *({"kid": each} for each in ("key-2", None, 5, "")),
         *({"typ": each} for each in ("JWT", "at+jwt", "x", 5)),
@@ -93,7 +92,8 @@ def other_tokens(now_s: int) -> Iterator[tuple[str, str]]:
         {"cty": "JWT"},
         {"zip": "DEF"},
         {"enc": "A128GCM"},
-    ):
+    )
+    for header in headers:
         yield f"header {header}", signer.token(header)
     yield "b64", signer.token({"crit": ["b64"], "b64": True})
     yield "empty crit", signer.token({"crit": []})

@@ -20,7 +20,7 @@ SIGNERS = [TokenSigner(each, f"key-{each}") for each in ("ES256", "RS256", "PS25
 KEY_SET = json.dumps({"keys": [each.public for each in SIGNERS]}).encode()
 KEYS = parse_key_set(KEY_SET)
 VALID = [each.token(aud="kafka", iss="https://idp") for each in SIGNERS]
-STRANGER = TokenSigner("ES256", "stranger")
+UNTRUSTED = TokenSigner("ES256", "untrusted")
 VALUES: tuple[Any, ...] = (
     None,
     True,
@@ -79,7 +79,7 @@ def hostile_token(source: random.Random) -> str:
     if kind == 3:
         sections = [each for token in VALID for each in token.split(".")]
         return ".".join(source.choice(sections) for _ in range(source.randint(2, 4)))
-    return STRANGER.seal(f"{changed_members(source, header)}.{claims}")
+    return UNTRUSTED.seal(f"{changed_members(source, header)}.{claims}")
 
 
 def attack(count: int, seed: int) -> None:
