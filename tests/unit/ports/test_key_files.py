@@ -10,8 +10,8 @@ import pytest
 from kafkalite.ports.key_files import (
     modification_time_ns,
     read_key_file,
-    remove_key_file,
     read_small_file,
+    remove_key_file,
     temporary_key_file,
     write_key_file,
 )
