@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _TIMEOUT_S = 30.0
+_PROGRAM_TIMEOUT_S = 100.0
 _REFUSED_TIMEOUT_S = 0.5
 """The time in which kafka-python, which retries, repeats its attempts."""
 
@@ -191,7 +192,7 @@ def escaped(text: str) -> str:
 def run_program(command: list[str], text: str = "") -> str:
     """Run a program, and return its output; raises ChildProcessError with it after a failure."""
     done = subprocess.run(
-        command, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        command, input=text, capture_output=True, text=True, timeout=_PROGRAM_TIMEOUT_S, check=False
     )
     if done.returncode:
         raise ChildProcessError(done.stdout + done.stderr)
