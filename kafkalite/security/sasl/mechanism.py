@@ -37,3 +37,7 @@ class SaslServer(Protocol):
     @property
     def expires_at_ms(self) -> int | None:
         """The time at which the credentials expire; None if they do not expire."""
+
+    @property
+    def is_token_authenticated(self) -> bool:
+        """Whether the credentials are those of a delegation token."""
