@@ -58,7 +58,7 @@ class DelegationTokens:
     ) -> tuple[DelegationToken, list[DelegationTokenRecord]]:
         """Return a new token, and its record.
 
-        Raises KafkaError DELEGATION_TOKEN_AUTH_DISABLED, and RECORD_LIST_TOO_LARGE if there are too
+        Raises KafkaError DELEGATION_TOKEN_AUTH_DISABLED, and UNKNOWN_SERVER_ERROR if there are too
         many renewers.
         """
         from kafkalite.security.delegation_tokens import (  # noqa: PLC0415 - rarely used
@@ -83,7 +83,7 @@ class DelegationTokens:
         size = len(encode_metadata_record(record, 0))
         if size > MAX_RECORD_BYTES:
             raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
+                ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"The record of the token has {size} bytes; the maximum is {MAX_RECORD_BYTES}.",
             )
         return token, [record]
