@@ -1,4 +1,4 @@
-// A program of franz-go that connects by TLS, with settings in JSON as Broker.client_config returns them.
+// A program of franz-go that connects by TLS or SASL, with settings in JSON as Broker.client_config returns them.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const securedTimeout = 20 * time.Second
@@ -22,6 +23,33 @@ type securedSettings struct {
 		Cert string `json:"cert_file"`
 		Key  string `json:"key_file"`
 	} `json:"tls"`
+	SASL struct {
+		User      string `json:"user"`
+		Password  string `json:"password"`
+		Mechanism string `json:"mechanism"`
+		IsToken   bool   `json:"is_token"`
+	} `json:"sasl"`
+}
+
+// Options for the parts of the settings that are given; of SASL, the two SCRAM mechanisms.
+func (s *securedSettings) options() ([]kgo.Opt, error) {
+	options := []kgo.Opt{kgo.SeedBrokers(s.SeedBrokers...)}
+	if s.TLS.CA != "" {
+		config, err := s.tlsConfig()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, kgo.DialTLSConfig(config))
+	}
+	if s.SASL.User != "" {
+		auth := scram.Auth{User: s.SASL.User, Pass: s.SASL.Password, IsToken: s.SASL.IsToken}
+		if s.SASL.Mechanism == "SCRAM-SHA-256" {
+			options = append(options, kgo.SASL(auth.AsSha256Mechanism()))
+		} else {
+			options = append(options, kgo.SASL(auth.AsSha512Mechanism()))
+		}
+	}
+	return options, nil
 }
 
 func (s *securedSettings) tlsConfig() (*tls.Config, error) {
@@ -47,16 +75,14 @@ func secured(text string, topic string, value string) error {
 	if err := json.Unmarshal([]byte(text), &settings); err != nil {
 		return err
 	}
-	config, err := settings.tlsConfig()
+	options, err := settings.options()
 	if err != nil {
 		return err
 	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(settings.SeedBrokers...),
-		kgo.DialTLSConfig(config),
+	client, err := kgo.NewClient(append(options,
 		kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
+	)...)
 	if err != nil {
 		return err
 	}
