@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.client.access import Access, Login
+from kafkalite.client.client import KafkaClient
 from kafkalite.metadata.delegation_tokens import MAX_RECORD_BYTES
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.create_delegation_token import (
@@ -23,7 +26,10 @@ from kafkalite.protocol._generated.messages.renew_delegation_token import (
 )
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.versions import Versions
 from kafkalite.security.sasl.scram_credentials import SCRAM_MECHANISMS, SCRAM_SHA_256
+from kafkalite.server.addresses import Address
+from kafkalite.testing import Broker
 from tests.unit.apis.cluster_wire import ClusterWire
 from tests.unit.sasl_wire import SaslClient, SaslWire
 from tests.unit.security.sasl.scram_client import ScramClient
@@ -360,6 +366,39 @@ def test_without_a_secret_key_no_client_logs_in_by_token() -> None:
     scram, first = start_login(client, SCRAM_SHA_256, "A" * 22, "x")
     assert client.authenticate(scram.final(bytes(first.auth_bytes))) is None
     assert client.call.principal == "User:ANONYMOUS"
+
+
+async def _use_a_token(broker: Broker) -> Any:  # noqa: ANN401 - a response
+    """Send all requests of tokens as alice; return the response with the token."""
+    access = Access(None, Login("SCRAM-SHA-512", "alice", USERS["alice"]))
+    async with KafkaClient([Address.parse(broker.bootstrap_servers)], access) as client:
+        token = await client.ask_any(
+            CreateDelegationTokenRequest(max_lifetime_ms=-1), Versions(1, 3)
+        )
+        for request in (
+            DescribeDelegationTokenRequest(owners=None),
+            RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1),
+            ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1),
+            RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1),
+        ):
+            await client.ask_any(request, Versions(1, 2))
+    return token
+
+
+def test_captures_and_logs_contain_no_secrets(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Broker(
+        security="SASL_PLAINTEXT", users=USERS, config=TOKENS, capture=tmp_path, log_level="debug"
+    ) as broker:
+        token = asyncio.run(_use_a_token(broker))
+    output = capfd.readouterr()
+    recorded = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
+    assert token.token_id.encode() in recorded
+    written = recorded + (output.out + output.err).encode()
+    hmac = bytes(token.hmac)
+    for secret in (hmac, b64encode(hmac), hmac.hex().encode(), repr(hmac).encode(), KEY.encode()):
+        assert secret not in written
 
 
 # A cluster whose clients have the principals of certificates
