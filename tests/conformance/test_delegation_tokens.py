@@ -188,7 +188,7 @@ def renewers(*principals: tuple[str, str]) -> list[Renewer]:
     return [Renewer(principal_type=kind, principal_name=name) for kind, name in principals]
 
 
-def owner(kind: str | None, name: str | None) -> dict[str, str | None]:
+def owner(kind: str | None, name: str | None) -> dict[str, Any]:
     return {"owner_principal_type": kind, "owner_principal_name": name}
 
 
