@@ -60,8 +60,8 @@ offsets.topic.compression.codec share.coordinator.state.topic.compression.codec
     "There is no tiered storage": """
 log.local.retention.bytes log.local.retention.ms remote.*
 """,
-    "There are no delegation tokens and no other builders of principals": """
-delegation.token.* principal.builder.class
+    "There are no other builders of principals": """
+principal.builder.class
 """,
     "Nodes do not authenticate, and Kerberos is not supported": """
 sasl.client.callback.handler.class sasl.kerberos.* sasl.login.* sasl.mechanism.*

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.sasl_classes import CALLBACK_HANDLERS, SIGNED_TOKEN_HANDLERS
+from kafkalite.metadata.delegation_tokens import SECRET_KEY
+from kafkalite.security.delegation_tokens import token_credential
 from kafkalite.security.listener_security import ProposedValues
 from kafkalite.security.sasl.authenticator import AuthenticationRules, Authenticator
 from kafkalite.security.sasl.jaas import JaasError, parse_jaas
 from kafkalite.security.sasl.oauthbearer import OAuthBearerServer
 from kafkalite.security.sasl.plain import PlainServer
 from kafkalite.security.sasl.scram import ScramServer
-from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
+from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME, substitute_credential
 from kafkalite.security.sasl.unsecured_tokens import UnsecuredTokenRules, validate_unsecured_token
 from kafkalite.security.sasl.users import (
     LOGIN_MODULES,
@@ -250,9 +252,25 @@ class SaslListener:
         is_token: bool,  # noqa: FBT001 - a callback
     ) -> tuple[ScramCredential, str, int | None] | None:
         if is_token:
-            return None
+            return self._find_token(mechanism, name)
         credential = self._node.image.scram_credentials.get((mechanism.number, name))
         return None if credential is None else (credential, name, None)
+
+    def _find_token(
+        self, mechanism: ScramMechanism, token_id: str
+    ) -> tuple[ScramCredential, str, int | None] | None:
+        """Return the keys, the owner and the end of a delegation token.
+
+        The keys are derived for unknown ids too, so that the time does not show which ids exist.
+        """
+        secret_key = self._node.config.str_or_none(SECRET_KEY)
+        if not secret_key:
+            return None
+        # The same salt as that of the substitute for an unknown id.
+        salt = substitute_credential(mechanism, self._settings.scram_secret, token_id).salt
+        credential = token_credential(mechanism, secret_key, token_id, salt)
+        token = self._node.image.delegation_tokens.get(token_id)
+        return None if token is None else (credential, token.owner_name, token.expires_at_ms)
 
 
 def enabled_mechanisms(security: ListenerSecurity) -> tuple[str, ...]:

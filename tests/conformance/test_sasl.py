@@ -22,10 +22,22 @@ from kafkalite.protocol._generated.messages.alter_user_scram_credentials import 
     AlterUserScramCredentialsRequest,
 )
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+)
+from kafkalite.protocol._generated.messages.describe_delegation_token import (
+    DescribeDelegationTokenRequest,
+)
 from kafkalite.protocol._generated.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
 )
+from kafkalite.protocol._generated.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+)
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol._generated.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+)
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
 from kafkalite.security.sasl.scram_credentials import (
@@ -304,6 +316,17 @@ def credentials(client: RawClient) -> None:
                 each.credential_infos.sort(key=lambda info: info.mechanism)
 
 
+def disabled_tokens(client: RawClient) -> None:
+    """Send the requests of delegation tokens to a broker without a secret key."""
+    client.log_in()
+    for version in (1, 2, 3):
+        client.ask(CreateDelegationTokenRequest(max_lifetime_ms=-1), version)
+        client.ask(DescribeDelegationTokenRequest(owners=None), version)
+    for version in (1, 2):
+        client.ask(RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=-1), version)
+        client.ask(ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=-1), version)
+
+
 CASES: dict[str, Callable[[RawClient], None]] = {
     **{
         f"plain-{number}-v{version}": plain(token, version)
@@ -399,6 +422,7 @@ CASES: dict[str, Callable[[RawClient], None]] = {
     "again-mechanism": again("SCRAM-SHA-512", "PLAIN"),
     "again-user": again("SCRAM-SHA-512", "SCRAM-SHA-512", "bob"),
     "credentials": credentials,
+    "disabled-tokens": disabled_tokens,
 }
 
 

@@ -14,6 +14,7 @@ from base64 import b64encode, urlsafe_b64encode
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.metadata.delegation_tokens import TokenRequest
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -38,11 +39,13 @@ VALID_PLAIN_TOKENS: Final = frozenset(
 _PREFIX: Final = "listener.name.outside."
 _CONFIG: Final = {
     f"{_PREFIX}sasl.enabled.mechanisms": ",".join(MECHANISMS),
+    "delegation.token.secret.key": "signs all tokens",
     f"{_PREFIX}oauthbearer.sasl.jaas.config": f"{LOGIN_MODULES['OAUTHBEARER']} required "
     f'unsecuredValidatorRequiredScope="{SCOPE}";',
 }
 _SESSION_CONFIG: Final = {**_CONFIG, f"{_PREFIX}connections.max.reauth.ms": "3600000"}
 _REASON_LENGTH: Final = 50
+_EXCHANGES_PER_HMAC: Final = 50
 _PRINTED_REASONS: Final = 25
 EXPECTED_REASONS: Final = frozenset(
     reason[:_REASON_LENGTH]
@@ -83,6 +86,11 @@ class Attacker:
             client.handshake(mechanism.name)
             first = client.authenticate(scram.first())
             self.seen[mechanism.name] = (scram.first(), scram.final(bytes(first.auth_bytes)))
+        token = self.wire.metadata.create_delegation_token(
+            TokenRequest("User:alice", "User:alice", (), -1)
+        )
+        self.token_ids = (token.token_id, "A" * 22, "alice")
+        """The id of a token, an unknown id, and a user."""
         self.plans: tuple[Callable[[SaslClient], None], ...] = (
             self.mutate_a_plain_token,
             self.mutate_a_seen_exchange,
@@ -170,6 +178,17 @@ class Attacker:
         proof = b64encode(self.random.randbytes(self.random.choice((0, 1, 32, 64))))
         self.send_token(client, version, b"c=biws,r=" + nonce + b",p=" + proof)
 
+    def guess_an_hmac(self, client: SaslClient) -> None:
+        """Log in by a delegation token whose HMAC is unknown."""
+        mechanism = self.random.choice(SCRAM_MECHANISMS)
+        hmac = self.random.randbytes(self.random.choice((0, 63, 64)))
+        password = self.random.choice((b64encode(hmac).decode(), PASSWORD))
+        scram = ScramClient(mechanism, self.random.choice(self.token_ids), password)
+        scram.bare += self.random.choice((",tokenauth=true", ",TOKENAUTH=true", ",tokenauth=TRUE"))
+        if scram.bare.startswith("n=alice,") and password == PASSWORD:
+            scram.bare = scram.bare.replace("TOKENAUTH", "tokenauth")  # another one is ignored
+        self.send_scram(client, self.handshake(client, mechanism.name), scram)
+
     def send_a_proof_of_another_connection(self, client: SaslClient) -> None:
         """Send the proof that a user has made for another connection at the same time."""
         mechanism = self.random.choice(SCRAM_MECHANISMS)
@@ -238,7 +257,9 @@ class Attacker:
 
     def attack(self) -> None:
         """Make one exchange; raises AssertionError if the client has become another user."""
-        plan = self.random.choice(self.plans)
+        # Both sides derive keys from each HMAC, which takes milliseconds.
+        is_hmac = not self.random.randrange(_EXCHANGES_PER_HMAC)
+        plan = self.guess_an_hmac if is_hmac else self.random.choice(self.plans)
         is_again = plan == self.authenticate_again_as_another_user
         client = (self.session_wire if is_again else self.wire).connect()
         plan(client)

@@ -90,6 +90,7 @@ class Authenticator:
         "expires_at_ms",
         "failure",
         "has_bare_tokens",
+        "is_token_authenticated",
         "principal",
         "state",
     )  # fmt: skip
@@ -104,6 +105,8 @@ class Authenticator:
         """The user, such as "User:alice"; None before the first authentication is complete."""
         self.expires_at_ms: int | None = None
         """The time at which the session ends; None if it does not end."""
+        self.is_token_authenticated = False
+        """Whether the client authenticated by a delegation token."""
         self.has_bare_tokens = False
         """Whether the next frame is a token without a header (SaslHandshake v0)."""
         self.failure: AuthenticationFailedError | None = None
@@ -265,6 +268,7 @@ class Authenticator:
         lifetime_ms = min(max(0, min(limits)), MAX_TIME_MS) if limits else 0
         self.expires_at_ms = now_ms + lifetime_ms if limits else None
         self.principal = principal
+        self.is_token_authenticated = server.is_token_authenticated
         self.state = SaslState.COMPLETE
         self._server = None
         return lifetime_ms

@@ -48,3 +48,7 @@ class SaslServer(Protocol):
     @property
     def refusal(self) -> str:
         """The reason of an error that the client has yet to acknowledge; empty without one."""
+
+    @property
+    def is_token_authenticated(self) -> bool:
+        """Whether the credentials are those of a delegation token."""

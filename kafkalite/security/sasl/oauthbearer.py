@@ -44,6 +44,8 @@ class OAuthBearerServer:
 
     __slots__ = ("_failure", "_reason", "_validate", "expires_at_ms", "is_complete", "user")
 
+    is_token_authenticated = False
+
     def __init__(self, validate: Callable[[str], BearerToken]) -> None:
         self._validate = validate
         self._failure: str | None = None

@@ -24,6 +24,7 @@ class PlainServer:
 
     expires_at_ms = None
     refusal = ""
+    is_token_authenticated = False
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords

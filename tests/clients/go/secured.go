@@ -32,6 +32,7 @@ type saslSettings struct {
 	User      string
 	Password  string
 	Token     string
+	IsToken   bool `json:"is_token"`
 }
 
 type securedSettings struct {
@@ -69,9 +70,9 @@ func (s *saslSettings) mechanism() (sasl.Mechanism, error) {
 	case "PLAIN":
 		return plain.Auth{User: s.User, Pass: s.Password}.AsMechanism(), nil
 	case "SCRAM-SHA-256":
-		return scram.Auth{User: s.User, Pass: s.Password}.AsSha256Mechanism(), nil
+		return scram.Auth{User: s.User, Pass: s.Password, IsToken: s.IsToken}.AsSha256Mechanism(), nil
 	case "SCRAM-SHA-512":
-		return scram.Auth{User: s.User, Pass: s.Password}.AsSha512Mechanism(), nil
+		return scram.Auth{User: s.User, Pass: s.Password, IsToken: s.IsToken}.AsSha512Mechanism(), nil
 	case "OAUTHBEARER":
 		return oauth.Auth{Token: s.Token}.AsMechanism(), nil
 	}
