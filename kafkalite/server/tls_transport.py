@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from kafkalite.security.tls import (
     handshake_failure_reason,
+    plain_text_answer,
     plain_text_reason,
     starts_handshake,
 )
@@ -120,6 +121,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         received = self._receive_buffer[:nbytes]
         if self._state is _State.HANDSHAKE:
             if not self._handshake_bytes and not starts_handshake(received):
+                self._socket.write(plain_text_answer(received))
                 self._fail(plain_text_reason(bytes(received[:4])))
                 return
             if not self._handshake_bytes:
