@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cryptography import x509
@@ -17,7 +18,6 @@ from tests.oracle.target import COMMON_CONFIG, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import timedelta
     from pathlib import Path
 
 SASL: Final = "LOGIN"
@@ -34,6 +34,8 @@ LISTENERS: Final[Mapping[str, str]] = {
     SASL_WITH_CERTIFICATE: "SASL_SSL",
 }
 """Name of a listener → its security protocol."""
+
+_LIFETIME: Final = timedelta(days=1)
 
 OPEN: Final = "PLAINTEXT"
 """The listener of the administrator."""
@@ -124,14 +126,13 @@ class Certificates:
         subject: str | None = None,
         *,
         is_foreign: bool = False,
-        lifetime: timedelta | None = None,
+        lifetime: timedelta = _LIFETIME,
     ) -> ssl.SSLContext:
         """Return the context of a client, by default without a certificate."""
         context = ssl.create_default_context(cafile=self.trusted)
         if subject is not None:
             authority = self._foreign if is_foreign else self._authority
-            more = {} if lifetime is None else {"lifetime": lifetime}
-            issued = authority.issue(SUBJECTS[subject], **more)
+            issued = authority.issue(SUBJECTS[subject], lifetime=lifetime)
             context.load_cert_chain(self._write("client.pem", authority.chain_pem(issued)))
         return context
 
