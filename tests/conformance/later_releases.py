@@ -81,7 +81,7 @@ KAFKA_4_4: Final[Mapping[str, Difference]] = {
     "group setting streams.rack.aware.assignment.tags": Difference("", None, _STREAMS_RACKS),
 }
 
-_NO_MESSAGE: Final = "an error that only has the text of its code has no message"
+_NO_MESSAGE: Final = "the refusal to change settings of brokers has no message"
 
 _HOST: Final = "an ACL needs a host"
 
