@@ -46,7 +46,7 @@ def kafka(
 
 
 @pytest.fixture(scope="module")
-def kafkalite() -> Iterator[str]:
+def kafkalite(kafka: str) -> Iterator[str]:  # noqa: ARG001 - each Kafka is compared with a new one
     """Run a kafkalite with the same settings; return its address."""
     config = settings("SASL_PLAINTEXT")
     with Broker(security="SASL_PLAINTEXT", config=config, log_level="error") as broker:
