@@ -10,7 +10,7 @@ from tests.properties.authentication_attacks import EXPECTED_REASONS, attack
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_mutated_authentication_is_accepted(seed: int) -> None:
-    assert attack(examples(500), seed).keys() >= EXPECTED_REASONS
+    assert attack(examples(1_000), seed).keys() >= EXPECTED_REASONS
 
 
 @pytest.mark.endurance
