@@ -30,14 +30,15 @@ if TYPE_CHECKING:
 _INTERRUPTED_STATUS = 130
 
 
-class _Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """Prints a usage error as one line, with the command that shows the help."""
 
     def error(self, message: str) -> NoReturn:
+        """Print the error, and exit."""
         self.exit(USAGE_STATUS, f"kafkalite: {message} (see {self.prog} --help)\n")
 
 
-class _Help(argparse.HelpFormatter):
+class FixedWidthHelp(argparse.HelpFormatter):
     """Formats help with a fixed width: to get the width, argparse would import bz2 and lzma."""
 
     def __init__(self, prog: str) -> None:
@@ -113,18 +114,18 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command in `arguments`, by default the arguments of the process."""
-    parser = _Parser(
+    parser = CommandParser(
         prog="kafkalite",
         description="A Kafka broker for tests, and tools for captured Kafka traffic.",
         allow_abbrev=False,
-        formatter_class=_Help,
+        formatter_class=FixedWidthHelp,
     )
     parser.add_argument("--version", action="version", version=f"kafkalite {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     given = sys.argv[1:] if arguments is None else arguments
     for name, about, add_options, run in COMMANDS:
         command = commands.add_parser(
-            name, help=about, description=about, allow_abbrev=False, formatter_class=_Help
+            name, help=about, description=about, allow_abbrev=False, formatter_class=FixedWidthHelp
         )
         if name in given:  # adding the options of all commands would be slow
             add_options(command)

@@ -1,4 +1,4 @@
-"""The entrypoint of the image: variables become options, and the health check finds topics."""
+"""The entrypoint of the image: it runs the broker, and the health check finds topics."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.docker.start import plan_from
 from kafkalite.testing import Broker
 from tests.unit.docker.image import ENTRYPOINT, ROOT, load_entrypoint
 
@@ -21,78 +22,26 @@ if TYPE_CHECKING:
 entrypoint = load_entrypoint()
 
 
-def options(**environment: str) -> list[str]:
-    found: list[str] = entrypoint.serve_arguments(environment, "container-1")
-    return found
-
-
-def test_default_listeners_are_for_the_host_and_the_network() -> None:
-    assert options() == [
-        "--listen=OUTSIDE://0.0.0.0:9092",
-        "--listen=INSIDE://0.0.0.0:29092",
-        "--advertise=OUTSIDE://localhost:9092",
-        "--advertise=INSIDE://container-1:29092",
-    ]
-
-
-def test_variables_become_options() -> None:
-    assert options(
-        KAFKALITE_LISTEN="A://0.0.0.0:1, B://0.0.0.0:2",
-        KAFKALITE_ADVERTISE="A://a:1 B://b:2",
-        KAFKALITE_TOPICS="orders:3,audit:1",
-        KAFKALITE_BROKERS="3",
-        KAFKALITE_DATA_DIR="/data",
-        KAFKALITE_CONFIG="log.cleanup.policy=compact,delete; num.partitions=2\nx=y",
-        KAFKALITE_PROPERTIES="/p",
-        KAFKALITE_AS_VERSION="3.9",
-        KAFKALITE_CONTROL="0.0.0.0:9097",
-        KAFKALITE_CLOCK="manual",
-        KAFKALITE_LOG_FORMAT="json",
-        KAFKALITE_LOG_LEVEL="debug",
-    ) == [
-        "--listen=A://0.0.0.0:1",
-        "--listen=B://0.0.0.0:2",
-        "--advertise=A://a:1",
-        "--advertise=B://b:2",
-        "--topic=orders:3",
-        "--topic=audit:1",
-        "--config=log.cleanup.policy=compact,delete",
-        "--config=num.partitions=2",
-        "--config=x=y",
-        "--brokers=3",
-        "--data-dir=/data",
-        "--properties=/p",
-        "--as-version=3.9",
-        "--control=0.0.0.0:9097",
-        "--clock=manual",
-        "--log-format=json",
-        "--log-level=debug",
-    ]
-
-
-def test_own_listeners_have_no_default_advertised_addresses() -> None:
-    assert options(KAFKALITE_LISTEN="0.0.0.0:9092") == ["--listen=0.0.0.0:9092"]
-
-
-def test_empty_variables_have_no_effect() -> None:
-    assert options(KAFKALITE_TOPICS="", KAFKALITE_DATA_DIR="", KAFKALITE_CONFIG=" ;\n") == options()
-    assert options(KAFKALITE_LISTEN="", KAFKALITE_ADVERTISE=" ") == options()
+def listener(environment: dict[str, str]) -> tuple[str, int, str]:
+    """Return host, port and security protocol of the listener that a health check uses."""
+    spec = entrypoint.health_check_listener(plan_from(environment, "host"))
+    return spec.listen_address.host, spec.listen_address.port, spec.protocol.value
 
 
 @pytest.mark.parametrize(
     ("listen", "host", "port"),
     [
-        (None, "127.0.0.1", 9092),
-        ("", "127.0.0.1", 9092),
-        ("A://0.0.0.0:19,B://0.0.0.0:20", "127.0.0.1", 19),
-        ("A://:19", "127.0.0.1", 19),
-        ("A://[::]:19", "::1", 19),
+        (None, "0.0.0.0", 9092),  # noqa: S104
+        ("", "0.0.0.0", 9092),  # noqa: S104
+        ("A://0.0.0.0:19,B://0.0.0.0:20", "0.0.0.0", 19),  # noqa: S104
+        ("A://:19", "", 19),
+        ("A://[::]:19", "::", 19),
         ("A://kafkalite:19", "kafkalite", 19),
     ],
 )
 def test_health_check_uses_the_first_listener(listen: str | None, host: str, port: int) -> None:
     environment = {} if listen is None else {"KAFKALITE_LISTEN": listen}
-    assert entrypoint.health_check_address(environment) == (host, port, False)
+    assert listener(environment) == (host, port, "PLAINTEXT")
 
 
 def test_health_check_prefers_a_listener_without_tls() -> None:
@@ -100,9 +49,42 @@ def test_health_check_prefers_a_listener_without_tls() -> None:
         "KAFKALITE_LISTEN": "SSL://:19,B://:20",
         "KAFKALITE_CONFIG": "listener.security.protocol.map=B:PLAINTEXT",
     }
-    assert entrypoint.health_check_address(environment) == ("127.0.0.1", 20, False)
+    assert listener(environment) == ("", 20, "PLAINTEXT")
     environment["KAFKALITE_CONFIG"] = "listener.security.protocol.map=B:SSL"
-    assert entrypoint.health_check_address(environment) == ("127.0.0.1", 19, True)
+    assert listener(environment) == ("", 19, "SSL")
+
+
+def test_health_check_prefers_a_listener_without_sasl() -> None:
+    environment = {
+        "KAFKA_LISTENERS": "SASL://:19,PLAINTEXT://:20",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "SASL:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    }
+    assert listener(environment) == ("", 20, "PLAINTEXT")
+
+
+def test_a_broker_with_sasl_is_healthy() -> None:
+    with Broker(security="SASL_PLAINTEXT", users={"alice": "secret"}) as broker:
+        port = broker.bootstrap_servers.rpartition(":")[2]
+        environment = {
+            "KAFKALITE_LISTEN": f"SASL_PLAINTEXT://0.0.0.0:{port}",
+            "KAFKALITE_TOPICS": "orders:3",
+        }
+        assert entrypoint.healthcheck(environment) == 0
+
+
+def test_a_controller_without_broker_is_healthy() -> None:
+    assert entrypoint.healthcheck({"KAFKA_PROCESS_ROLES": "controller"}) == 0
+
+
+def test_topics_of_another_image_must_exist(port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    environment = {
+        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://localhost:{port}",
+        "KAFKA_CREATE_TOPICS": "orders:3:1",
+    }
+    assert entrypoint.healthcheck(environment) == 0
+    environment["KAFKA_CREATE_TOPICS"] = "missing:1"
+    assert entrypoint.healthcheck(environment) == 1
+    assert "missing" in capsys.readouterr().err
 
 
 def test_a_broker_with_tls_is_healthy() -> None:
@@ -115,19 +97,6 @@ def test_a_broker_with_tls_is_healthy() -> None:
 def test_invalid_address_is_unhealthy(capsys: pytest.CaptureFixture[str]) -> None:
     assert entrypoint.healthcheck({"KAFKALITE_LISTEN": "kafkalite"}) == 1
     assert "kafkalite" in capsys.readouterr().err
-
-
-def test_misspelt_variable_is_reported_and_those_of_kubernetes_are_not() -> None:
-    environment = {
-        "KAFKALITE_TOPIC": "orders:3",
-        "KAFKALITE_BROKERS": "1",
-        "KAFKALITE_PORT": "tcp://10.0.0.7:9092",
-        "KAFKALITE_SERVICE_HOST": "10.0.0.7",
-        "PATH": "/bin",
-    }
-    assert entrypoint.find_misspelt_variables(environment) == {
-        "KAFKALITE_TOPIC": "KAFKALITE_TOPICS"
-    }
 
 
 @pytest.fixture(scope="module")
