@@ -74,21 +74,30 @@ def _read(variable: str, path: str, read_text: ReadText) -> str:
 
 
 def add_key_stores(
-    properties: Properties, environment: Mapping[str, str], read_text: ReadText
+    properties: Properties,
+    environment: Mapping[str, str],
+    read_text: ReadText,
+    real_path: Callable[[str], str] = str,
 ) -> None:
-    """Set the properties of key stores from the variables that name files; VariableError."""
+    """Set the properties of key stores from the variables that name files.
+
+    `real_path` returns the path at which the broker finds a file. Raises VariableError.
+    """
     for file in STORE_FILES:
         name = environment.get(file.name, "").strip()
         if name:
             path = f"{SECRETS_DIRECTORY}/{name}"
             text = _read(file.name, path, read_text).strip()
-            properties.set(file.target, text if file.is_content else path, file.name)
+            properties.set(file.target, text if file.is_content else real_path(path), file.name)
     if any(protocol.uses_tls for protocol in security_protocols(properties).values()):
-        _add_bitnami_stores(properties, environment, read_text)
+        _add_bitnami_stores(properties, environment, read_text, real_path)
 
 
 def _add_bitnami_stores(
-    properties: Properties, environment: Mapping[str, str], read_text: ReadText
+    properties: Properties,
+    environment: Mapping[str, str],
+    read_text: ReadText,
+    real_path: Callable[[str], str],
 ) -> None:
     """Set the key stores in the directories of certificates of bitnami/kafka."""
     if any(key.startswith("ssl.keystore.") for key in properties.values):
@@ -110,10 +119,10 @@ def _add_bitnami_stores(
             found["ssl.keystore.key"] = key
             found["ssl.truststore.certificates"] = read_text(trusted) or ""
         else:
-            found["ssl.keystore.location"] = store
+            found["ssl.keystore.location"] = real_path(store)
             found["ssl.keystore.password"] = password
             if read_text(trusted) is not None:
-                found["ssl.truststore.location"] = trusted
+                found["ssl.truststore.location"] = real_path(trusted)
                 found["ssl.truststore.password"] = password
         if password:
             found["ssl.key.password"] = password

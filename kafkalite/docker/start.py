@@ -66,6 +66,7 @@ def plan_from(
             files.is_mounted,
             files.mounted_properties() if properties is None else properties,
             files.formatted_users(),
+            files.path,
         )
     )
     own = own_arguments(environment, hostname, has_listeners=translation.has_listeners)

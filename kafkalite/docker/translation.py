@@ -13,7 +13,7 @@ from kafkalite.docker.credentials import (
     add_logins,
     with_secret_files,
 )
-from kafkalite.docker.listeners import LISTENERS, complete_listeners
+from kafkalite.docker.listeners import LISTENERS, complete_listeners, security_protocols
 from kafkalite.docker.properties import Properties, VariableError, read_properties
 from kafkalite.docker.topics import TopicToCreate, topics_to_create
 from kafkalite.docker.variables import (
@@ -49,7 +49,8 @@ class Container(NamedTuple):
 
     `mounted` has the properties of a mounted file, and `formatted` the users that
     `kafka-storage format` added. `read_text` returns the content of a file, None if it does not
-    exist. `is_mounted` returns whether a volume is mounted at a path.
+    exist. `is_mounted` returns whether a volume is mounted at a path. `real_path` returns the path
+    at which the broker finds a file of the image.
     """
 
     environment: Mapping[str, str]
@@ -58,6 +59,7 @@ class Container(NamedTuple):
     is_mounted: Callable[[str], bool]
     mounted: Mapping[str, str] = {}
     formatted: Sequence[Credential] = ()
+    real_path: Callable[[str], str] = str
 
 
 class Translation(NamedTuple):
@@ -96,18 +98,19 @@ def translate(container: Container) -> Translation:
         raise VariableError(
             f"{_LISTEN} and {properties.variable_of(LISTENERS)} both set the listeners: remove one"
         )
-    add_key_stores(properties, environment, container.read_text)
-    users = [*add_logins(properties, environment, container.read_text), *container.formatted]
+    add_key_stores(properties, environment, container.read_text, container.real_path)
+    users = add_logins(properties, environment, container.read_text)
+    formatted, user_notices = _formatted_users(properties, container)
     cluster_id, notices = _cluster_id(environment)
     return Translation(
         properties.values,
         properties.variables,
-        tuple(dict.fromkeys(users)),
+        tuple(dict.fromkeys((*users, *formatted))),
         tuple(topics_to_create(environment, nodes)),
         cluster_id,
         _data_directory(properties, container),
         _log_level(environment),
-        (*properties.notices, *notices),
+        (*properties.notices, *notices, *user_notices),
     )
 
 
@@ -171,6 +174,16 @@ def _check_size(properties: Properties, nodes: int, *, has_size: bool) -> None:
 def _replace_authorizer(properties: Properties) -> None:
     if properties.values.get(_AUTHORIZER_KEY) in ZOOKEEPER_AUTHORIZERS:
         properties.values[_AUTHORIZER_KEY] = AUTHORIZER
+
+
+def _formatted_users(
+    properties: Properties, container: Container
+) -> tuple[Sequence[Credential], list[str]]:
+    """Return the users that `kafka-storage format` added, and a notice if none can log in."""
+    protocols = security_protocols(properties).values()
+    if not container.formatted or not protocols or any(each.uses_sasl for each in protocols):
+        return container.formatted, []
+    return (), ["the users of kafka-storage format have no effect: no listener has SASL"]
 
 
 def _cluster_id(environment: Mapping[str, str]) -> tuple[str | None, list[str]]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.docker import programs
+from kafkalite.docker.files import ImageFiles
 from kafkalite.docker.install import ENTRYPOINT, install
 from tests.unit.docker.image import ENTRYPOINT as SOURCE
 from tests.unit.docker.image import ROOT
@@ -28,7 +29,11 @@ READY = "Kafka Server started"
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with the files of the image."""
-    directory = tmp_path_factory.mktemp("root")
+    return image_root(tmp_path_factory.mktemp("root"))
+
+
+def image_root(directory: Path) -> Path:
+    """Write the files of the image into a directory, and return it."""
     install(directory)
     shutil.copy(SOURCE, directory / ENTRYPOINT.lstrip("/"))
     (directory / ENTRYPOINT.lstrip("/")).chmod(0o755)
@@ -124,42 +129,59 @@ def test_start_script_runs_the_broker(root: Path, port: int, command: list[str])
     stop(process)
 
 
-def test_script_of_a_test_library_changes_the_scripts_before_it_runs_them(
-    root: Path, port: int
-) -> None:
-    directory = script(root, "/etc/confluent/docker")
-    starter = root / "testcontainers_start.sh"
-    starter.write_text(
-        f"""#!/bin/sh
-sed -i '/KAFKA_ZOOKEEPER_CONNECT/d' {directory}/configure
-echo 'kafka-storage format --ignore-formatted -t {"4L6g3nShT-eMCtK--X86sw"} \
--c /etc/kafka/kafka.properties --add-scram SCRAM-SHA-512=[name=alice,password=secret]' \
->> {directory}/configure
+WITHOUT_ZOOKEEPER = """
+sed -i '/KAFKA_ZOOKEEPER_CONNECT/d' {root}/etc/confluent/docker/configure
+echo 'kafka-storage format --ignore-formatted -t 4L6g3nShT-eMCtK--X86sw -c /etc/kafka.properties \
+--add-scram SCRAM-SHA-512=[name=alice,password=secret]' >> {root}/etc/confluent/docker/configure
+"""
+WITH_ZOOKEEPER = """
 echo 'clientPort=2181' > zookeeper.properties
 zookeeper-server-start zookeeper.properties &
-export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},SASL://localhost:{port + 1}
-. {directory}/bash-config
-echo '' > {directory}/ensure
-{directory}/configure
-{directory}/launch
 """
-    )
+RUN = """
+echo '' > {root}/etc/confluent/docker/ensure
+{root}/etc/confluent/docker/run
+"""
+LAUNCH = """
+. {root}/etc/confluent/docker/bash-config
+{root}/etc/confluent/docker/configure
+{root}/etc/confluent/docker/launch
+"""
+APACHE = """
+{root}/etc/kafka/docker/run
+"""
+
+
+@pytest.mark.parametrize(
+    ("commands", "has_user"),
+    [
+        (APACHE, False),
+        (WITH_ZOOKEEPER + RUN, False),
+        (WITH_ZOOKEEPER + LAUNCH, False),
+        (WITHOUT_ZOOKEEPER + RUN, True),
+        (WITHOUT_ZOOKEEPER + LAUNCH, True),
+    ],
+    ids=["apache", "zookeeper, run", "zookeeper, launch", "kraft, run", "kraft, launch"],
+)
+def test_start_script_of_a_test_library_runs_the_broker(
+    tmp_path: Path, port: int, commands: str, *, has_user: bool
+) -> None:
+    root = image_root(tmp_path)
+    starter = root / "testcontainers_start.sh"
+    advertised = f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port}\n"
+    starter.write_text(f"#!/bin/sh\n{advertised}{commands.format(root=root)}")
     starter.chmod(0o755)
-    sasl = {
-        "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:0",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
-        "KAFKA_SASL_ENABLED_MECHANISMS": "SCRAM-SHA-512",
-        "KAFKA_PROCESS_ROLES": "broker",
-    }
-    process = started(["sh", "-c", f"exec {starter}"], environment(root, port, **sasl), root)
-    users = (root / "var" / "lib" / "kafkalite" / "formatted.json").read_text()
-    assert "alice" in users
+    waiting = f"while [ ! -f {starter} ]; do sleep 0.1; done; {starter}"
+    variables = environment(root, port, KAFKA_ADVERTISED_LISTENERS="PLAINTEXT://unused:1")
+    process = started(["sh", "-c", waiting], variables, root)
+    tool = script(root, "/opt/kafka/bin/kafka-broker-api-versions.sh")
+    asked = run(root, [tool, "--bootstrap-server", f"127.0.0.1:{port}"])
+    assert asked.stdout.startswith(f"localhost:{port} (id: 1 ")
+    assert bool(ImageFiles(str(root)).formatted_users()) is has_user
     os.killpg(process.pid, signal.SIGTERM)
     assert process.stdout is not None
     process.stdout.close()
     process.wait(10)
-    install(root)
-    (root / "var" / "lib" / "kafkalite" / "formatted.json").unlink()
 
 
 def test_controller_without_broker_waits(root: Path) -> None:

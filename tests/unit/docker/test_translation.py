@@ -98,6 +98,19 @@ def test_formatted_users_can_log_in() -> None:
     users = (Credential("alice", "a", "SCRAM-SHA-256"),)
     container = Container({}, "box", no_file, no_mount, formatted=users)
     assert translate(container).users == users
+    environment = {"KAFKA_LISTENERS": "SASL_PLAINTEXT://:9092"}
+    assert translate(container._replace(environment=environment)).users == users
+
+
+def test_formatted_users_have_a_notice_without_sasl() -> None:
+    users = (Credential("alice", "a", "SCRAM-SHA-256"),)
+    environment = {"KAFKA_LISTENERS": "PLAINTEXT://:9092"}
+    container = Container(environment, "box", no_file, no_mount, formatted=users)
+    translation = translate(container)
+    assert translation.users == ()
+    assert translation.notices == (
+        "the users of kafka-storage format have no effect: no listener has SASL",
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from kafkalite.ports.files import OsFiles
 from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
 from kafkalite.testing.entropy import SeededEntropy
 
-
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 
 
