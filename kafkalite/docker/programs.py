@@ -21,6 +21,7 @@ START_PROGRAMS: Final = ("run", "launch")
 
 TOOLS: Final = {
     "cub": "cub",
+    "kafka-acls": "acls",
     "kafka-broker-api-versions": "broker_api_versions",
     "kafka-cluster": "cluster",
     "kafka-configs": "configs",

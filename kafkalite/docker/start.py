@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from typing import TYPE_CHECKING, NamedTuple
@@ -179,5 +180,9 @@ def topic_creator(topics: Sequence[TopicToCreate]) -> Callable[[Broker], None]:
 
 def with_variables(text: str, variables: Mapping[str, str]) -> str:
     """Return an error with the variables that set the properties it names."""
-    named = [name for key, name in variables.items() if key in text]
+    named = [
+        name
+        for key, name in variables.items()
+        if re.search(rf"(?<![\w.]){re.escape(key)}(?![\w-]|\.\w)", text)
+    ]
     return f"{text} (set by {', '.join(named)})" if named else text

@@ -109,3 +109,8 @@ def test_variables_without_effect_are_reported(capsys: pytest.CaptureFixture[str
 def test_error_without_a_property_has_no_variable() -> None:
     assert with_variables("x", {"a.b": "KAFKA_A_B"}) == "x"
     assert with_variables("a.b is wrong", {"a.b": "KAFKA_A_B"}) == "a.b is wrong (set by KAFKA_A_B)"
+
+
+def test_variable_of_a_part_of_a_property_is_not_named() -> None:
+    variables = {"b": "KAFKA_B", "a": "KAFKA_A", "a.b": "KAFKA_A_B"}
+    assert with_variables("not a.b.", variables) == "not a.b. (set by KAFKA_A_B)"
