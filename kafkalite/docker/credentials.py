@@ -243,6 +243,8 @@ def _bitnami_users(properties: Properties, environment: Mapping[str, str]) -> It
             f"KAFKA_CLIENT_USERS has {len(names)} users, but KAFKA_CLIENT_PASSWORDS has "
             f"{len(passwords)} passwords: give one password for each user, divided by commas"
         )
+    if any(":" in name for name in names):
+        raise VariableError("KAFKA_CLIENT_USERS: the name of a user has no colon")
     pairs = dict(zip(names, passwords, strict=True))
     own_name = environment.get("KAFKA_INTER_BROKER_USER", "").strip()
     own_password = environment.get("KAFKA_INTER_BROKER_PASSWORD", "").strip()

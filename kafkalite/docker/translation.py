@@ -25,7 +25,7 @@ from kafkalite.docker.variables import (
 from kafkalite.protocol.uuids import is_cluster_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _BROKERS: Final = "KAFKALITE_BROKERS"
 _LISTEN: Final = "KAFKALITE_LISTEN"
@@ -105,7 +105,7 @@ def translate(container: Container) -> Translation:
     return Translation(
         properties.values,
         properties.variables,
-        tuple(dict.fromkeys((*users, *formatted))),
+        tuple(_distinct((*users, *formatted))),
         tuple(topics_to_create(environment, nodes)),
         cluster_id,
         _data_directory(properties, container),
@@ -174,6 +174,14 @@ def _check_size(properties: Properties, nodes: int, *, has_size: bool) -> None:
 def _replace_authorizer(properties: Properties) -> None:
     if properties.values.get(_AUTHORIZER_KEY) in ZOOKEEPER_AUTHORIZERS:
         properties.values[_AUTHORIZER_KEY] = AUTHORIZER
+
+
+def _distinct(users: Sequence[Credential]) -> Iterator[Credential]:
+    """Yield each user once: one for all mechanisms includes one for a single mechanism."""
+    general = {user.name: user.password for user in users if user.mechanism is None}
+    for user in dict.fromkeys(users):
+        if user.mechanism is None or general.get(user.name) != user.password:
+            yield user
 
 
 def _formatted_users(

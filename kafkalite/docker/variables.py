@@ -250,11 +250,15 @@ REPLICATION_PROPERTIES: Final = (
 
 BITNAMI_DEFAULTS: Final = {
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,"
+    "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
     "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
 }
-"""Properties that bitnami/kafka sets if a variable with its prefix is set."""
+"""Properties that are set if a variable with the prefix of bitnami/kafka is set.
+
+Its map has PLAINTEXT and CONTROLLER only; here it also has the names that are protocols.
+"""
 
 BITNAMI_USER: Final = ("user", "bitnami")
 """The user and the password of bitnami/kafka if none is set."""

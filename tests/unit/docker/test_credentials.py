@@ -87,6 +87,7 @@ def test_login_file_sets_the_module_of_each_listener() -> None:
         ({**_BITNAMI, "KAFKA_CLIENT_USERS": "a", "KAFKA_CLIENT_PASSWORDS": "x",
           "KAFKA_INTER_BROKER_USER": "a", "KAFKA_INTER_BROKER_PASSWORD": "y"},
          "KAFKA_INTER_BROKER_PASSWORD and KAFKA_CLIENT_PASSWORDS differ for 'a'"),
+        ({**_BITNAMI, "KAFKA_CLIENT_USERS": "a:b", "KAFKA_CLIENT_PASSWORDS": "x"}, "has no colon"),
         ({**_BITNAMI, "KAFKA_INTER_BROKER_PASSWORD": "y"}, "needs KAFKA_INTER_BROKER_USER"),
         ({**_SASL, "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN,GSSAPI"},
          ("KAFKA_SASL_ENABLED_MECHANISMS: GSSAPI is not served; valid are PLAIN, SCRAM-SHA-256, "

@@ -102,6 +102,17 @@ def test_formatted_users_can_log_in() -> None:
     assert translate(container._replace(environment=environment)).users == users
 
 
+def test_user_for_all_mechanisms_includes_a_user_for_one() -> None:
+    users = (Credential("alice", "a", "SCRAM-SHA-256"), Credential("bob", "b", "SCRAM-SHA-256"))
+    environment = {
+        "KAFKA_CFG_LISTENERS": "SASL_PLAINTEXT://:9092",
+        "KAFKA_CLIENT_USERS": "alice",
+        "KAFKA_CLIENT_PASSWORDS": "a",
+    }
+    container = Container(environment, "box", no_file, no_mount, formatted=users)
+    assert translate(container).users == (Credential("alice", "a"), users[1])
+
+
 def test_formatted_users_have_a_notice_without_sasl() -> None:
     users = (Credential("alice", "a", "SCRAM-SHA-256"),)
     environment = {"KAFKA_LISTENERS": "PLAINTEXT://:9092"}
