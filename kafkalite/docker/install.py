@@ -29,10 +29,13 @@ DIRECTORIES: Final = (
     "/var/lib/kafka/data",
     "/var/lib/kafkalite",
 )
-"""Directories that the user of the container may write."""
+"""Directories that every user may write: compose files set other users than the image's."""
 
 _OWNED: Final = ("/bitnami", "/etc/confluent", "/etc/kafka", "/mnt/shared", "/opt/bitnami",
                  "/opt/kafka", "/var/lib/kafka", "/var/lib/kafkalite")  # fmt: skip
+
+_WRITABLE: Final = 0o777
+"""As in the Confluent images, whose scripts the user of a container may change."""
 
 _TOOL_DIRECTORIES: Final = (
     "/opt/kafka/bin",
@@ -87,9 +90,10 @@ def install(root: Path, owner: int | None = None) -> None:
 
     for directory in DIRECTORIES:
         real(directory).mkdir(parents=True, exist_ok=True)
+        real(directory).chmod(_WRITABLE)
     for path, text in SCRIPTS.items():
         real(path).write_text(text, encoding="utf-8")
-        real(path).chmod(0o755)
+        real(path).chmod(_WRITABLE)
     for path in links():
         link = real(path)
         link.parent.mkdir(parents=True, exist_ok=True)

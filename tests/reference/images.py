@@ -69,7 +69,8 @@ precedence. If one of these directories is a volume, the data is stored there un
 
 _SCRIPTS = """\
 The scripts that start a broker are links to the entrypoint of the image, or files that test
-libraries may change. The user of the container, 10001, may write the directories."""
+libraries may change. Every user may write these files and directories. The user of the container is
+10001 unless the compose file sets another one."""
 
 _TOOLS = """\
 These programs use kafkalite's own client, and have the options of Kafka's tools that health checks

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from kafkalite.config.options import DEFAULT_CONTROL_PORT
+from kafkalite.docker.install import ENTRYPOINT
 from kafkalite.docker.own_variables import DEFAULT_LISTEN
 from kafkalite.docker.start import serve_arguments
 from kafkalite.server.settings import Settings
@@ -74,6 +75,13 @@ def test_image_does_not_run_as_root() -> None:
     users = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
     assert users
     assert users[-1] not in {"root", "0"}
+
+
+def test_image_has_the_scripts_of_other_images_for_its_user() -> None:
+    (user,) = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
+    assert f"useradd --uid {user} " in DOCKERFILE
+    assert f"python -m kafkalite.docker.install / {user}\n" in DOCKERFILE
+    assert f" {ENTRYPOINT}\n" in DOCKERFILE
 
 
 def test_copied_files_exist_and_are_not_ignored() -> None:
