@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -92,10 +93,25 @@ def read_properties(environment: Mapping[str, str], mounted: Mapping[str, str]) 
             continue
         key = property_name(name)
         if is_known_key(key) and key not in REMOVED_PROPERTIES:
-            properties.set(key, value.strip(), name)
+            properties.set(key, _unescaped(value.strip(), name), name)
         else:
             notices += _notice(name, key)
     return properties._replace(notices=tuple(notices))
+
+
+def _unescaped(value: str, variable: str) -> str:
+    """Return a value as Kafka reads it: the images write variables to a properties file unchanged.
+
+    So a backslash continues a line, or precedes a quotation mark.
+    """
+    if "\\" not in value:
+        return value
+    import javaproperties  # noqa: PLC0415 - rarely needed
+
+    try:
+        return javaproperties.unescape(re.sub(r"\\\r?\n[ \t]*", "", value))
+    except javaproperties.InvalidUEscapeError as error:
+        raise VariableError(f"{variable}: {error}") from None
 
 
 def _notice(name: str, key: str) -> list[str]:

@@ -34,7 +34,8 @@ _PROPERTIES = """\
 `KAFKA_` and the name of a property set this property, and so does `KAFKA_CFG_` as in
 `bitnami/kafka`. One underscore is a dot, two are an underscore, three are a hyphen:
 `KAFKA_LISTENER_NAME_SASL__SSL_PLAIN_SASL_JAAS_CONFIG` sets
-`listener.name.sasl_ssl.plain.sasl.jaas.config`. The page [Configurations](configurations.md) lists
+`listener.name.sasl_ssl.plain.sasl.jaas.config`. A backslash in a value has its effect in a
+properties file. The page [Configurations](configurations.md) lists
 the properties with their effect. A variable that is not the name of a property is reported in one
 line, with names that resemble it, and has no effect. This is also the case in Kafka."""
 

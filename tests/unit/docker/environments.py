@@ -171,6 +171,22 @@ APACHE = (
         login=("SCRAM-SHA-512", "admin", "pw-3"),
     ),
     Form(
+        "login module on several lines",
+        Image.APACHE,
+        _kraft(
+            "PLAINTEXT://:9092,EXTERNAL://:9095",
+            "PLAINTEXT://kafka:9092,EXTERNAL://localhost:9095",
+            "PLAINTEXT:PLAINTEXT,EXTERNAL:SASL_PLAINTEXT",
+            KAFKA_SASL_ENABLED_MECHANISMS="PLAIN",
+            KAFKA_LISTENER_NAME_EXTERNAL_PLAIN_SASL_JAAS_CONFIG=(
+                f'{_PLAIN_MODULE} \\\n  username=\\"app\\" \\\n  password=\\"pw-12\\" \\\n'
+                '  user_app=\\"pw-12\\";\n'
+            ),
+        ),
+        {"PLAINTEXT": "kafka:9092", "EXTERNAL": "localhost:9095"},
+        login=("PLAIN", "app", "pw-12"),
+    ),
+    Form(
         "JAAS file",
         Image.APACHE,
         _kraft(

@@ -88,3 +88,14 @@ def test_removed_property_has_a_notice_with_the_reason() -> None:
 def test_similar_names_have_the_prefix_of_the_variable() -> None:
     assert similar_variables("KAFKA_CFG_NODE_IDS") == ["KAFKA_CFG_NODE_ID"]
     assert "KAFKA_CLIENT_USERS" in similar_variables("KAFKA_CLIENT_USER")
+
+
+def test_backslashes_are_those_of_a_properties_file() -> None:
+    key = "listener.name.a.plain.sasl.jaas.config"
+    variable = "KAFKA_LISTENER_NAME_A_PLAIN_SASL_JAAS_CONFIG"
+    text = 'a.Module required \\\n    username=\\"admin\\" \\\n password="x\\\\y";\n'
+    assert read_properties({variable: text}, {}).values == {
+        key: 'a.Module required username="admin" password="x\\y";'
+    }
+    with pytest.raises(VariableError, match=f"{variable}: "):
+        read_properties({variable: "\\u12"}, {})
