@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from kafkalite.control.client import ControlClient
     from kafkalite.control.http import ClockJson, EntryJson, FaultJson
 
-CONTROL_VARIABLE = "KAFKALITE_CONTROL"
-"""Environment variable with the address of the control API, used without `--control`."""
-
 _ACTIONS = ("show", "advance", "set", "pause", "resume", "rate")
 
 
@@ -129,8 +126,43 @@ def add_common_options(parser: ArgumentParser) -> None:
         "--control",
         metavar="URL",
         help="address of the control API, which `kafkalite serve --control` prints "
-        f"[{CONTROL_VARIABLE}, else http://127.0.0.1:9097]",
+        "[KAFKALITE_CONTROL, else http://127.0.0.1:9097]",
     )
+    add_token_options(parser)
+
+
+def add_token_options(parser: ArgumentParser) -> None:
+    """Add the options for the token and the certificate of a control API."""
+    parser.add_argument(
+        "--control-token",
+        metavar="TOKEN|@FILE",
+        help="token of the control API [KAFKALITE_CONTROL_TOKEN, else the file of a broker of this "
+        "user on this machine]",
+    )
+    parser.add_argument(
+        "--control-ca",
+        metavar="FILE",
+        help="trusted certificate authorities of the control API, PEM [those of --tls auto of a "
+        "broker of this user on this machine, else the system's]",
+    )
+
+
+def token_from(arguments: Namespace) -> str | None:
+    """Return the token or @FILE of the arguments or of the environment; None without one.
+
+    The token of an argument is hidden from other processes.
+    """
+    from kafkalite.config.options import CONTROL_TOKEN_AUTO  # noqa: PLC0415 - see `run`
+    from kafkalite.control.endpoint import CONTROL_TOKEN_VARIABLE  # noqa: PLC0415 - as above
+    from kafkalite.ports.command_line import hide_option  # noqa: PLC0415 - as above
+
+    token: str | None = arguments.control_token
+    if token is None:
+        token = os.environ.get(CONTROL_TOKEN_VARIABLE) or None
+        # The variable is also that of the broker in the same container.
+        return None if token == CONTROL_TOKEN_AUTO else token
+    hide_option("--control-token", token)
+    return token
 
 
 def clock(arguments: Namespace) -> None:
@@ -228,13 +260,14 @@ def run(arguments: Namespace, perform: Callable[[ControlClient], None]) -> None:
     """Call `perform` with a client of the broker; raises SystemExit if that fails."""
     # Imported here: a broker starts faster without them.
     from kafkalite.config.options import DEFAULT_CONTROL  # noqa: PLC0415
-    from kafkalite.control.address import control_url  # noqa: PLC0415
     from kafkalite.control.client import ControlClient, ControlError  # noqa: PLC0415
+    from kafkalite.control.endpoint import CONTROL_VARIABLE, find_endpoint  # noqa: PLC0415
 
     open_closed_streams()
     address = arguments.control or os.environ.get(CONTROL_VARIABLE) or DEFAULT_CONTROL
     try:
-        perform(ControlClient(control_url(address)))
+        endpoint = find_endpoint(address, token_from(arguments), arguments.control_ca)
+        perform(ControlClient(endpoint))
     except ControlError as error:
         exit_with_error(FAILED_STATUS, str(error))
     except ValueError as error:

@@ -6,11 +6,11 @@ import asyncio
 import gc
 import os
 import signal
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkalite.cluster.cluster import TopicError
 from kafkalite.config.definitions import ConfigError
-from kafkalite.config.options import CLOCK
+from kafkalite.config.options import CLOCK, CONTROL, CONTROL_TLS, CONTROL_TOKEN
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.ports.memory import keep_freed_memory
 from kafkalite.server.addresses import AddressError
@@ -19,6 +19,7 @@ from kafkalite.server.broker_directory import BrokerDirectoryError
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.loop import new_event_loop
 from kafkalite.server.settings import (
+    SECRET_KEY_PARTS,
     Settings,
     SettingsError,
     parse_config,
@@ -67,10 +68,6 @@ A full collection takes 60 ms with 100,000 groups, and seconds during a large re
 only between requests."""
 
 
-_SECRET_KEYS = ("password", "secret", "jaas.config", "keystore.key")
-"""Parts of the names of settings whose values are secret."""
-
-
 def settings_from(arguments: Namespace, log: Log) -> Settings:
     """Return the settings that the arguments of `serve` define.
 
@@ -98,7 +95,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
 def _hide_secret_settings(texts: Sequence[str]) -> None:
     """Hide the values of settings with passwords and keys from other processes."""
     secret = [
-        text for text in texts if any(part in text.partition("=")[0] for part in _SECRET_KEYS)
+        text for text in texts if any(part in text.partition("=")[0] for part in SECRET_KEY_PARTS)
     ]
     if secret:
         from kafkalite.ports.command_line import hide_passwords  # noqa: PLC0415 - rarely used
@@ -121,19 +118,51 @@ def log_from(level: str, log_format: str) -> Log:
     return Log(Level[level.upper()], log_format)
 
 
+class ControlOptions(NamedTuple):
+    """The options of the control API."""
+
+    address: str | None = None
+    """None for no control API."""
+    token: str | None = None
+    tls: str | None = None
+
+    def __repr__(self) -> str:
+        """Return a text without the token."""
+        return f"ControlOptions({self.address!r}, tls={self.tls!r})"
+
+
+NO_CONTROL = ControlOptions()
+
+
+def control_options_from(arguments: Namespace) -> ControlOptions:
+    """Return the options of the control API, and hide the token from other processes.
+
+    Raises SettingsError if the control API has options, but no address.
+    """
+    options = ControlOptions(arguments.control, arguments.control_token, arguments.control_tls)
+    if options.token is not None:
+        from kafkalite.ports.command_line import hide_option  # noqa: PLC0415 - rarely used
+
+        hide_option(f"--{CONTROL_TOKEN.name}", options.token)
+    for option, value in ((CONTROL_TOKEN, options.token), (CONTROL_TLS, options.tls)):
+        if value is not None and options.address is None:
+            raise SettingsError(f"{option.flag} needs {CONTROL.flag}, which serves the control API")
+    return options
+
+
 def run(
     settings: Settings,
     log: Log,
-    print_ready: Callable[[Broker, str | None], None],
+    print_ready: Callable[[Broker, ControlServer | None], None],
     *,
-    control: str | None = None,
+    control: ControlOptions = NO_CONTROL,
     clock: str = REAL_CLOCK,
     start_recording: Callable[[Callable[[], int]], Recorder] | None = None,
     prepare: Callable[[Broker], None] | None = None,
 ) -> bool:
     """Serve until a signal arrives; return whether the data was closed cleanly.
 
-    `control` is the address of the control API, None for no control API. `clock` is the mode of the
+    `control` has the options of the control API. `clock` is the mode of the
     clock at startup. `start_recording` starts a recording of all traffic; its argument returns the
     time. `prepare` is called before clients can connect. Raises one of START_ERRORS if the broker
     cannot start.
@@ -184,16 +213,17 @@ async def _until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None
 class _Controls:
     """The clock and the control API of a broker; imported only for brokers that need them."""
 
-    def __init__(self, control: str | None, clock: str, log: Log) -> None:
+    def __init__(self, control: ControlOptions, clock: str, log: Log) -> None:
         """Parse `control` and `clock`; raises AddressError or SettingsError."""
         self._log = log
+        self._options = control
         self._server: ControlServer | None = None
         self._address: Address | None = None
         self.clock: Clock | None = None
-        if control is not None:
+        if control.address is not None:
             from kafkalite.control.address import control_address  # noqa: PLC0415
 
-            self._address = control_address(control)
+            self._address = control_address(control.address)
         if clock != REAL_CLOCK:
             from kafkalite.control.commands import CommandError, new_clock  # noqa: PLC0415
 
@@ -208,16 +238,16 @@ class _Controls:
         Called before the broker starts, because an added node must not listen on this port.
         """
         if self._address is not None:
-            from kafkalite.control.server import ControlServer  # noqa: PLC0415
+            from kafkalite.control.server import ControlSecurity, ControlServer  # noqa: PLC0415
 
-            self._server = ControlServer(broker, self._address, self._log)
+            security = ControlSecurity(self._options.token, self._options.tls)
+            self._server = ControlServer(broker, self._address, self._log, security=security)
 
-    async def start(self) -> str | None:
-        """Start the control API and return its URL; None if it was not requested."""
-        if self._server is None:
-            return None
-        await self._server.start()
-        return self._server.url
+    async def start(self) -> ControlServer | None:
+        """Start the control API and return it; None if it was not requested."""
+        if self._server is not None:
+            await self._server.start()
+        return self._server
 
     async def stop(self) -> None:
         """Stop the control API."""
@@ -228,7 +258,7 @@ class _Controls:
 async def _serve(
     settings: Settings,
     log: Log,
-    print_ready: Callable[[Broker, str | None], None],
+    print_ready: Callable[[Broker, ControlServer | None], None],
     controls: _Controls,
     stop_requested: asyncio.Event,
     *,
@@ -241,13 +271,13 @@ async def _serve(
     try:
         controls.bind(broker)
         await broker.start()
-        control_url = await controls.start()
+        control = await controls.start()
         # Objects made during startup live as long as the process: collections skip them.
         gc.freeze()
         gc.set_threshold(_GENERATION_0_THRESHOLD, _GENERATION_1_THRESHOLD, _GENERATION_2_THRESHOLD)
         gc.enable()
         _run_full_collections(broker)
-        print_ready(broker, control_url)
+        print_ready(broker, control)
         await stop_requested.wait()
     finally:
         await controls.stop()

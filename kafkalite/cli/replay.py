@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.access_options import add_access_options
+from kafkalite.cli.control_commands import add_token_options, token_from
 from kafkalite.cli.output import (
     FAILED_STATUS,
     USAGE_STATUS,
@@ -65,6 +66,7 @@ def add_replay(parser: ArgumentParser) -> None:
         help="control API of a target that is a kafkalite broker: its clock follows the time of "
         "the capture, so that days take seconds",
     )
+    add_token_options(parser)
     parser.add_argument(
         "--timeout",
         metavar="DURATION",
@@ -133,6 +135,8 @@ def _replay(arguments: Namespace) -> None:
                 speed=arguments.speed,
                 clients=arguments.clients,
                 control=arguments.control,
+                control_token=token_from(arguments),
+                control_authority=arguments.control_ca,
                 access=access_from(arguments),
                 timeout_s=duration_ms(arguments.timeout) / 1000,
                 progress=progress,

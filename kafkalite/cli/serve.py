@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
+    from kafkalite.control.server import ControlServer
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
     from kafkalite.traffic.replay.standin.preparation import PreparedCapture
@@ -68,8 +69,8 @@ def run_broker(
         arguments.topic = [*arguments.topic, *prepared.topic_options]
     stand_in = None if prepared is None else describe_stand_in(arguments)
 
-    def report_ready(broker: Broker, control_url: str | None) -> None:
-        print_ready(broker, control_url, stand_in=stand_in)
+    def report_ready(broker: Broker, control: ControlServer | None) -> None:
+        print_ready(broker, control, stand_in=stand_in)
         if more_ready_lines is not None:
             try_print(more_ready_lines(broker))
 
@@ -82,7 +83,7 @@ def run_broker(
         process.settings_from(arguments, log),
         log,
         report_ready,
-        control=arguments.control,
+        control=process.control_options_from(arguments),
         clock=arguments.clock,
         start_recording=_recording_starter(arguments, log),
         prepare=prepare_broker,
@@ -117,7 +118,9 @@ def _recording_starter(
     return start
 
 
-def print_ready(broker: Broker, control_url: str | None, *, stand_in: str | None = None) -> None:
+def print_ready(
+    broker: Broker, control: ControlServer | None, *, stand_in: str | None = None
+) -> None:
     """Print the addresses of a broker that is ready, and its options that are not the default.
 
     `stand_in` describes the captures that the broker answers from.
@@ -137,11 +140,20 @@ def print_ready(broker: Broker, control_url: str | None, *, stand_in: str | None
         lines.append(f"  {stand_in}")
     if broker.recorder is not None:
         lines.append(f"  recording to {broker.recorder.directory}")
-    if control_url is not None:
-        lines.append(f"  control at {control_url}")
-    lines += _clock_lines(broker, has_control=control_url is not None)
+    if control is not None:
+        lines.append(f"  control at {control.url}{_token_text(control)}")
+    lines += _clock_lines(broker, has_control=control is not None)
     lines.append(f"  data in {data_directory}, cluster id {broker.cluster_id}; stop with Ctrl-C")
     try_print("\n".join(lines) + "\n")
+
+
+def _token_text(control: ControlServer) -> str:
+    """Return where the token of the control API is, but not the token."""
+    if control.token is None:
+        return ""
+    if control.token.file is None:
+        return ", with a token"
+    return f", with the token in {control.token.file}"
 
 
 def _listener_lines(broker: Broker) -> list[str]:

@@ -23,6 +23,10 @@ DEFAULT_CONTROL_HOST: Final = "127.0.0.1"
 DEFAULT_CONTROL_PORT: Final = 9097
 DEFAULT_CONTROL: Final = f"{DEFAULT_CONTROL_HOST}:{DEFAULT_CONTROL_PORT}"
 """The address of the control API if `--control` has no value."""
+CONTROL_TOKEN_AUTO: Final = "auto"  # noqa: S105 - not a token
+"""The value of `--control-token` for a token that the broker generates."""
+CONTROL_TLS_ON: Final = "on"
+CONTROL_TLS_OFF: Final = "off"
 
 _MAX_BROKERS: Final = 1000
 _SIZE_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -132,6 +136,22 @@ def _parse_tls(text: str) -> str:
     mode, colon, directory = text.partition(":")
     if mode != "auto" or (colon and not directory):
         raise ValueError(f"{text!r}: write auto or auto:DIR")
+    return text
+
+
+CONTROL_TOKEN_FORMAT: Final = re.compile(r"[A-Za-z0-9._~+/-]{8,1024}={0,2}", re.ASCII)
+"""The characters of bearer tokens in RFC 6750."""
+_FORMAT_REASON: Final = (
+    "a token has 8 to 1024 letters, digits or characters of - . _ ~ + /; write TOKEN, @FILE for a "
+    "file with the token in its first line, or auto"
+)
+"""Why a token is invalid; the text does not have the token, because logs may have the text."""
+
+
+def _parse_control_token(text: str) -> str:
+    is_file = len(text) > 1 and text.startswith("@")
+    if not is_file and text != CONTROL_TOKEN_AUTO and not CONTROL_TOKEN_FORMAT.fullmatch(text):
+        raise ValueError(_FORMAT_REASON)
     return text
 
 
@@ -300,6 +320,26 @@ CONTROL: Final = Option(
     keyword=Keyword("control", default=False, is_for_fixtures=False),
     variable=Variable("KAFKALITE_CONTROL", "0.0.0.0:9097"),
 )
+CONTROL_TOKEN: Final = Option(
+    _CLOCK_SECTION,
+    "--control-token",
+    "accept only requests with this bearer token at the control API; auto generates one and stores "
+    "it in the file control-token of the data directory",
+    "TOKEN|@FILE|auto",
+    _parse_control_token,
+    shown_default="none on a loopback address, else auto",
+    keyword=Keyword("control_token", is_for_fixtures=False),
+    variable=Variable("KAFKALITE_CONTROL_TOKEN", "@/run/secrets/control-token"),
+)
+CONTROL_TLS: Final = Option(
+    _CLOCK_SECTION,
+    "--control-tls",
+    "serve the control API over https, with the certificate of the first listener with TLS",
+    choices=(CONTROL_TLS_ON, CONTROL_TLS_OFF),
+    shown_default="on if a listener has TLS",
+    keyword=Keyword("control_tls", is_for_fixtures=False),
+    variable=Variable("KAFKALITE_CONTROL_TLS", "off"),
+)
 CLOCK: Final = Option(
     _CLOCK_SECTION,
     "--clock",
@@ -418,6 +458,8 @@ OPTIONS: Final = (
     DEFAULTS,
     USER,
     CONTROL,
+    CONTROL_TOKEN,
+    CONTROL_TLS,
     CLOCK,
     CAPTURE,
     *RECORDING_OPTIONS,

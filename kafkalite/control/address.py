@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.options import DEFAULT_CONTROL_HOST
 from kafkalite.server.addresses import Address, AddressError
@@ -33,25 +33,40 @@ def control_address(text: str) -> Address:
     return address if address.host else Address(DEFAULT_CONTROL_HOST, address.port)
 
 
-def control_url(text: str) -> str:
-    """Return the URL of the control endpoint at `text`: a URL, HOST:PORT or PORT.
+class EndpointAddress(NamedTuple):
+    """The address of a control endpoint, as clients reach it."""
+
+    address: Address
+    scheme: str | None
+    """`http` or `https`; None if the text does not have it."""
+
+    def url(self, default_scheme: str = "http") -> str:
+        """Return the URL of the endpoint."""
+        return url_of(self.address, self.scheme or default_scheme)
+
+
+def endpoint_address(text: str) -> EndpointAddress:
+    """Return the address of the control endpoint at `text`: a URL, HOST:PORT or PORT.
 
     Raises AddressError for other text.
     """
     stripped = text.strip().rstrip("/")
     scheme, separator, address = stripped.partition("://")
     message = f"{text!r} is not the address of a control endpoint: write http://HOST:PORT"
-    if separator and scheme != "http":
+    if separator and scheme not in {"http", "https"}:
         raise AddressError(message)
     try:
-        return url_of(control_address(address if separator else stripped))
+        parsed = control_address(address if separator else stripped)
     except AddressError as error:
         raise AddressError(message) from error
+    host = _CONNECT_HOSTS.get(parsed.host, parsed.host)
+    return EndpointAddress(Address(host, parsed.port), scheme if separator else None)
 
 
-def url_of(address: Address) -> str:
+def url_of(address: Address, scheme: str = "http") -> str:
     """Return the URL of a server at `address`, as clients on this machine reach it."""
-    return f"http://{Address(_CONNECT_HOSTS.get(address.host, address.host), address.port)}"
+    host = _CONNECT_HOSTS.get(address.host, address.host)
+    return f"{scheme}://{Address(host, address.port)}"
 
 
 def is_loopback(host: str) -> bool:

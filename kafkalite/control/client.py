@@ -7,11 +7,15 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+
+from kafkalite.control.endpoint import failure_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from urllib.request import BaseHandler
 
+    from kafkalite.control.endpoint import Endpoint
     from kafkalite.control.http import (
         ClockJson,
         ExplanationJson,
@@ -33,10 +37,14 @@ class ControlError(Exception):
 class ControlClient:
     """The commands of a broker over HTTP; each raises ControlError if it fails."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._url = endpoint.url
         # A proxy cannot reach a broker on this machine.
-        self._opener = build_opener(ProxyHandler({}))
+        handlers: list[BaseHandler] = [ProxyHandler({})]
+        if endpoint.tls is not None:
+            handlers.append(HTTPSHandler(context=endpoint.tls))
+        self._opener = build_opener(*handlers)
 
     def clock(self) -> ClockJson:
         """Return the time, the mode and the rate of the clock."""
@@ -103,7 +111,10 @@ class ControlClient:
 
     def _request(self, path: str, body: bytes | None = None, method: str | None = None) -> object:
         headers = {"Content-Type": "application/json"}
-        request = Request(self._url + path, body, headers, method=method)  # noqa: S310 - control_url allows http only
+        request = Request(self._url + path, body, headers, method=method)  # noqa: S310 - http or https
+        for name, value in self._endpoint.headers.items():
+            # Another server, to which this one redirects, does not get the token.
+            request.add_unredirected_header(name, value)
         try:
             with self._opener.open(request, timeout=_TIMEOUT_S) as response:
                 return json.load(response)
@@ -111,11 +122,7 @@ class ControlClient:
             raise ControlError(_error_text(http_error)) from http_error
         except (OSError, HTTPException, ValueError) as error:
             reason = error.reason if isinstance(error, URLError) else error
-            text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-            raise ControlError(
-                f"no control endpoint answers at {self._url}: {text.lower()} "
-                "(start the broker with --control, or give its address)"
-            ) from error
+            raise ControlError(failure_text(self._url, reason)) from error
 
 
 def _error_text(http_error: HTTPError) -> str:

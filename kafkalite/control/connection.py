@@ -1,24 +1,33 @@
-"""One HTTP connection of the control endpoint: time limits, and errors as JSON."""
+"""One HTTP connection of the control endpoint: time limits, errors as JSON, and TLS."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import h11
 from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from kafkalite.security.tls import starts_handshake
+from kafkalite.server.addresses import Address
+from kafkalite.server.client_warnings import kind_of
+from kafkalite.server.tls_transport import TlsTransport
+
 if TYPE_CHECKING:
-    import asyncio
     import logging
 
     import uvicorn
     from starlette.types import Receive, Scope, Send
     from uvicorn.server import ServerState
 
+    from kafkalite.server.client_warnings import ClientWarnings
     from kafkalite.server.logging import Log
+
+_NO_TLS_MESSAGE: Final = "this control API has no TLS: use http://, not https://"
+_TLS_MESSAGE: Final = "this control API has TLS: use https://, not http://"
 
 
 class Limits(NamedTuple):
@@ -42,6 +51,8 @@ class EndpointContext(NamedTuple):
     logger: logging.Logger
     """The logger of uvicorn's code."""
     loop: asyncio.AbstractEventLoop
+    warnings: ClientWarnings
+    """Receives the warnings about clients."""
 
 
 class ControlConnection(H11Protocol):
@@ -55,6 +66,7 @@ class ControlConnection(H11Protocol):
         self.access_log = False
         self.timeout_keep_alive = context.limits.keep_alive_s  # type: ignore[assignment]  # a float works too
         self._log = context.log
+        self._warnings = context.warnings
         self._limits = context.limits
         self._idle_since_s = 0.0
         self._request_timer: asyncio.TimerHandle | None = None
@@ -79,6 +91,10 @@ class ControlConnection(H11Protocol):
         """Parse received bytes; start or stop the timer of the request."""
         if self.transport.is_closing():
             return
+        if self._is_handshake(data):
+            self.warn("the client seems to speak TLS, but the control API has no TLS")
+            self.refuse(400, _NO_TLS_MESSAGE)
+            return
         super().data_received(data)
         self._update_request_timer()
 
@@ -101,7 +117,8 @@ class ControlConnection(H11Protocol):
         return False
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are not HTTP."""
+        """Refuse bytes that are not HTTP, and too large headers."""
+        self.warn("the request is not valid HTTP, or its headers are too large")
         self.refuse(400, msg)
 
     def on_response_complete(self) -> None:
@@ -109,6 +126,11 @@ class ControlConnection(H11Protocol):
         self._idle_since_s = self.loop.time()
         super().on_response_complete()
         self._update_request_timer()
+
+    def _is_handshake(self, data: bytes) -> bool:
+        """Return whether `data` begins a TLS handshake; no request begins with its first byte."""
+        is_begin = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
+        return is_begin and starts_handshake(data)
 
     # Time limits
 
@@ -147,18 +169,30 @@ class ControlConnection(H11Protocol):
 
     def _on_request_timeout(self) -> None:
         self._request_timer = None
-        self._log.debug("a request to the control endpoint timed out", client=str(self.client))
         if self._has_begun_request:
+            self.warn("the request takes too long")
             self.refuse(408, f"the request took longer than {self._limits.request_s:g} s")
         else:
+            self._log.debug("a connection to the control API sent nothing", client=str(self.client))
             self.transport.abort()
 
     def _on_response_timeout(self) -> None:
         self._response_timer = None
-        self._log.debug("a response was not read in time", client=str(self.client))
+        self.warn("the client does not read the response")
         self.transport.abort()
 
     # Refusals
+
+    @property
+    def host(self) -> str:
+        """The address of the client."""
+        return self.client[0] if self.client else "unknown"
+
+    def warn(self, reason: str) -> None:
+        """Log why the connection is closed; repeated warnings about a client are counted."""
+        peer = str(Address(*self.client)) if self.client else self.host
+        fields = {"peer": peer, "reason": reason}
+        self._warnings.warn(self.host, kind_of(reason), "control connection closed", **fields)
 
     def refuse(self, status: int, error: str) -> None:
         """Answer with an error if an answer is still possible, and close the connection."""
@@ -200,14 +234,55 @@ class ControlConnection(H11Protocol):
 
     def close_for_new_connection(self) -> None:
         """Close this connection, which waits for a request, because a newer one needs its slot."""
-        self._log.debug(
-            "a connection to the control endpoint was closed in favor of a newer one",
-            client=str(self.client),
-        )
+        self.warn("there are too many connections, and this one has waited longest")
         if self._has_begun_request:
             self.refuse(503, "there are too many connections")
         else:
             self.transport.abort()
+
+
+class EncryptedControlConnection(ControlConnection, asyncio.BufferedProtocol):
+    """A connection behind a ControlTlsTransport, which decrypts into its buffer."""
+
+    def __init__(self, context: EndpointContext, receive_buffer: memoryview) -> None:
+        super().__init__(context)
+        self._receive_buffer = receive_buffer
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - as in asyncio
+        """Return the buffer for decrypted bytes; all connections of the endpoint share it."""
+        return self._receive_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Parse decrypted bytes."""
+        self.data_received(bytes(self._receive_buffer[:nbytes]))
+
+    def set_principal(self, principal: str) -> None:
+        """Do nothing: clients of the control endpoint have a token, not a principal."""
+
+    def close(self, reason: str) -> None:
+        """Close a connection whose TLS failed."""
+        self.warn(reason)
+        self.transport.close()
+
+
+class ControlTlsTransport(TlsTransport):
+    """TLS of one connection; it answers requests without TLS in plain text."""
+
+    __slots__ = ()
+
+    def send_before_failure(self) -> None:
+        """Send a response that clients without TLS understand."""
+        self._socket.write(_response_bytes(400, _TLS_MESSAGE))
+
+
+def _response_bytes(status: int, error: str) -> bytes:
+    """Return a response that is the last of its connection."""
+    body = json.dumps({"error": error}).encode()
+    head = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 async def _unavailable(scope: Scope, receive: Receive, send: Send) -> None:

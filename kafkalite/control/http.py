@@ -1,6 +1,8 @@
 """The control endpoint: commands over HTTP and JSON, for tests in any language.
 
     GET  /v1                          the list of paths
+    GET  /v1/live                     {"status": "ok"}, or "degraded" with status 503 as /v1/health;
+                                      it needs no token
     GET  /v1/health                   {"status": "ok", "cluster_id", "bootstrap_servers", "version",
          "listeners", "disk": []}     or "degraded", with the problems of the disk:
          [{"problem": "refused", "path", "reason"}]; status 503 unless all problems are "damaged"
@@ -38,7 +40,8 @@
          the response is {"topic", "partition", "leader", "leader_epoch", "replicas", "isr",
          "end_offset", "truncated_records"}
 
-An error is answered with {"error": "one sentence"}: 400 for invalid input, 403 for a web page, 408
+An error is answered with {"error": "one sentence"}: 400 for invalid input, 401 without the token of
+the endpoint (`Authorization: Bearer TOKEN`), if it has one, 403 for a web page, 408
 for a request that arrives too slowly, 503 for too many; 404, 405, 413, 415 and 500 as usual.
 A web page in a browser on this machine could send requests to this endpoint. So requests that name
 another host, or that have an Origin header, are refused.
@@ -48,16 +51,18 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from kafkalite import __version__
 from kafkalite.cluster.node_control import UnknownNodeError
+from kafkalite.control.access_checks import AccessChecks
 from kafkalite.control.commands import (
     ACCELERATED,
     DEFAULT_EXPLAIN_ENTRIES,
@@ -106,6 +111,7 @@ if TYPE_CHECKING:
         NodeCommand,
         NodeStatus,
     )
+    from kafkalite.control.token import ControlToken
     from kafkalite.coordinator.event_history import Entry, Fact
     from kafkalite.gateway.faults import FaultState
     from kafkalite.server.broker import Broker
@@ -125,6 +131,7 @@ _MAX_NODE_DIGITS = 12
 
 _PATHS = {
     "/v1": "GET: this list",
+    "/v1/live": "GET: status for a health check; needs no token",
     "/v1/health": "GET: status, addresses, and problems of the disk",
     "/v1/clock": 'GET: the time; POST {"advance": "7d"}, {"mode": "manual"}, {"rate": 60}, …',
     "/v1/faults": 'GET: all; POST {"match", "trigger", "action"}: add one; DELETE: remove all',
@@ -472,48 +479,69 @@ def _check_number(name: str, value: object) -> int:
 # The application
 
 
+class ControlRoute(NamedTuple):
+    """A path of the control API, its methods, and whether a request needs the token."""
+
+    path: str
+    handler: Callable[[Request], Awaitable[object]]
+    methods: Sequence[str] = ("GET",)
+    needs_token: bool = True
+
+
+def _ignore_refusal(client_host: str, reason: str) -> None:
+    """Do nothing."""
+
+
 class ControlApp:
     """The HTTP application that controls one broker."""
 
-    def __init__(self, broker: Broker, log: Log, allowed_hosts: Sequence[str] | None) -> None:
-        """Serve requests to a Host in `allowed_hosts`, at any port; None allows all hosts."""
+    def __init__(
+        self,
+        broker: Broker,
+        log: Log,
+        allowed_hosts: Sequence[str] | None,
+        token: ControlToken | None = None,
+        report_refusal: Callable[[str, str], None] = _ignore_refusal,
+    ) -> None:
+        """Serve requests that have `token`, unless it is None or the route is open.
+
+        `allowed_hosts` and `report_refusal` are those of AccessChecks.
+        """
         self._broker = broker
         self._log = log
-        self._allowed_hosts = allowed_hosts
-        routes = [
-            Route("/v1", self._route_handler(self._index), methods=["GET"]),
-            Route("/v1/health", self._route_handler(self._health), methods=["GET"]),
-            Route("/v1/clock", self._route_handler(self._clock), methods=["GET", "POST"]),
-            Route("/v1/explain", self._route_handler(self._explain), methods=["GET"]),
-            Route(
-                "/v1/faults", self._route_handler(self._faults), methods=["GET", "POST", "DELETE"]
-            ),
-            Route(
-                "/v1/faults/{fault_id:path}", self._route_handler(self._fault), methods=["DELETE"]
-            ),
-            Route("/v1/nodes", self._route_handler(self._nodes), methods=["GET", "POST"]),
-            Route(
-                "/v1/nodes/{node_id:path}",
-                self._route_handler(self._node),
-                methods=["GET", "POST", "DELETE"],
-            ),
-            Route("/v1/leaders", self._route_handler(self._leaders), methods=["POST"]),
-        ]
+        table = (
+            ControlRoute("/v1", self._index),
+            ControlRoute("/v1/live", self._live, needs_token=False),
+            ControlRoute("/v1/health", self._health),
+            ControlRoute("/v1/clock", self._clock, ("GET", "POST")),
+            ControlRoute("/v1/explain", self._explain),
+            ControlRoute("/v1/faults", self._faults, ("GET", "POST", "DELETE")),
+            ControlRoute("/v1/faults/{fault_id:path}", self._fault, ("DELETE",)),
+            ControlRoute("/v1/nodes", self._nodes, ("GET", "POST")),
+            ControlRoute("/v1/nodes/{node_id:path}", self._node, ("GET", "POST", "DELETE")),
+            ControlRoute("/v1/leaders", self._leaders, ("POST",)),
+        )
         self.app = Starlette(
-            routes=routes,
+            routes=[
+                Route(each.path, partial(self._answer, each.handler), methods=[*each.methods])
+                for each in table
+            ],
+            middleware=[
+                Middleware(
+                    AccessChecks,
+                    allowed_hosts=allowed_hosts,
+                    token=token,
+                    open_paths={each.path for each in table if not each.needs_token},
+                    report=report_refusal,
+                )
+            ],
             exception_handlers={HTTPException: _answer_http_error, Exception: _answer_bug},
         )
         self.app.router.redirect_slashes = False
 
-    def _route_handler(
-        self, handler: Callable[[Request], Awaitable[object]]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        return partial(self._answer, handler)
-
     async def _answer(
         self, handler: Callable[[Request], Awaitable[object]], request: Request
     ) -> Response:
-        self._check_origin(request)
         try:
             result = await handler(request)
             return result if isinstance(result, Response) else JSONResponse(result)
@@ -525,24 +553,28 @@ class ControlApp:
             self._log.error("a control command failed because of a bug", exception=error)
             raise HTTPException(500, _BUG_MESSAGE) from None
 
-    def _check_origin(self, request: Request) -> None:
-        if "origin" in request.headers:
-            raise HTTPException(403, "web pages cannot control this broker")
-        allowed, host = self._allowed_hosts, request.headers.get("host", "")
-        if allowed is not None and _host_name(host) not in allowed:
-            raise HTTPException(403, f"requests to host {host[:60]!r} are refused: use localhost")
-
     async def _index(self, request: Request) -> object:
         del request
         return {"kafkalite": __version__, "paths": _PATHS}
+
+    @property
+    def _is_serving(self) -> bool:
+        # Orchestrators restart or isolate a broker whose probe fails. That is right if it cannot
+        # store records. A damaged file affects one log only, and a restart would not repair it.
+        failures = self._broker.disk_failures
+        return all(failure.problem is DiskProblem.DAMAGED for failure in failures)
+
+    async def _live(self, request: Request) -> object:
+        del request
+        is_serving = self._is_serving
+        return JSONResponse(
+            {"status": "ok" if is_serving else "degraded"}, 200 if is_serving else 503
+        )
 
     async def _health(self, request: Request) -> object:
         del request
         broker = self._broker
         failures = broker.disk_failures
-        # Orchestrators restart or isolate a broker whose probe fails. That is right if it cannot
-        # store records. A damaged file affects one log only, and a restart would not repair it.
-        is_serving = all(failure.problem is DiskProblem.DAMAGED for failure in failures)
         health = {
             "status": "degraded" if failures else "ok",
             "version": __version__,
@@ -554,7 +586,7 @@ class ControlApp:
                 for failure in failures[:_MAX_LISTED_PROBLEMS]
             ],
         }
-        return JSONResponse(health, 200 if is_serving else 503)
+        return JSONResponse(health, 200 if self._is_serving else 503)
 
     async def _clock(self, request: Request) -> object:
         command: ClockCommand = ShowClock()
@@ -652,14 +684,6 @@ async def _json_body(request: Request) -> object:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise CommandError("the body is not JSON") from error
-
-
-def _host_name(header: str) -> str:
-    """Return the name in a Host header, without its port."""
-    host = header.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
 
 
 def _answer_http_error(request: Request, error: Exception) -> Response:

@@ -6,73 +6,201 @@ import asyncio
 import logging
 from asyncio import CancelledError
 from functools import partial
-from typing import TYPE_CHECKING
+from os.path import abspath
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import uvicorn
 from uvicorn.server import ServerState
 
+from kafkalite.config.options import CONTROL_TLS_OFF, CONTROL_TLS_ON, CONTROL_TOKEN_AUTO
 from kafkalite.control.address import allowed_hosts, is_loopback, url_of
-from kafkalite.control.connection import ControlConnection, EndpointContext, Limits
+from kafkalite.control.connection import (
+    ControlConnection,
+    ControlTlsTransport,
+    EncryptedControlConnection,
+    EndpointContext,
+    Limits,
+)
 from kafkalite.control.http import ControlApp
+from kafkalite.control.local_endpoints import LocalEndpoint, publish_endpoint, withdraw_endpoint
+from kafkalite.control.token import TokenError, given_token, stored_token
+from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.server.addresses import Address
+from kafkalite.server.client_warnings import ClientWarnings, kind_of
 from kafkalite.server.listener import bind
+from kafkalite.server.settings import SettingsError
+from kafkalite.server.tls_transport import new_receive_buffer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalite.control.token import ControlToken
+    from kafkalite.security.tls import TlsServer
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
 
 
 _SHUTDOWN_GRACE_S = 1
 _LIMITS = Limits()
+_INVALID_REQUEST: Final = "Invalid HTTP request received."
+
+
+class ControlSecurity(NamedTuple):
+    """The values of `--control-token` and `--control-tls`."""
+
+    token: str | None = None
+    """A token, @FILE or `auto`; None for a generated one if other machines reach the address."""
+    tls: str | None = None
+    """`on` or `off`; None for TLS if a listener has it."""
+
+    def __repr__(self) -> str:
+        """Return a text without the token."""
+        return f"ControlSecurity(tls={self.tls!r})"
+
+
+DEFAULT_SECURITY: Final = ControlSecurity()
 
 
 class ControlServer:
     """Serves the control endpoint of a broker at `address`."""
 
     def __init__(
-        self, broker: Broker, address: Address, log: Log, limits: Limits = _LIMITS
+        self,
+        broker: Broker,
+        address: Address,
+        log: Log,
+        limits: Limits = _LIMITS,
+        security: ControlSecurity = DEFAULT_SECURITY,
     ) -> None:
-        """Bind the address; raises AddressError if that is impossible."""
+        """Bind the address; raises AddressError if that is impossible.
+
+        Raises SettingsError if a given token cannot be read.
+        """
+        self._broker = broker
+        self._security = security
+        self._token = _given_token(security)
+        self._tls_server: TlsServer | None = None
         self._sockets = bind(address)
         self._address = Address(address.host, self._sockets[0].getsockname()[1])
         self._log = log
         self._limits = limits
-        control = ControlApp(broker, log, allowed_hosts(address))
-        # The logging module is global, and the process may be a test suite that uses uvicorn too.
-        self._config = uvicorn.Config(
-            control.app, http=ControlConnection, ws="none", lifespan="off", log_config=None
-        )
+        self._warnings = ClientWarnings(broker.clock, log.warning)
         self._state = ServerState()
         self._servers: list[asyncio.Server] = []
-        if not is_loopback(address.host):
-            log.warning(
-                "anyone who reaches this address can control the broker", control=str(self._address)
-            )
+        self._is_published = False
 
     @property
     def url(self) -> str:
-        """The URL for clients on this machine."""
-        return url_of(self._address)
+        """The URL for clients on this machine; complete when the endpoint is started."""
+        return url_of(self._address, self._scheme)
+
+    @property
+    def token(self) -> ControlToken | None:
+        """The token that requests need; None if they need none."""
+        return self._token
+
+    @property
+    def _scheme(self) -> str:
+        return "http" if self._tls_server is None else "https"
 
     async def start(self) -> None:
-        """Begin to serve.
+        """Begin to serve; the broker has started. Raises SettingsError.
 
         uvicorn's own server is not used: it installs signal handlers, wakes up ten times a second
         and writes to loggers of the whole process.
         """
-        self._config.load()
+        self._prepare_security()
         loop = asyncio.get_running_loop()
         context = EndpointContext(
-            self._config, self._state, self._limits, self._log, uvicorn_logger(self._log), loop
+            self._new_config(),
+            self._state,
+            self._limits,
+            self._log,
+            uvicorn_logger(self._log),
+            loop,
+            self._warnings,
         )
+        new_protocol = self._protocol_factory(context)
         for listening_socket in self._sockets:
-            server = await loop.create_server(
-                partial(ControlConnection, context), sock=listening_socket
-            )
+            server = await loop.create_server(new_protocol, sock=listening_socket)
             self._servers.append(server)
+        self._publish()
+
+    def _prepare_security(self) -> None:
+        """Load the certificate, and generate the token; raises SettingsError."""
+        tls = self._security.tls
+        if tls != CONTROL_TLS_OFF:
+            self._tls_server = self._broker.new_endpoint_tls(is_required=tls == CONTROL_TLS_ON)
+        is_generated = self._security.token == CONTROL_TOKEN_AUTO or (
+            self._security.token is None and not is_loopback(self._address.host)
+        )
+        if is_generated:
+            try:
+                self._token = stored_token(self._broker.data_directory, SystemEntropy())
+            except TokenError as error:
+                raise SettingsError(f"--control-token: {error}") from error
+
+    def _new_config(self) -> uvicorn.Config:
+        control = ControlApp(
+            self._broker,
+            self._log,
+            allowed_hosts(self._address),
+            self._token,
+            self._report_refusal,
+        )
+        # The logging module is global, and the process may be a test suite that uses uvicorn too.
+        config = uvicorn.Config(
+            control.app,
+            http=ControlConnection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            proxy_headers=False,  # the log has the address of the connection
+        )
+        config.load()
+        return config
+
+    def _protocol_factory(self, context: EndpointContext) -> Callable[[], asyncio.BaseProtocol]:
+        tls_server = self._tls_server
+        if tls_server is None:
+            return partial(ControlConnection, context)
+        encrypted_buffer, decrypted_buffer = new_receive_buffer(), new_receive_buffer()
+
+        def new_protocol() -> asyncio.BaseProtocol:
+            connection = EncryptedControlConnection(context, decrypted_buffer)
+            return ControlTlsTransport(tls_server, encrypted_buffer, connection, connection)
+
+        return new_protocol
+
+    def _report_refusal(self, client_host: str, reason: str) -> None:
+        fields = {"peer": client_host, "reason": reason}
+        self._warnings.warn(client_host, kind_of(reason), "control request refused", **fields)
+
+    def _publish(self) -> None:
+        """Let commands of the same user find the files of the endpoint."""
+        files = self._broker.certificate_files
+        token = self._token
+        endpoint = LocalEndpoint(
+            self._scheme,
+            None if token is None or token.file is None else abspath(token.file),  # noqa: PTH100 - Path adds nothing here
+            None if files is None else abspath(files.authority),  # noqa: PTH100 - as above
+        )
+        try:
+            publish_endpoint(self._address.port, endpoint)
+        except OSError as error:
+            self._log.warning(
+                "commands on this machine need --control-token and --control-ca",
+                path=error.filename,
+                reason=error.strerror,
+            )
+        else:
+            self._is_published = True
 
     async def stop(self) -> None:
         """Close all connections; running requests get a short time to finish."""
+        if self._is_published:
+            withdraw_endpoint(self._address.port)
+        self._warnings.stop()
         for server in self._servers:
             server.close()
         for connection in tuple(self._state.connections):
@@ -86,6 +214,16 @@ class ControlServer:
         for listening_socket in self._sockets:
             listening_socket.close()
         await asyncio.sleep(0)  # closed connections leave the loop in its next iteration
+
+
+def _given_token(security: ControlSecurity) -> ControlToken | None:
+    """Return the token of the settings, None if there is none yet; raises SettingsError."""
+    if security.token is None or security.token == CONTROL_TOKEN_AUTO:
+        return None
+    try:
+        return given_token(security.token)
+    except TokenError as error:
+        raise SettingsError(f"--control-token: {error}") from error
 
 
 def uvicorn_logger(log: Log) -> logging.Logger:
@@ -108,6 +246,8 @@ class _ForwardingHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
         event = record.getMessage().strip()
+        if event == _INVALID_REQUEST:
+            return  # ControlConnection reports it, with the client
         exception = record.exc_info[1] if record.exc_info else None
         if isinstance(exception, CancelledError):
             self._log.debug("a request was cancelled", source="uvicorn")

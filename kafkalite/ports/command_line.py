@@ -35,6 +35,12 @@ def hide_passwords(texts: Iterable[str], separator: str = ":") -> None:
         return
 
 
+def hide_option(flag: str, value: str) -> None:
+    """Overwrite the value of an option, such as `--token=secret` or `--token secret`."""
+    hide_passwords((f"{flag}={value}",), "=")
+    hide_passwords((f"{flag}\0{value}",), "\0")
+
+
 def without_passwords(arguments: bytes, texts: Iterable[str], separator: str = ":") -> bytes:
     """Return arguments that end with a null byte, with the passwords of texts overwritten."""
     for text in texts:

@@ -17,6 +17,12 @@ def read_key_file(path: str) -> bytes:
         return file.read()
 
 
+def remove_key_file(path: str) -> None:
+    """Remove a file; no effect if it is absent. Raises OSError."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
 def modification_time_ns(path: str) -> int | None:
     """Return the time of the last change of a file, None if it does not exist."""
     try:

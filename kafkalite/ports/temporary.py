@@ -11,6 +11,7 @@ long as loading all storage code.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -58,6 +59,23 @@ class TemporaryDirectory:
 def temporary_root() -> str:
     """Return the system's directory for temporary files."""
     return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - names below it are our own
+
+
+def private_directory(name: str) -> str:
+    """Return the path of a directory for files of this user, and create it if needed.
+
+    It is below the system's directory for temporary files, in which every user can create names.
+    So the directory is used only if it belongs to this user and is closed to others. Raises
+    OSError otherwise.
+    """
+    path = os.path.join(temporary_root(), f"{name}-{os.geteuid()}")
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    status = os.lstat(path)
+    is_private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
+    if not is_private or status.st_uid != os.geteuid():
+        raise PermissionError(errno.EACCES, "other users can change it", path)
+    return path
 
 
 def new_temporary_directory(identity: bytes) -> TemporaryDirectory:

@@ -43,6 +43,10 @@ class KeyMaterial(NamedTuple):
     pem: str
     password: str | None = None
 
+    def __repr__(self) -> str:
+        """Return a text without the key and the password."""
+        return "KeyMaterial()"
+
 
 class _Settings(NamedTuple):
     """The settings of a key store or a trust store."""

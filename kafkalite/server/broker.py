@@ -16,6 +16,7 @@ from kafkalite.apis.releases import api_finder
 from kafkalite.cluster.cluster import Cluster
 from kafkalite.cluster.node import NodeState
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.config.unused_keys import keys_without_effect
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.gateway.error_messages import printable
@@ -34,7 +35,7 @@ from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.executors import ThreadExecutor
 from kafkalite.ports.files import OsFiles
 from kafkalite.ports.temporary import remove_abandoned
-from kafkalite.security.listener_security import ListenerSecurity
+from kafkalite.security.listener_security import ListenerSecurity, ProposedValues
 from kafkalite.server.addresses import Address
 from kafkalite.server.admission import Admission
 from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
     from kafkalite.apis.authorization.step import AuthorizationStep
     from kafkalite.cluster.node import Endpoint, Node
-    from kafkalite.config.security_protocols import SecurityProtocol
+    from kafkalite.config.definitions import Value
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.faults import Faults
@@ -92,6 +93,9 @@ _REPLICATION_FACTOR_KEYS = {
     SHARE_STATE_TOPIC: "share.coordinator.state.topic.replication.factor",
 }
 """Internal topic → key of its replication factor; the topic needs at least that many nodes."""
+
+_ENDPOINT_NAME = "CONTROL"
+"""The name of an endpoint in messages about its certificate, if no listener has one."""
 
 _ANSWER_ITERATIONS = 3
 """Iterations of the event loop in which the answers that a controlled shutdown ends are written."""
@@ -193,6 +197,7 @@ class Broker:
         self._throttling: Throttling | None = None
         self._authorization: AuthorizationStep | None = None
         self._faults: Faults | None = None
+        self._specs: Sequence[ListenerSpec] = ()
         self._generated_certificates: GeneratedCertificates | None = None
         self._tls_servers: Mapping[str, TlsServer] = {}
         """The TLS side of listeners, by name."""
@@ -317,14 +322,11 @@ class Broker:
             return {}
         from kafkalite.security.tls import TlsError, TlsServer  # noqa: PLC0415 - only with TLS
 
-        def report(reason: str) -> None:
-            self._log.error("the former certificates remain in use", reason=reason)
-
         servers = {}
         for spec in encrypted:
             security = ListenerSecurity(spec.name, spec.protocol, config)
             try:
-                servers[spec.name] = server = TlsServer(security, report)
+                servers[spec.name] = server = TlsServer(security, self._report_failed_reload)
             except TlsError as error:
                 raise SettingsError(str(error)) from error
             config.dynamic_checks.append(server.check_change)
@@ -795,6 +797,32 @@ class Broker:
         """The files with certificates that the broker made; None if it made none."""
         certificates = self._generated_certificates
         return None if certificates is None else certificates.files
+
+    def new_endpoint_tls(self, *, is_required: bool) -> TlsServer | None:
+        """Return TLS for another endpoint, with the certificate of the first listener with TLS.
+
+        Without such a listener, it is None, or that of the settings without a listener's name if it
+        is required. Clients of the endpoint need no certificate. Raises SettingsError.
+        """
+        encrypted = [spec.name for spec in self._specs if spec.protocol.uses_tls]
+        if not encrypted and not is_required:
+            return None
+        from kafkalite.security.tls import TlsError, TlsServer  # noqa: PLC0415 - only with TLS
+
+        config = self._require_running()[0].config
+
+        def get(key: str) -> Value:
+            return "none" if key.endswith("ssl.client.auth") else config.get(key)
+
+        name = encrypted[0] if encrypted else _ENDPOINT_NAME
+        security = ListenerSecurity(name, SecurityProtocol.SSL, ProposedValues(get))
+        try:
+            return TlsServer(security, self._report_failed_reload)
+        except TlsError as error:
+            raise SettingsError(str(error)) from error
+
+    def _report_failed_reload(self, reason: str) -> None:
+        self._log.error("the former certificates remain in use", reason=reason)
 
     @property
     def disk_failures(self) -> Sequence[DiskFailure]:

@@ -110,7 +110,9 @@ class Log:
                 structlog.processors.TimeStamper(fmt="iso"),
             ]
             if self._style == "json":
-                processors.append(structlog.processors.dict_tracebacks)
+                # Values of local variables can be passwords and tokens.
+                transformer = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+                processors.append(structlog.processors.ExceptionRenderer(transformer))
                 processors.append(structlog.processors.JSONRenderer(default=str))
             else:
                 processors.append(

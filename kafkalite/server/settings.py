@@ -34,6 +34,9 @@ _UNSUPPORTED = {
 """Key → its default value, and the consequence of any other value."""
 
 
+SECRET_KEY_PARTS = ("password", "secret", "jaas.config", "keystore.key")
+"""Parts of the names of settings whose values are secret."""
+
 _MAX_LISTED_NODES = 5
 
 
@@ -217,6 +220,15 @@ def _is_of_key_store(key: str) -> bool:
     return key.startswith(("ssl.keystore.", "ssl.key.password"))
 
 
+def without_secret(text: str) -> str:
+    """Return the text of a setting, even an invalid one, without a secret after its name."""
+    for part in SECRET_KEY_PARTS:
+        before, found, after = text.partition(part)
+        if found and after:
+            return f"{before}{found}…"
+    return text
+
+
 def parse_topics(texts: Iterable[str]) -> dict[str, int]:
     """Return partition counts by topic from texts such as `orders:3`; raises SettingsError."""
     topics: dict[str, int] = {}
@@ -237,7 +249,7 @@ def parse_config(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise SettingsError(f"--config {text!r}: write KEY=VALUE")
+            raise SettingsError(f"--config {without_secret(text)!r}: write KEY=VALUE")
         config[key.strip()] = value.strip()
     return config
 
@@ -254,7 +266,7 @@ def parse_node_config(texts: Iterable[str]) -> dict[int, dict[str, str]]:
         key, equals, value = setting.partition("=")
         has_id = node_id.isascii() and node_id.isdigit()
         if not colon or not has_id or not equals or not key.strip():
-            raise SettingsError(f"--node-config {text!r}: write ID:KEY=VALUE")
+            raise SettingsError(f"--node-config {without_secret(text)!r}: write ID:KEY=VALUE")
         by_node.setdefault(int(node_id), {})[key.strip()] = value.strip()
     return by_node
 

@@ -13,7 +13,7 @@ import asyncio
 import ssl
 from contextlib import suppress
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from kafkalite.security.tls import (
     handshake_failure_reason,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafkalite.security.tls import TlsServer
-    from kafkalite.server.connection import Connection
 
 HANDSHAKE_TIMEOUT_S: Final = 30.0
 """The maximum duration of a handshake, so that slow clients do not occupy connections."""
@@ -37,8 +36,18 @@ MAX_HANDSHAKE_BYTES: Final = 256 * 1024
 MAX_ENCRYPTED_BYTES: Final = 256 * 1024
 """Bytes to encrypt before they are sent: OpenSSL never shrinks the buffer of a connection."""
 
-Protocol = asyncio.BufferedProtocol
+BufferedProtocol = asyncio.BufferedProtocol
 """A connection, or its recording."""
+
+
+class TlsClient(Protocol):
+    """The connection of a client whose handshake ends."""
+
+    def set_principal(self, principal: str) -> None:
+        """Set the principal of the client's certificate; the handshake is complete."""
+
+    def close(self, reason: str) -> None:
+        """Close the connection, and log the reason."""
 
 
 def new_receive_buffer() -> memoryview:
@@ -76,8 +85,8 @@ class TlsTransport(asyncio.BufferedProtocol):
         self,
         tls_server: TlsServer,
         receive_buffer: memoryview,
-        connection: Connection,
-        protocol: Protocol,
+        connection: TlsClient,
+        protocol: BufferedProtocol,
     ) -> None:
         """`protocol` receives decrypted bytes: the connection, or its recording.
 
@@ -120,6 +129,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         received = self._receive_buffer[:nbytes]
         if self._state is _State.HANDSHAKE:
             if not self._handshake_bytes and not starts_handshake(received):
+                self.send_before_failure()
                 self._fail(plain_text_reason(bytes(received[:4])))
                 return
             if not self._handshake_bytes:
@@ -131,6 +141,9 @@ class TlsTransport(asyncio.BufferedProtocol):
         if self._state is _State.HANDSHAKE:
             self._continue_handshake()
         self._decrypt()
+
+    def send_before_failure(self) -> None:
+        """Do nothing; subclasses may answer a client that speaks plain text."""
 
     def eof_received(self) -> None:
         """Return None, so that the event loop closes the socket: the client has disconnected."""
@@ -266,7 +279,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         if self._outgoing.pending >= MAX_ENCRYPTED_BYTES:
             self._send_encrypted()
 
-    def set_protocol(self, protocol: Protocol) -> None:
+    def set_protocol(self, protocol: BufferedProtocol) -> None:
         """Pass decrypted bytes to another protocol from now on."""
         self._protocol = protocol
 

@@ -13,6 +13,7 @@ import threading
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
+from kafkalite.config.options import CONTROL_TLS, CONTROL_TOKEN
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.control.address import control_address
 from kafkalite.control.commands import (
@@ -92,6 +93,10 @@ class Broker:
     - `clock`: "real", "manual" (stopped until advanced) or "accelerated:60". "@TIME" after it, in
       ISO 8601, is its initial time. A restart in the same process continues the time.
     - `control`: True serves the control API over HTTP on a free port; text is its `[HOST:]PORT`.
+    - `control_token`: bearer token that requests to the control API need: the token, "@FILE" or
+      "auto" for a generated one, which other hosts than loopback ones have by default.
+    - `control_tls`: "on" serves the control API over https, "off" over http. By default it has TLS
+      if the listener has it.
     - `as_version`: release of Kafka to emulate, such as "3.9".
     - `defaults`: "kafkalite" has defaults for tests, "kafka" has Kafka's own.
     - `capture`: directory in which all traffic is recorded, as pcapng files without secrets.
@@ -102,8 +107,12 @@ class Broker:
     - `on_miss`: for a request without a response in the capture, "fail" closes the connection and
       "live" lets the live broker answer.
 
-    Raises ValueError for an unknown value, and for `match` or `on_miss` without `replay`.
+    Raises ValueError for an unknown value, for `match` or `on_miss` without `replay`, and for
+    `control_token` or `control_tls` without `control`.
     """
+
+    _control: ControlServer | None = None
+    _recorder: Recorder | None = None
 
     def __init__(
         self,
@@ -119,6 +128,8 @@ class Broker:
         log_level: str = "warning",
         clock: str = "real",
         control: bool | str = False,
+        control_token: str | None = None,
+        control_tls: str | None = None,
         as_version: str | None = None,
         defaults: str = "kafkalite",
         capture: str | PathLike[str] | None = None,
@@ -140,10 +151,8 @@ class Broker:
         self._log = _log_of(log_level)
         self._adjustable_clock = new_clock(clock)
         self._capture = _text_of_path(capture)
-        self._recorder: Recorder | None = None
         self._replay = _capture_to_replay(replay, match, on_miss)
-        self._control_address = _control_address(control)
-        self._control: ControlServer | None = None
+        self._control_options = _control_options(control, control_token, control_tls)
         self.clock = BrokerClock(self._perform_on_clock)
         """The time of the cluster: read it and control it."""
         self.faults = BrokerFaults(self._perform_on_faults)
@@ -169,10 +178,29 @@ class Broker:
     @property
     def control_url(self) -> str:
         """The URL of the HTTP control endpoint; raises RuntimeError without `control`."""
+        return self._running_control().url
+
+    @property
+    def control_token(self) -> str | None:
+        """The token of the control endpoint, None without one; RuntimeError without `control`."""
+        token = self._running_control().token
+        return None if token is None else token.text
+
+    @property
+    def control_ca(self) -> str | None:
+        """The file with the authority that clients of an https control endpoint trust.
+
+        None if the broker has made no certificates. Raises RuntimeError without `control`.
+        """
+        self._running_control()
+        files = self._running_broker().certificate_files
+        return None if files is None else files.authority
+
+    def _running_control(self) -> ControlServer:
         self._running_broker()
         if self._control is None:
             raise RuntimeError("the broker has no control endpoint: create it with control=True")
-        return self._control.url
+        return self._control
 
     def client_config(self, library: str) -> dict[str, Any]:
         """Return the settings with which a client library connects to the cluster.
@@ -319,11 +347,8 @@ class Broker:
             self._close_recorder()
             raise
         try:
-            if self._control_address is not None:
-                from kafkalite.control.server import ControlServer  # noqa: PLC0415 - rarely used
-
-                # Its port is bound first, because an added node must not listen on it.
-                self._control = ControlServer(broker, self._control_address, self._log)
+            # Its port is bound first, because an added node must not listen on it.
+            self._control = self._new_control(broker)
             await broker.start()
             if self._control is not None:
                 await self._control.start()
@@ -331,6 +356,19 @@ class Broker:
             await self._stop_broker(broker)
             raise
         self._broker = broker
+
+    def _new_control(self, broker: ServerBroker) -> ControlServer | None:
+        """Return a control endpoint that is not started yet, None if there is none."""
+        options = self._control_options
+        if options is None:
+            return None
+        from kafkalite.control.server import (  # noqa: PLC0415 - rarely used
+            ControlSecurity,
+            ControlServer,
+        )
+
+        security = ControlSecurity(options.token, options.tls)
+        return ControlServer(broker, options.address, self._log, security=security)
 
     def _settings_and_preparation(self) -> tuple[Settings, Callable[[ServerBroker], None] | None]:
         """Return the settings of the broker, and a function that makes it replay a capture."""
@@ -485,11 +523,33 @@ class Broker:
                 future.cancel()
 
 
-def _control_address(control: bool | str) -> Address | None:  # noqa: FBT001 - as in Broker
-    """Return the address of the control API, None without it."""
+class _ControlOptions(NamedTuple):
+    """The address, the token and the TLS of the control API."""
+
+    address: Address
+    token: str | None
+    tls: str | None
+
+
+def _control_options(
+    control: bool | str,  # noqa: FBT001 - as in Broker
+    token: str | None,
+    tls: str | None,
+) -> _ControlOptions | None:
+    """Return the options of the control API, None without it; raises ValueError."""
+    for option, value in ((CONTROL_TOKEN, token), (CONTROL_TLS, tls)):
+        if value is not None and control is False:
+            raise ValueError(f"{option.dest} needs control")
     if control is False:
         return None
-    return control_address(control if isinstance(control, str) else "0")
+    if token is not None:
+        assert CONTROL_TOKEN.parse is not None
+        CONTROL_TOKEN.parse(token)
+    if tls is not None and tls not in CONTROL_TLS.choices:
+        raise ValueError(f"control_tls {tls!r} is not one of {', '.join(CONTROL_TLS.choices)}")
+    return _ControlOptions(
+        control_address(control if isinstance(control, str) else "0"), token, tls
+    )
 
 
 def _log_of(level: str) -> Log:

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[at
 from confluent_kafka.cimpl import NewTopic
 
 from kafkalite.control.client import ControlClient
+from kafkalite.control.endpoint import Endpoint
 from kafkalite.storage.batch import BatchView, split_batches
 from tests.clients.background import in_background
 from tests.clients.committed_reader import CommittedReader
@@ -156,7 +157,7 @@ class Disturbances:
     def _check_explanation(self, transactional_id: str) -> None:
         """Check that kafkalite explains that it fenced a producer."""
         if isinstance(self._cluster.target, ServedKafkalite):
-            client = ControlClient(self._cluster.target.control_url)
+            client = ControlClient(Endpoint(self._cluster.target.control_url))
             entries = client.explain(None, None, transactional_id)["entries"]
             assert "fenced" in {entry["kind"] for entry in entries}, entries
 

@@ -26,12 +26,18 @@ class ControlRoute(NamedTuple):
 
 _INTRODUCTION = """\
 `kafkalite serve --control`, or `Broker(control=True)`, serves this API. Bodies and responses are
-JSON; a request with a body needs the header `Content-Type: application/json`. The API has no
-password: by default only this machine can reach it, and requests from web pages are refused.
+JSON; a request with a body needs the header `Content-Type: application/json`. By default only this
+machine can reach the API. If it has a token, a request needs the header
+`Authorization: Bearer TOKEN`. Requests from web pages are refused.
 [Control a broker over HTTP](../how-to/control.md) has examples."""
 
 ROUTES: dict[tuple[str, str], ControlRoute] = {
     ("GET", "/v1"): ControlRoute("List the routes.", response='`{"kafkalite": VERSION, "paths": {…}}`'),
+    ("GET", "/v1/live"): ControlRoute(
+        "Return whether the broker serves, for a health check. It needs no token. The HTTP status is "
+        "that of `GET /v1/health`.",
+        response='`{"status": "ok"}` or `{"status": "degraded"}`',
+    ),
     ("GET", "/v1/health"): ControlRoute(
         "Return the health of the broker. The HTTP status is 503 if the disk refuses writes or files "
         "are missing, else 200.",
@@ -147,7 +153,7 @@ for which of these it fires; without it, for each."""
 
 _ERRORS = """\
 An error is `{"error": "…"}` with one of these HTTP statuses: 400 invalid input, 403 a request from
-a web page or for another host name, 404 unknown path,
+a web page or for another host name, 401 without the token, 404 unknown path,
 fault or node, 405 unknown method, 408 the request took more than 5 seconds to arrive, 413 a body of
 more than 64 KiB, 415 not JSON, 500 an error in the broker (see its log), 503 too many
 connections."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalite.client.access import PLAINTEXT
@@ -34,6 +34,11 @@ class ReplayOptions:
     control: str | None = None
     """The control URL of a kafkalite target. Its clock is set to the recorded times, so that a
     capture of days is replayed in seconds."""
+    control_token: str | None = field(default=None, repr=False)
+    """The token of the control API, or @FILE; None for that of a local broker, if it has one."""
+    control_authority: str | None = None
+    """File with the authorities that certify the control API; None for those of a local broker or
+    of the system."""
     clock: TargetClock | None = None
     """The target's clock, used like `control` for a target in the same process."""
     access: Access = PLAINTEXT

@@ -73,6 +73,33 @@ def test_clock_of_the_target_follows_the_capture(
     assert "1 equal" in capsys.readouterr().out
 
 
+def test_clock_of_a_target_with_tls_and_token_follows_the_capture(
+    capture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = "a-token-of-tests"  # noqa: S105 - of a broker that lives for a moment
+    with Broker(topics={"orders": 1}, security="SSL", control=True, control_token=token) as driven:
+        authority = driven.control_ca
+        assert authority is not None
+        asked = [
+            "replay",
+            str(capture),
+            "--to",
+            driven.bootstrap_servers,
+            "--tls",
+            "--ca",
+            authority,
+        ]
+        asked += ["--control", driven.control_url]
+        main([*asked, "--control-token", token, "--control-ca", authority])
+        assert "1 equal" in capsys.readouterr().out
+        with pytest.raises(SystemExit, match="1"):
+            main(asked)
+        assert "needs a token" in capsys.readouterr().err
+        with pytest.raises(SystemExit, match="2"):
+            main([*asked, "--control-token", "short"])
+    assert "the control token has an invalid length" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "status", "reason"),
     [

@@ -209,6 +209,56 @@ def test_banner_names_the_control_api_which_advances_the_clock(serving: Serving)
     assert serving.stop() == (0, "")
 
 
+@pytest.mark.parametrize(
+    "serving",
+    [
+        ("--control", "0", "--control-token", "a-token-of-tests"),
+        ("--control", "0", "--control-token=a-token-of-tests"),
+    ],
+    indirect=True,
+)
+def test_a_given_token_is_needed_and_hidden(serving: Serving) -> None:
+    assert serving.process.stdout is not None
+    line = serving.process.stdout.readline()
+    found = re.fullmatch(r"  control at (http://127\.0\.0\.1:[1-9]\d*), with a token\n", line)
+    assert found
+    command_line = Path(f"/proc/{serving.process.pid}/cmdline")
+    if command_line.exists():
+        assert b"a-token-of-tests" not in command_line.read_bytes()
+        assert b"*" * len("a-token-of-tests") in command_line.read_bytes()
+    asked = ("clock", "--control", found[1])
+    done = run(*asked)
+    assert done.returncode == 1
+    assert "needs a token" in done.stderr
+    assert run(*asked, "--control-token", "a-token-of-tests").returncode == 0
+    assert run(*asked, "--control-token=another-token").returncode == 1
+    status, output = serving.stop()
+    assert status == 0
+    assert "a-token-of-tests" not in output
+
+
+@pytest.mark.parametrize(
+    "serving", [("--control", "0.0.0.0:0", "--log-format", "json")], indirect=True
+)
+def test_other_machines_need_a_generated_token(serving: Serving) -> None:
+    assert serving.process.stdout is not None
+    line = serving.process.stdout.readline()
+    found = re.fullmatch(
+        r"  control at (http://127\.0\.0\.1:[1-9]\d*), with the token in (\S+/control-token)\n",
+        line,
+    )
+    assert found
+    token_file = Path(found[2])
+    assert token_file.stat().st_mode & 0o777 == 0o600
+    # A command of the same user finds the file.
+    done = run("clock", "--control", found[1])
+    assert (done.returncode, done.stderr) == (0, "")
+    token = token_file.read_text().strip()
+    assert serving.stop() == (0, "")
+    assert token not in line
+    assert not token_file.exists()
+
+
 @pytest.mark.parametrize("serving", [("--log-format", "json")], indirect=True)
 def test_client_of_another_protocol_is_logged_once(serving: Serving) -> None:
     host, _, port = serving.bootstrap.rpartition(":")
@@ -300,6 +350,11 @@ def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path)
         (("--as-version", "9.9"), "'3.9', '4.0'"),
         (("--control", "here"), "[HOST:]PORT"),
         (("--control", "no-such-host.invalid:0"), "no-such-host.invalid"),
+        (("--control-token", "a-token-of-tests"), "--control-token needs --control"),
+        (("--control-tls", "on"), "--control-tls needs --control"),
+        (("--control", "0", "--control-token", "short"), "a token has 8 to 1024 letters"),
+        (("--control", "0", "--control-token", "@/nowhere"), "--control-token: cannot read a"),
+        (("--control", "0", "--control-tls", "on"), "listener CONTROL needs a certificate"),
     ],
 )
 def test_invalid_option_is_rejected_in_one_line(arguments: tuple[str, ...], output: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from kafkalite.cli.serve import add_options
 from kafkalite.config.options import (
     BROKERS,
+    CONTROL_TOKEN,
     KEEP_SECRETS,
     LOG_LEVEL,
     OPTIONS,
@@ -110,6 +111,9 @@ def test_choices_are_those_of_the_code(name: str, words: Iterable[str]) -> None:
         (ROTATE_SECONDS, "0.5", 0.5),
         (TLS, "auto", "auto"),
         (TLS, "auto:/a:b", "auto:/a:b"),
+        (CONTROL_TOKEN, "auto", "auto"),
+        (CONTROL_TOKEN, "@/run/secrets/token", "@/run/secrets/token"),
+        (CONTROL_TOKEN, "a-Token.of_tests~+/==", "a-Token.of_tests~+/=="),
     ],
 )
 def test_a_valid_text_is_parsed(option: Option, text: str, value: object) -> None:
@@ -126,6 +130,10 @@ def test_a_valid_text_is_parsed(option: Option, text: str, value: object) -> Non
         (ROTATE_SECONDS, "nan", "is not a number of seconds"),
         (TLS, "on", "write auto or auto:DIR"),
         (TLS, "auto:", "write auto or auto:DIR"),
+        (CONTROL_TOKEN, "short", "^a token has 8 to 1024 letters"),
+        (CONTROL_TOKEN, "@", "^a token has 8 to 1024 letters"),
+        (CONTROL_TOKEN, "words and spaces", "^a token has 8 to 1024 letters"),
+        (CONTROL_TOKEN, "ä-token-of-tests", "^a token has 8 to 1024 letters"),
     ],
 )
 def test_an_invalid_text_is_rejected(option: Option, text: str, reason: str) -> None:

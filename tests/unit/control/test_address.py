@@ -8,7 +8,7 @@ from kafkalite.config.options import DEFAULT_CONTROL
 from kafkalite.control.address import (
     allowed_hosts,
     control_address,
-    control_url,
+    endpoint_address,
     is_loopback,
 )
 from kafkalite.server.addresses import Address, AddressError
@@ -39,19 +39,25 @@ def test_an_invalid_address_is_rejected(text: str) -> None:
     [
         (DEFAULT_CONTROL, "http://127.0.0.1:9097"),
         ("http://box:80/", "http://box:80"),
+        ("https://box:1", "https://box:1"),
         ("9097", "http://127.0.0.1:9097"),
         ("0.0.0.0:9097", "http://127.0.0.1:9097"),
         ("[::]:9097", "http://[::1]:9097"),
     ],
 )
 def test_a_client_accepts_a_url_or_an_address(text: str, url: str) -> None:
-    assert control_url(text) == url
+    assert endpoint_address(text).url() == url
 
 
-@pytest.mark.parametrize("text", ["https://box:1", "ftp://box:1", "http://box", "http://box:1/v1"])
-def test_only_http_urls_are_accepted(text: str) -> None:
+def test_a_text_without_scheme_has_that_of_the_endpoint() -> None:
+    assert endpoint_address("9097").url("https") == "https://127.0.0.1:9097"
+    assert endpoint_address("http://127.0.0.1:9097").url("https") == "http://127.0.0.1:9097"
+
+
+@pytest.mark.parametrize("text", ["ftp://box:1", "http://box", "http://box:1/v1"])
+def test_other_urls_are_rejected(text: str) -> None:
     with pytest.raises(AddressError, match="write"):
-        control_url(text)
+        endpoint_address(text)
 
 
 @pytest.mark.parametrize(

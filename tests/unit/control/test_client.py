@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.control.client import ControlClient, ControlError
+from kafkalite.control.endpoint import Endpoint
 from kafkalite.testing import Broker
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def broker() -> Iterator[Broker]:
 
 
 def test_the_clock_is_controlled_and_the_history_returned(broker: Broker) -> None:
-    client = ControlClient(broker.control_url)
+    client = ControlClient(Endpoint(broker.control_url))
     before_ms = client.clock()["now_ms"]
     assert client.change_clock({"advance": "1s"})["now_ms"] == before_ms + 1_000
     assert client.explain("g", None)["entries"] == []
@@ -30,7 +31,7 @@ def test_the_clock_is_controlled_and_the_history_returned(broker: Broker) -> Non
 
 
 def test_faults_are_added_listed_and_removed(broker: Broker) -> None:
-    client = ControlClient(broker.control_url)
+    client = ControlClient(Endpoint(broker.control_url))
     added = client.add_fault({"match": {"group": "g"}, "action": {"disconnect": True}})
     client.add_fault({"action": {"delay_ms": 5}})
     assert client.faults()["faults"][0] == added
@@ -45,7 +46,7 @@ def test_nodes_are_listed_and_changed_and_leaders_moved() -> None:
     with Broker(
         brokers=2, topics={"t": 1}, control=True, config={"default.replication.factor": 2}
     ) as broker:
-        client = ControlClient(broker.control_url)
+        client = ControlClient(Endpoint(broker.control_url))
         assert [node["id"] for node in client.nodes()["nodes"]] == [1, 2]
         assert client.change_node(2, {"state": "isolated"})["state"] == "isolated"
         assert client.change_node(2, {"state": "running"}) == client.nodes()["nodes"][1]
@@ -62,14 +63,14 @@ def test_nodes_are_listed_and_changed_and_leaders_moved() -> None:
 
 def test_a_refusal_has_the_message_of_the_broker(broker: Broker) -> None:
     with pytest.raises(ControlError, match="is not a duration"):
-        ControlClient(broker.control_url).change_clock({"advance": "soon"})
+        ControlClient(Endpoint(broker.control_url)).change_clock({"advance": "soon"})
 
 
 def test_an_unreachable_broker_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
     with pytest.raises(ControlError, match=r"no control endpoint answers at .*refused.*--control"):
-        ControlClient(f"http://127.0.0.1:{port}").clock()
+        ControlClient(Endpoint(f"http://127.0.0.1:{port}")).clock()
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,6 @@ def test_another_program_at_the_address_is_reported(answer: bytes) -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     with pytest.raises(ControlError) as refusal:
-        ControlClient(f"http://127.0.0.1:{port}").clock()
+        ControlClient(Endpoint(f"http://127.0.0.1:{port}")).clock()
     thread.join()
     assert "\n" not in str(refusal.value)

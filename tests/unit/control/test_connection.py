@@ -16,7 +16,9 @@ from uvicorn.server import ServerState
 
 from kafkalite.control.connection import ControlConnection, EndpointContext, Limits
 from kafkalite.control.server import uvicorn_logger
+from kafkalite.server.client_warnings import ClientWarnings
 from kafkalite.server.logging import Level, Log
+from kafkalite.testing.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,6 +136,7 @@ class Endpoint:
         self.lines = io.StringIO()
         self.released = asyncio.Event()
         self.log = Log(Level.INFO, style, self.lines)
+        self.warnings = ClientWarnings(ManualClock(), self.log.warning)
         app = Starlette(
             routes=[
                 Route("/now", self._now),
@@ -159,8 +162,14 @@ class Endpoint:
                 self.log,
                 uvicorn_logger(self.log),
                 cast("asyncio.AbstractEventLoop", self.loop),
+                self.warnings,
             )
         )
+
+    def line(self) -> dict[str, str]:
+        """Return the only line of the log."""
+        (line,) = self.lines.getvalue().splitlines()
+        return cast("dict[str, str]", json.loads(line))
 
     async def _now(self, request: Request) -> Response:
         del request
@@ -361,8 +370,31 @@ async def test_bytes_that_are_not_http_are_refused_as_json(data: bytes) -> None:
     pipe.send(data)
     assert await pipe.answer() == (400, {"error": "Invalid HTTP request received."})
     assert pipe.is_closed
-    (line,) = endpoint.lines.getvalue().splitlines()
-    assert json.loads(line)["source"] == "uvicorn"
+    line = endpoint.line()
+    assert line["level"] == "warning"
+    assert line["peer"] == "127.0.0.1:1"
+    assert "is not valid HTTP" in line["reason"]
+
+
+async def test_a_tls_handshake_is_answered_in_plain_text() -> None:
+    endpoint = Endpoint()
+    pipe = FakeTransport(endpoint)
+    pipe.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+    answer = await pipe.answer()
+    assert answer.status == 400
+    assert "has no TLS: use http://" in answer.body["error"]
+    assert pipe.is_closed
+    assert "the client seems to speak TLS" in endpoint.line()["reason"]
+
+
+async def test_warnings_about_a_client_are_counted() -> None:
+    endpoint = Endpoint()
+    for _ in range(100):
+        FakeTransport(endpoint).send(b"no http\r\n\r\n")
+    assert endpoint.line()["event"] == "control connection closed"
+    endpoint.warnings.stop()
+    _, line = endpoint.lines.getvalue().splitlines()
+    assert json.loads(line)["repeated"] == 99
 
 
 @pytest.mark.parametrize("after", [b"no number\r\n", b"2\r\nokX"])

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kafkalite.apis.table import find_api
 from kafkalite.control.commands import perform_clock_command
 from kafkalite.control.http import MAX_BODY_BYTES, ControlApp, clock_command
+from kafkalite.control.token import ControlToken
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.faults import Faults
@@ -39,7 +40,11 @@ JSON = {"content-type": "application/json"}
 class ControlEndpoint:
     """The endpoint of a broker with a stopped clock."""
 
-    def __init__(self, allowed: Sequence[str] | None = ("127.0.0.1", "localhost", "::1")) -> None:
+    def __init__(
+        self,
+        allowed: Sequence[str] | None = ("127.0.0.1", "localhost", "::1"),
+        token: ControlToken | None = None,
+    ) -> None:
         self.broker = SimpleNamespace(
             clock=AdjustableClock(rate=0, now_ms=0),
             history=EventHistory(),
@@ -54,7 +59,7 @@ class ControlEndpoint:
         self.reported: list[tuple[str, str]] = []
         self.words = io.StringIO()
         log = Log(Level.ERROR, "json", self.words)
-        self.app = ControlApp(cast("Broker", self.broker), log, allowed).app
+        self.app = ControlApp(cast("Broker", self.broker), log, allowed, token).app
 
     def report(self, event: str, fault: str, rule: str) -> None:
         assert rule
@@ -69,6 +74,29 @@ class ControlEndpoint:
     async def post(self, body: object, path: str = "/v1/clock") -> Answer:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         return await ask(self.app, path, method="POST", body=raw, headers=JSON)
+
+
+async def test_the_liveness_has_only_a_status() -> None:
+    endpoint = ControlEndpoint()
+    answer = await endpoint.get("/v1/live")
+    assert (answer.status, answer.body) == (200, {"status": "ok"})
+    endpoint.broker.disk_failures = [DiskFailure(DiskProblem.DAMAGED, "a", "b")]
+    assert (await endpoint.get("/v1/live")).body == {"status": "ok"}
+    endpoint.broker.disk_failures = [DiskFailure(DiskProblem.REFUSED, "/secret/path", "full")]
+    answer = await endpoint.get("/v1/live")
+    assert (answer.status, answer.body) == (503, {"status": "degraded"})
+
+
+async def test_only_the_liveness_needs_no_token() -> None:
+    endpoint = ControlEndpoint(token=ControlToken("a-token-of-tests"))
+    for path in ("/v1", "/v1/health", "/v1/clock", "/v1/explain", "/v1/faults", "/v1/faults/f1",
+                 "/v1/nodes", "/v1/nodes/1", "/v1/leaders", "/v1/nothing", "/"):  # fmt: skip
+        for method in ("GET", "POST", "DELETE", "PUT", "HEAD", "OPTIONS"):
+            answer = await ask(endpoint.app, path, method=method, headers=JSON, body=b"{}")
+            assert answer.status == 401, (method, path)
+    assert (await endpoint.get("/v1/live")).status == 200
+    answer = await endpoint.get("/v1/clock", authorization="Bearer a-token-of-tests")
+    assert answer.status == 200
 
 
 async def test_the_clock_is_returned() -> None:

@@ -30,6 +30,24 @@ def test_a_password_may_have_any_bytes() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows this memory")
+@pytest.mark.parametrize("arguments", [["--token", "a=secret"], ["--token=a=secret"]])
+def test_the_value_of_an_option_is_overwritten(arguments: list[str]) -> None:
+    program = (
+        "from kafkalite.ports.command_line import hide_option\n"
+        "hide_option('--token', 'a=secret')\n"
+        "print(open('/proc/self/cmdline', 'rb').read().split(b'\\0')[3:])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments, "secret"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    hidden = [argument.replace("a=secret", "********").encode() for argument in arguments]
+    assert done.stdout == f"{[*hidden, b'secret', b'']}\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows this memory")
 def test_other_processes_do_not_see_the_passwords() -> None:
     program = (
         "import sys\n"

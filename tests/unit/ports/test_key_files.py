@@ -10,6 +10,7 @@ import pytest
 from kafkalite.ports.key_files import (
     modification_time_ns,
     read_key_file,
+    remove_key_file,
     temporary_key_file,
     write_key_file,
 )
@@ -39,3 +40,11 @@ def test_a_temporary_file_is_private_and_removed() -> None:
         assert Path(path).read_bytes() == b"content"
         assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
     assert not Path(path).exists()
+
+
+def test_a_file_is_removed_if_it_exists(tmp_path: Path) -> None:
+    path = tmp_path / "key.pem"
+    path.write_bytes(b"")
+    remove_key_file(str(path))
+    remove_key_file(str(path))
+    assert not path.exists()

@@ -14,6 +14,7 @@ from kafkalite.ports.temporary import (
     LOCK_FILE,
     TemporaryDirectory,
     new_temporary_directory,
+    private_directory,
     remove_abandoned,
 )
 
@@ -138,3 +139,29 @@ def test_directory_of_a_killed_process_is_removed(root: Path) -> None:
     process.communicate()
     assert removed() == [path]
     assert list(root.iterdir()) == []
+
+
+def test_a_private_directory_belongs_to_this_user_and_is_used_again(root: Path) -> None:
+    path = Path(private_directory("name"))
+    assert path.parent == root
+    assert path.stat().st_mode & 0o777 == 0o700
+    assert private_directory("name") == str(path)
+    assert list(remove_abandoned()) == []
+    assert path.exists()
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("mode", [0o701, 0o710, 0o1777])
+def test_a_directory_that_others_can_use_is_not_private(mode: int) -> None:
+    path = Path(private_directory("name"))
+    path.chmod(mode)
+    with pytest.raises(PermissionError):
+        private_directory("name")
+
+
+def test_a_link_is_not_private(root: Path) -> None:
+    path = Path(private_directory("name"))
+    path.rename(root / "other")
+    path.symlink_to(root / "other")
+    with pytest.raises(PermissionError):
+        private_directory("name")

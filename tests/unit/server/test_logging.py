@@ -48,6 +48,25 @@ def test_a_json_line_has_its_fields() -> None:
     }
 
 
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_a_traceback_has_no_local_variables(style: str) -> None:
+    log_output = io.StringIO()
+
+    def authenticate(password: str) -> None:
+        raise LookupError(f"{len(password)} characters")
+
+    try:
+        authenticate("correct-horse")
+    except LookupError as error:
+        Log(Level.ERROR, style, log_output).error("a fault", exception=error)
+    text = log_output.getvalue()
+    assert "13 characters" in text
+    assert "authenticate" in text
+    assert "password=" not in text
+    assert '"correct-horse"' not in text.replace('authenticate("correct-horse")', "")
+    assert "locals" not in text
+
+
 def test_a_console_line_is_readable() -> None:
     log_output = io.StringIO()
     Log(Level.INFO, "console", log_output).info("started", port=9092)

@@ -15,6 +15,7 @@ from kafkalite.server.settings import (
     parse_node_config,
     parse_topics,
     parse_users,
+    without_secret,
 )
 
 
@@ -254,3 +255,17 @@ def test_users_need_a_listener_with_sasl() -> None:
     settings = Settings(listen=("A://h:1", "B://h:2"), users=alice, config=config)
     settings.check_users(settings.listeners)
     Settings().check_users(Settings().listeners)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("num.partitions 3", "num.partitions 3"),
+        ("ssl.key.password", "ssl.key.password"),
+        ("ssl.key.password:abc", "ssl.key.password…"),
+        ("x.sasl.jaas.config abc", "x.sasl.jaas.config…"),
+        ("ssl.keystore.key abc", "ssl.keystore.key…"),
+    ],
+)
+def test_a_text_is_shown_without_a_secret(text: str, shown: str) -> None:
+    assert without_secret(text) == shown

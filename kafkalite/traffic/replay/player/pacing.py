@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from json import dumps, loads
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from kafkalite.client.exchanges import PendingResponse
+    from kafkalite.control.endpoint import Endpoint
 
 _MS_NS = 1_000_000
 _S_NS = 1_000_000_000
@@ -53,11 +54,18 @@ class ControlledClock:
     the server has closed the idle connection, it opens a new one.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        parts = urlsplit(url)
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._url = endpoint.url
+        parts = urlsplit(endpoint.url)
         assert parts.hostname is not None
-        self._connection = HTTPConnection(parts.hostname, parts.port, timeout=_HTTP_TIMEOUT_S)
+        self._connection = (
+            HTTPConnection(parts.hostname, parts.port, timeout=_HTTP_TIMEOUT_S)
+            if endpoint.tls is None
+            else HTTPSConnection(
+                parts.hostname, parts.port, timeout=_HTTP_TIMEOUT_S, context=endpoint.tls
+            )
+        )
+        self._headers = {"Content-Type": "application/json", **endpoint.headers}
         self._now_ms = 0
 
     def pause(self) -> None:
@@ -101,7 +109,7 @@ class ControlledClock:
         return self._post_once(body)
 
     def _post_once(self, body: bytes) -> bytes:
-        self._connection.request("POST", "/v1/clock", body, {"Content-Type": "application/json"})
+        self._connection.request("POST", "/v1/clock", body, self._headers)
         return self._connection.getresponse().read()
 
 

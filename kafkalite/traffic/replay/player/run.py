@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.client.client import KafkaClient
 from kafkalite.client.connection import UnreachableError
-from kafkalite.control.address import control_url
+from kafkalite.control.endpoint import find_endpoint
 from kafkalite.server.addresses import Address
 from kafkalite.server.logging import Log
 from kafkalite.server.loop import new_event_loop
@@ -54,7 +54,11 @@ def replay(paths: Paths, *, to: str, options: ReplayOptions = DEFAULTS) -> Repla
 async def replay_async(paths: Paths, *, to: str, options: ReplayOptions = DEFAULTS) -> ReplayReport:
     """Like `replay`, in a running event loop."""
     controlled_clock = (
-        None if options.control is None else ControlledClock(control_url(options.control))
+        None
+        if options.control is None
+        else ControlledClock(
+            find_endpoint(options.control, options.control_token, options.control_authority)
+        )
     )
     clock = controlled_clock or options.clock
     pace = RealPace(options.speed) if clock is None else DrivenPace(clock)

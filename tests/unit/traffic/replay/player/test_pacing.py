@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.client.exchanges import PendingResponse
+from kafkalite.control.endpoint import Endpoint
 from kafkalite.traffic.replay.player.pacing import ClockError, ControlledClock, DrivenPace, RealPace
 
 if TYPE_CHECKING:
@@ -158,14 +159,18 @@ def closing_server() -> Iterator[HTTPServer]:
 
 
 def test_closed_clock_connection_is_reopened(closing_server: HTTPServer) -> None:
-    with closing(ControlledClock(f"http://127.0.0.1:{closing_server.server_port}")) as clock:
+    with closing(
+        ControlledClock(Endpoint(f"http://127.0.0.1:{closing_server.server_port}"))
+    ) as clock:
         for now_ms in (1_000, 2_000, 3_000):
             clock.set_ms(now_ms)
             assert clock.now_ms() == now_ms
 
 
 def test_unreachable_clock_is_an_error(closing_server: HTTPServer) -> None:
-    with closing(ControlledClock(f"http://127.0.0.1:{closing_server.server_port}")) as clock:
+    with closing(
+        ControlledClock(Endpoint(f"http://127.0.0.1:{closing_server.server_port}"))
+    ) as clock:
         clock.set_ms(1_000)
         closing_server.shutdown()
         closing_server.server_close()
