@@ -257,7 +257,9 @@ class Broker:
         node_ids = settings.node_ids
         path = settings.log_directory
         files = self._files or OsFiles(is_durable=path is not None)
-        directory = self._directory = BrokerDirectory(files, path, node_ids[0], self._entropy)
+        directory = self._directory = BrokerDirectory(
+            files, path, node_ids[0], self._entropy, cluster_id=settings.cluster_id
+        )
         try:
             self.cluster = Cluster(
                 cluster_id=directory.cluster_id,
