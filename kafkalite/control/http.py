@@ -37,6 +37,7 @@
          {"topic": "orders", "partition": 0, "leader": 2, "unclean": true}
          the response is {"topic", "partition", "leader", "leader_epoch", "replicas", "isr",
          "end_offset", "truncated_records"}
+    /v1/identity…                     the identity provider of `--oidc`: see identity_routes.py
 
 An error is answered with {"error": "one sentence"}: 400 for invalid input, 403 for a web page, 408
 for a request that arrives too slowly, 503 for too many; 404, 405, 413, 415 and 500 as usual.
@@ -87,6 +88,7 @@ from kafkalite.control.commands import (
     perform_node_command,
     rate_of,
 )
+from kafkalite.control.identity_routes import IDENTITY_PATHS, IdentityRoutes
 from kafkalite.control.times import duration_ms, instant_ms, iso_of
 from kafkalite.gateway.fault_rules import UnknownFaultError, parse_rule, rule_to_json
 from kafkalite.metadata.topic_names import invalid_name_reason
@@ -133,6 +135,7 @@ _PATHS = {
     "/v1/nodes/ID": 'GET: one; POST {"state": "stopped"}, {"metadata": "frozen"}, …; DELETE',
     "/v1/leaders": 'POST {"topic", "partition", "leader", "unclean"}: move a leader',
     "/v1/explain": "GET ?group=g, ?transactional_id=t or ?topic=t, &limit=n: its history",
+    **IDENTITY_PATHS,
 }
 
 
@@ -498,6 +501,7 @@ class ControlApp:
                 methods=["GET", "POST", "DELETE"],
             ),
             Route("/v1/leaders", self._route_handler(self._leaders), methods=["POST"]),
+            *IdentityRoutes(broker, _json_body).routes(self._route_handler),
         ]
         self.app = Starlette(
             routes=routes,

@@ -1,4 +1,4 @@
-"""ControlServer: the control endpoint on a socket, served by the broker's event loop."""
+"""HttpServer and ControlServer: HTTP applications on a socket, in the broker's event loop."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from kafkalite.server.addresses import Address
 from kafkalite.server.listener import bind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.applications import Starlette
+
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
 
@@ -26,28 +30,27 @@ _SHUTDOWN_GRACE_S = 1
 _LIMITS = Limits()
 
 
-class ControlServer:
-    """Serves the control endpoint of a broker at `address`."""
+class HttpServer:
+    """Serves an HTTP application at an address."""
 
     def __init__(
-        self, broker: Broker, address: Address, log: Log, limits: Limits = _LIMITS
+        self,
+        address: Address,
+        log: Log,
+        new_app: Callable[[str], Starlette],
+        limits: Limits = _LIMITS,
     ) -> None:
-        """Bind the address; raises AddressError if that is impossible."""
+        """Bind the address, and call `new_app` with the URL; raises AddressError."""
         self._sockets = bind(address)
         self._address = Address(address.host, self._sockets[0].getsockname()[1])
         self._log = log
         self._limits = limits
-        control = ControlApp(broker, log, allowed_hosts(address))
         # The logging module is global, and the process may be a test suite that uses uvicorn too.
         self._config = uvicorn.Config(
-            control.app, http=ControlConnection, ws="none", lifespan="off", log_config=None
+            new_app(self.url), http=ControlConnection, ws="none", lifespan="off", log_config=None
         )
         self._state = ServerState()
         self._servers: list[asyncio.Server] = []
-        if not is_loopback(address.host):
-            log.warning(
-                "anyone who reaches this address can control the broker", control=str(self._address)
-            )
 
     @property
     def url(self) -> str:
@@ -86,6 +89,21 @@ class ControlServer:
         for listening_socket in self._sockets:
             listening_socket.close()
         await asyncio.sleep(0)  # closed connections leave the loop in its next iteration
+
+
+class ControlServer(HttpServer):
+    """Serves the control endpoint of a broker at `address`."""
+
+    def __init__(
+        self, broker: Broker, address: Address, log: Log, limits: Limits = _LIMITS
+    ) -> None:
+        """Bind the address; raises AddressError if that is impossible."""
+        control = ControlApp(broker, log, allowed_hosts(address))
+        super().__init__(address, log, lambda _: control.app, limits)
+        if not is_loopback(address.host):
+            log.warning(
+                "anyone who reaches this address can control the broker", control=str(self._address)
+            )
 
 
 def uvicorn_logger(log: Log) -> logging.Logger:
