@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.security.authorizer import ALLOW_WITHOUT_ACLS, SUPER_USERS
 from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
 from kafkalite.security.sasl.users import OAUTHBEARER, PLAIN
+from kafkalite.server.sasl_listener import checks_signatures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ class SecurityWarning(NamedTuple):
 def sasl_warnings(
     listeners: Sequence[ListenerSecurity], users: Sequence[User], image: MetadataImage
 ) -> Iterator[SecurityWarning]:
-    """Yield a warning for each listener with SASL on which no client can authenticate.
+    """Yield warnings for listeners with SASL on which no client can authenticate, or too many can.
 
     The users in the settings have their SCRAM credentials in `image`.
     """
@@ -38,6 +39,21 @@ def sasl_warnings(
             yield SecurityWarning(
                 "no client can authenticate on a listener with SASL: it has no users, neither of "
                 "--user nor of a JAAS configuration nor with SCRAM credentials",
+                {"listener": security.name},
+            )
+        if security.protocol.uses_sasl and checks_signatures(security):
+            yield from _token_warnings(security)
+
+
+def _token_warnings(security: ListenerSecurity) -> Iterator[SecurityWarning]:
+    """Yield a warning for signed tokens whose audience or issuer is not checked, as Kafka does."""
+    for key, tokens in (
+        ("sasl.oauthbearer.expected.audience", "without an audience"),
+        ("sasl.oauthbearer.expected.issuer", "of every issuer"),
+    ):
+        if not security.mechanism_get(OAUTHBEARER, key):
+            yield SecurityWarning(
+                f"the listener accepts signed tokens {tokens}: set {key}",
                 {"listener": security.name},
             )
 

@@ -18,6 +18,7 @@ from kafkalite.security.sasl.mechanism import SaslAuthenticationError, SaslError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from kafkalite.ports.waiting import Waiting
     from kafkalite.security.sasl.mechanism import SaslServer
 
 MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1000
@@ -40,16 +41,22 @@ class SaslState(Enum):
     FAILED = 7
 
 
+def _is_ready(_: str) -> None:
+    """Let clients use a mechanism at once."""
+
+
 class AuthenticationRules(NamedTuple):
     """The settings of one listener.
 
     `new_server` returns the server's side of a mechanism. `max_session_ms` is the maximum time
-    until a client of a mechanism must authenticate again; it may be 0, which is no limit.
+    until a client of a mechanism must authenticate again; it may be 0, which is no limit. `prepare`
+    returns a Waiting if a mechanism cannot be used yet.
     """
 
     mechanisms: Sequence[str]
     new_server: Callable[[str], SaslServer]
     max_session_ms: Mapping[str, int]
+    prepare: Callable[[str], Waiting[None] | None] = _is_ready
 
 
 class AuthenticationFailedError(Exception):
@@ -155,18 +162,22 @@ class Authenticator:
         """The mechanisms that clients can use."""
         return self._rules.mechanisms
 
-    def choose_mechanism(self, mechanism: str, *, has_bare_tokens: bool) -> None:
-        """Begin an exchange; raises KafkaError UNSUPPORTED_SASL_MECHANISM."""
+    def choose_mechanism(self, mechanism: str, *, has_bare_tokens: bool) -> Waiting[None] | None:
+        """Begin an exchange; raises KafkaError UNSUPPORTED_SASL_MECHANISM.
+
+        Returns a Waiting if the exchange must wait.
+        """
         if mechanism not in self._rules.mechanisms:
             self._fail(f"Unsupported SASL mechanism {mechanism}")
             raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
         if self._mechanism and mechanism != self._mechanism:
             self.state = SaslState.BAD_MECHANISM
-            return
+            return None
         self._mechanism = mechanism
         self._server = self._rules.new_server(mechanism)
         self.has_bare_tokens = has_bare_tokens
         self.state = SaslState.AUTHENTICATE
+        return self._rules.prepare(mechanism)
 
     def authenticate(self, token: bytes, now_ms: int) -> Authentication:
         """Evaluate the client's next token.
@@ -181,7 +192,7 @@ class Authenticator:
             return Authentication(answer, 0)
         except SaslAuthenticationError as error:
             message = str(error)
-            self._fail(f"{self._mechanism}: {message}")
+            self._fail(f"{self._mechanism}: {error.detail}")
         except SaslError as error:
             message = (
                 f"Authentication failed during {self._activity} due to invalid credentials with "

@@ -17,7 +17,14 @@ class SaslError(Exception):
 
 
 class SaslAuthenticationError(SaslError):
-    """The authentication of the client failed, and it gets the text of this error."""
+    """The authentication of the client failed, and it gets the text of this error.
+
+    `detail` is the reason for the log, if it differs from the text.
+    """
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail or message
 
 
 class SaslServer(Protocol):
