@@ -371,13 +371,19 @@ class Broker:
             read_signed_token_settings,
         )
 
+        settings = read_signed_token_settings(security, options)
+        if self.identity is not None and settings.url == self.identity.jwks_endpoint:
+            from kafkalite.server.provider_keys import ProviderKeys  # noqa: PLC0415 - as above
+
+            return TokenValidator(settings.rules, ProviderKeys(self.identity))
+
         def report(reason: str) -> None:
             line = "the keys of signed tokens cannot be loaded"
             self._log.error(line, listener=security.name, reason=reason)
 
         loop = asyncio.get_running_loop()
         return TokenValidator.open(
-            read_signed_token_settings(security, options),
+            settings,
             clock=self._clock,
             new_executor=lambda: ThreadExecutor(loop, "kafkalite-token-keys"),
             report=report,

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.config.sasl_classes import SIGNED_TOKEN_HANDLERS
 from kafkalite.security.sasl.users import OAUTHBEARER, PASSWORD_MECHANISMS
 from kafkalite.server.settings import SettingsError
 
 if TYPE_CHECKING:
     from kafkalite.identity.provider import IdentityProvider
     from kafkalite.server.settings import Settings
-
-VALIDATOR_HANDLER: Final = (
-    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
-)
-"""The class that Kafka validates signed tokens with."""
 
 _MECHANISMS_KEY: Final = "sasl.enabled.mechanisms"
 
@@ -33,7 +29,14 @@ def settings_with_identity(settings: Settings, provider: IdentityProvider) -> Se
             "--oidc needs a listener with SASL, such as --listen SASL_PLAINTEXT://127.0.0.1:9092"
         )
     mechanisms = (OAUTHBEARER, *(PASSWORD_MECHANISMS if settings.users else ()))
+    handlers = {
+        f"listener.name.{spec.name.lower()}.oauthbearer.sasl.server.callback.handler.class": (
+            SIGNED_TOKEN_HANDLERS[0]
+        )
+        for spec in specs
+    }
     config = {
+        **handlers,
         _MECHANISMS_KEY: ",".join(mechanisms),
         "sasl.oauthbearer.jwks.endpoint.url": provider.jwks_endpoint,
         "sasl.oauthbearer.expected.issuer": provider.issuer,

@@ -35,6 +35,9 @@ def test_the_settings_have_the_names_of_kafka(provider: IdentityProvider) -> Non
         config.items()
         >= {
             "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class": (
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+            ),
             "sasl.oauthbearer.jwks.endpoint.url": f"{ISSUER}/jwks",
             "sasl.oauthbearer.expected.issuer": ISSUER,
             "sasl.oauthbearer.expected.audience": "kafka",
