@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.sasl_classes import SIGNED_TOKEN_HANDLERS
+from kafkalite.config.security_protocols import PROTOCOL_MAP_KEY, SecurityProtocol
 from kafkalite.security.sasl.users import OAUTHBEARER, PASSWORD_MECHANISMS
 from kafkalite.server.settings import SettingsError
 
@@ -21,8 +22,8 @@ def settings_with_identity(settings: Settings, provider: IdentityProvider) -> Se
     Settings of the user have precedence. Raises SettingsError if no listener has SASL.
     """
     if not settings.listen and "listeners" not in settings.config:
-        protocol = "SASL_PLAINTEXT" if settings.tls is None else "SASL_SSL"
-        settings = settings._replace(listen=(f"{protocol}://localhost:9092",))
+        settings = settings._replace(listen=(f"{_protocol(settings)}://localhost:9092",))
+    settings = _with_protocols(settings)
     specs = [spec for spec in settings.listeners if spec.protocol.uses_sasl]
     if not specs:
         raise SettingsError(
@@ -43,3 +44,19 @@ def settings_with_identity(settings: Settings, provider: IdentityProvider) -> Se
         "sasl.oauthbearer.expected.audience": provider.audience,
     }
     return settings._replace(config={**config, **settings.config})
+
+
+def _with_protocols(settings: Settings) -> Settings:
+    """Return settings that give SASL to the listeners if none of them names a protocol."""
+    names = [spec.name for spec in settings.listeners]
+    if PROTOCOL_MAP_KEY in settings.config or any(
+        name in SecurityProtocol.__members__ for name in names
+    ):
+        return settings
+    protocol = _protocol(settings)
+    protocols = ",".join(f"{name}:{protocol}" for name in names)
+    return settings._replace(config={**settings.config, PROTOCOL_MAP_KEY: protocols})
+
+
+def _protocol(settings: Settings) -> str:
+    return "SASL_PLAINTEXT" if settings.tls is None else "SASL_SSL"

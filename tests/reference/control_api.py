@@ -199,7 +199,7 @@ FAILURES: dict[str, str] = {
     "wrong_audience": f"tokens have the audience `{WRONG_AUDIENCE}`",
     "wrong_issuer": f"tokens have the issuer `{WRONG_ISSUER}`",
     "wrong_key": "tokens are signed by a key that is not published, and name the current key",
-    "http_500": "responses have the status 500",
+    "http_500": "responses have the status 500, and no body",
     "malformed": "responses have the status 200, but are not JSON",
     "slow": "responses are delayed by `delay_ms` of the broker's clock",
 }

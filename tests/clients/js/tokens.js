@@ -36,5 +36,5 @@ async function main() {
 
 main().catch((error) => {
   console.error(error);
-  process.exitCode = 1;
+  process.exit(1); // kafkajs leaves its connection open if it gets no token
 });

@@ -67,3 +67,13 @@ def test_a_listener_needs_sasl(provider: IdentityProvider) -> None:
             settings_with_identity(settings, provider)
     own = Settings(listen=("SASL_SSL://localhost:9093", "localhost:9092"))
     assert settings_with_identity(own, provider).listen == own.listen
+
+
+def test_listeners_with_other_names_have_sasl(provider: IdentityProvider) -> None:
+    listen = ("OUTSIDE://0.0.0.0:9092", "INSIDE://0.0.0.0:29092")
+    for tls, protocol in ((None, "SASL_PLAINTEXT"), ("auto", "SASL_SSL")):
+        settings = settings_with_identity(Settings(listen=listen, tls=tls), provider)
+        assert [spec.protocol.name for spec in settings.listeners] == [protocol, protocol]
+        assert "listener.name.inside.oauthbearer.sasl.server.callback.handler.class" in (
+            settings.config
+        )
