@@ -44,7 +44,7 @@ from kafkalite.testing.faults import BrokerFaults
 from kafkalite.testing.identity import BrokerIdentity
 from kafkalite.testing.nodes import BrokerNodes
 from kafkalite.testing.served_identity import ServedIdentity
-from kafkalite.testing.token_providers import OAuthLogin
+from kafkalite.testing.token_providers import OAuthLogin, token_login
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -276,7 +276,8 @@ class Broker:
 
         addresses = [Address.parse(each) for each in self.bootstrap_servers.split(",")]
         own = self._client_access()
-        access = Access(client_context(own), own.login)
+        login = own.login if own.oauth is None else token_login(own.oauth)
+        access = Access(client_context(own), login)
         results = self._run_on_loop(fence_producers(addresses, transactional_ids, access=access))
         failed = [f"{each.transactional_id!r}: {each.error}" for each in results if each.error]
         if failed:

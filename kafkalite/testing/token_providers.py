@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.request import ProxyHandler, Request, build_opener
+
+from kafkalite.security.sasl.users import OAUTHBEARER
+
+if TYPE_CHECKING:
+    from kafkalite.client.access import Login
 
 _TIMEOUT_S: Final = 10.0
 
@@ -38,6 +43,13 @@ def request_token(login: OAuthLogin) -> str:
     with build_opener(ProxyHandler({})).open(request, timeout=_TIMEOUT_S) as response:
         token: str = json.load(response)["access_token"]
     return token
+
+
+def token_login(login: OAuthLogin) -> Login:
+    """Return a login of our own client with a new token; raises as `request_token`."""
+    from kafkalite.client.access import Login  # noqa: PLC0415 - rarely used
+
+    return Login(OAUTHBEARER, login.client_id, request_token(login))
 
 
 def aiokafka_token_provider(login: OAuthLogin) -> Any:  # noqa: ANN401 - a class of the library

@@ -7,6 +7,7 @@ from urllib.error import HTTPError
 
 import pytest
 
+from kafkalite.client.connection import UnreachableError
 from kafkalite.testing import Broker
 from kafkalite.testing.token_providers import OAuthLogin, request_token
 from tests.unit.identity.assertions import EC_KEY, public_pem
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(oidc=True, log_level="error") as started:
+    config = {"connection.failed.authentication.delay.ms": 0}
+    with Broker(oidc=True, config=config, log_level="error") as started:
         yield started
 
 
@@ -83,3 +85,26 @@ def test_a_broker_without_provider_refuses() -> None:
         broker.identity.add_key()
     with pytest.raises(ValueError, match="oidc_clients needs oidc"):
         Broker(oidc_clients={"a": "s"})
+
+
+def test_producers_are_fenced_with_a_token(broker: Broker) -> None:
+    (result,) = broker.fence_producers("t")
+    assert result.error is None
+
+
+def test_tokens_have_the_times_of_a_driven_clock() -> None:
+    with Broker(oidc=True, clock="manual@2026-03-01") as broker:
+        assert broker.fence_producers("t")
+        broker.clock.advance(days=1)
+        assert broker.fence_producers("t")
+
+
+@pytest.mark.parametrize("failure", ["wrong_audience", "wrong_issuer", "wrong_key", "expired"])
+def test_an_invalid_token_is_refused(broker: Broker, failure: str) -> None:
+    with broker.identity.fail(failure), pytest.raises(UnreachableError, match="invalid_token"):
+        broker.fence_producers("t")
+
+
+def test_passwords_work_as_well() -> None:
+    with Broker(oidc=True, users={"alice": "secret"}, config={"log.retention.ms": 1}) as broker:
+        assert broker.fence_producers("t")
