@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.security.authorizer import ALLOW_WITHOUT_ACLS, SUPER_USERS
 from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
 from kafkalite.security.sasl.users import OAUTHBEARER, PLAIN
-from kafkalite.server.sasl_listener import checks_signatures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,12 +40,16 @@ def sasl_warnings(
                 "--user nor of a JAAS configuration nor with SCRAM credentials",
                 {"listener": security.name},
             )
-        if security.protocol.uses_sasl and checks_signatures(security):
+        if security.protocol.uses_sasl:
             yield from _token_warnings(security)
 
 
 def _token_warnings(security: ListenerSecurity) -> Iterator[SecurityWarning]:
     """Yield a warning for signed tokens whose audience or issuer is not checked, as Kafka does."""
+    from kafkalite.server.sasl_listener import checks_signatures  # noqa: PLC0415 - only with SASL
+
+    if not checks_signatures(security):
+        return
     for key, tokens in (
         ("sasl.oauthbearer.expected.audience", "without an audience"),
         ("sasl.oauthbearer.expected.issuer", "of every issuer"),

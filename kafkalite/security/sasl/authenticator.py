@@ -272,6 +272,9 @@ class Authenticator:
     def _fail(self, reason: str, *, is_delayed: bool = True) -> AuthenticationFailedError:
         """Set the last state and return its error, which the caller may raise."""
         activity = "SASL " + self._activity
+        if self._server is not None and self._server.refusal:
+            # The client sent another request in place of its last message.
+            reason = f"{reason} Before: {self._mechanism}: {self._server.refusal}"
         self.state = SaslState.FAILED
         self._server = None
         self.failure = AuthenticationFailedError(f"{activity}: {reason}", is_delayed=is_delayed)

@@ -44,3 +44,7 @@ class SaslServer(Protocol):
     @property
     def expires_at_ms(self) -> int | None:
         """The time at which the credentials expire; None if they do not expire."""
+
+    @property
+    def refusal(self) -> str:
+        """The reason of an error that the client has yet to acknowledge; empty without one."""

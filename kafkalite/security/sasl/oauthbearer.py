@@ -53,6 +53,11 @@ class OAuthBearerServer:
         self.is_complete = False
         self.user = ""
 
+    @property
+    def refusal(self) -> str:
+        """The reason of an error that the client has yet to acknowledge; empty without one."""
+        return self._reason if self._failure is not None else ""
+
     def evaluate(self, token: bytes) -> bytes:
         """Check the client's message, and return an error as JSON if its token is invalid.
 

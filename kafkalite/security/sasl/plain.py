@@ -23,6 +23,7 @@ class PlainServer:
     __slots__ = ("_passwords", "is_complete", "user")
 
     expires_at_ms = None
+    refusal = ""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords

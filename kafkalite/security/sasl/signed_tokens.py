@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kafkalite.security.sasl.json_web_keys import KeySet
 
 _SECTIONS: Final = 3
+_NESTED_TYPES: Final = ("jwt", "application/jwt")
 _TEXT_CLAIMS: Final = ("iss", "sub", "jti")
 """The claims that must be texts if they exist."""
 
@@ -68,6 +69,8 @@ def _verified_claims(keys: KeySet, token: str) -> dict[str, Any]:
     # Extensions that the recipient must understand. None is supported.
     if "crit" in header or "b64" in header:
         raise InvalidTokenError("the token has critical header parameters")
+    if str(header.get("cty")).lower() in _NESTED_TYPES:
+        raise InvalidTokenError("the token contains another token")
     if key_id is not None and not isinstance(key_id, str):
         raise InvalidTokenError("the key id of the token is not a text")
     signed = token[: token.rindex(".")].encode()

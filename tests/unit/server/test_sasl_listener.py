@@ -214,6 +214,20 @@ def test_an_invalid_signed_token_gets_the_error_of_kafka(tmp_path: Path) -> None
         assert all(each not in violation for each in token.split(".") if each)
 
 
+def test_the_log_has_the_reason_if_a_client_ignores_the_error(tmp_path: Path) -> None:
+    wire = SaslWire(signed_token_config(tmp_path / "keys.json"))
+    client = wire.connect()
+    client.handshake("OAUTHBEARER")
+    client.authenticate(bearer(SIGNER.token(aud="x")))
+    client.send(request_frame(MetadataRequest(topics=[]), 9))
+    refused = parsed(client.fail_later(), MetadataRequest(), 9)
+    assert refused.topics == []
+    assert str(client.violation).endswith(
+        "Unexpected Kafka request of type METADATA during SASL authentication. "
+        "Before: OAUTHBEARER: the token has an audience, but no audience is expected"
+    )
+
+
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_client_waits_for_the_first_keys(version: int) -> None:
     class Validator:

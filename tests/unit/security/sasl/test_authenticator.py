@@ -21,6 +21,8 @@ NOW_MS = 1_000_000
 class EchoServer:
     """Accepts the user that a token names, after `more` tokens; refuses others."""
 
+    refusal = ""
+
     def __init__(self, mechanism: str) -> None:
         self.mechanism = mechanism
         self.is_complete = False

@@ -28,9 +28,12 @@ def section(content: object) -> str:
 class TokenSigner:
     """A private key, and the key set with its public key."""
 
-    def __init__(self, algorithm: str = "ES256", key_id: str | None = "key-1") -> None:
+    def __init__(
+        self, algorithm: str = "ES256", key_id: str | None = "key-1", now_s: int = NOW_S
+    ) -> None:
         self.algorithm = algorithm
         self.key_id = key_id
+        self.now_s = now_s
         self.key = _new_key(algorithm, key_id)
 
     @property
@@ -51,13 +54,16 @@ class TokenSigner:
 
     def sign(self, header: object, payload: object) -> str:
         """Return a token with any header and payload: JSON, or bytes as they are."""
-        signed = f"{section(header)}.{section(payload)}"
+        return self.seal(f"{section(header)}.{section(payload)}")
+
+    def seal(self, signed: str) -> str:
+        """Return the sections with a signature."""
         signature = JWSRegistry.algorithms[self.algorithm].sign(signed.encode(), self.key)
         return f"{signed}.{section(signature)}"
 
     def token(self, header: dict[str, Any] | None = None, **claims: Any) -> str:  # noqa: ANN401 - any JSON
         """Return a token that is valid for a minute; a claim that is `...` is omitted."""
-        members = {"sub": "alice", "iat": NOW_S, "exp": NOW_S + 60, **claims}
+        members = {"sub": "alice", "iat": self.now_s, "exp": self.now_s + 60, **claims}
         kid = {} if self.key_id is None else {"kid": self.key_id}
         return self.sign(
             {"alg": self.algorithm, **kid, **(header or {})},
