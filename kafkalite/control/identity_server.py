@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.control.address import is_loopback
 from kafkalite.control.identity_endpoints import IdentityApp
 from kafkalite.control.server import HttpServer
 from kafkalite.identity.clients import DEFAULT_CLIENT
@@ -39,3 +40,9 @@ class IdentityServer(HttpServer):
             return IdentityApp(self.provider, clock, log).app
 
         super().__init__(address, log, new_app)
+        if not clients and not is_loopback(address.host):
+            log.warning(
+                "anyone who reaches this address can get tokens: the default client has a public "
+                "secret",
+                identity_provider=self.url,
+            )
