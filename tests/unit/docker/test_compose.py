@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
-from importlib.resources import files
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -29,12 +26,6 @@ def options(name: str) -> tuple[str, ...]:
     """Return the values of an option in the variables of the compose file."""
     given = serve_arguments(BROKER["environment"], "unused")
     return tuple(each.split("=", 1)[1] for each in given if each.startswith(f"--{name}="))
-
-
-def test_compose_file_matches_the_compose_specification() -> None:
-    vendored = files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
-    schema = json.loads(vendored.read_text(encoding="utf-8"))
-    jsonschema.validate(COMPOSE, schema)
 
 
 def test_service_waits_for_a_healthy_broker() -> None:
@@ -98,10 +89,25 @@ def test_image_exposes_the_ports_of_its_listeners() -> None:
     assert set(exposed) == {*re.findall(r":(\d+)", DEFAULT_LISTEN), str(DEFAULT_CONTROL_PORT)}
 
 
-def test_smoke_test_passes_where_a_docker_engine_runs() -> None:
+def smoke_test(subject: str, timeout_s: float) -> None:
+    """Run the smoke test; skip the test without a Docker engine."""
     done = subprocess.run(
-        [str(DOCKER / "smoke-test.sh")], capture_output=True, text=True, timeout=300, check=False
+        [str(DOCKER / "smoke-test.sh"), subject],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
     )
     if done.returncode == NOTHING_TESTED:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_smoke_test_passes_where_a_docker_engine_runs() -> None:
+    smoke_test("image", 300)
+
+
+@pytest.mark.endurance
+@pytest.mark.timeout(2000)  # it pulls the images of others
+def test_recipes_pass_where_a_docker_engine_runs() -> None:
+    smoke_test("recipes", 1900)

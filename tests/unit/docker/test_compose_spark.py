@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
 from typing import Any
 
-import jsonschema
 import yaml
 
 from tests.unit.docker.image import DOCKER
 
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.spark.yaml").read_text())
 SERVICES = COMPOSE["services"]
-
-
-def test_the_compose_file_follows_the_compose_specification() -> None:
-    vendored = files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
-    schema = json.loads(vendored.read_text(encoding="utf-8"))
-    jsonschema.validate(COMPOSE, schema)
 
 
 def test_the_stream_runs_the_job_that_is_tested_at_the_broker() -> None:
