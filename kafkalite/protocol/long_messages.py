@@ -28,8 +28,6 @@ _LOOP_REPLACEMENTS = {True: r"\1each_joined(\2, out):", False: r"\1each(\2):"}
 _BUILDERS = ("def build_response(", "def build_request_v")
 _PIECES_PER_JOIN = 16_384
 """Number of pieces that are joined at a time while a message is built."""
-_UNSHARED_REFERENCES = 3
-"""Reference count of a list in one message: the slot, the local variable and the call."""
 
 
 class JoinedPieces(list[bytes | memoryview]):
@@ -120,6 +118,24 @@ def _each_joined(elements: Iterable[T], out: JoinedPieces) -> Iterator[T]:
             pause()
 
 
+class _Probe:
+    __slots__ = ("elements",)
+
+    def __init__(self) -> None:
+        self.elements: list[object] = []
+
+
+def _count_references(message: object, name: str) -> int:
+    return sys.getrefcount(getattr(message, name))
+
+
+_UNSHARED_REFERENCES = _count_references(_Probe(), "elements") + 1
+"""References to a list in one message, and in a local variable.
+
+It is measured, because Python 3.14 does not count the references of all calls.
+"""
+
+
 def free_in_steps(message: object) -> None:
     """Free the lists in a message that is no longer needed, with pauses in between.
 
@@ -132,7 +148,7 @@ def free_in_steps(message: object) -> None:
             continue
         has_messages = hasattr(value[0], "__slots__")
         if has_messages or len(value) > ELEMENTS_PER_PAUSE:
-            is_shared = sys.getrefcount(value) > _UNSHARED_REFERENCES
+            is_shared = _count_references(message, name) > _UNSHARED_REFERENCES
             if not is_shared:
                 _free_list_in_steps(value, has_messages=has_messages)
 

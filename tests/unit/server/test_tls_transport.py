@@ -341,7 +341,11 @@ async def test_damaged_records_close_the_connection(tmp_path: Path) -> None:
         await until_closed(reader)
         writer.close()
     (reason,) = world.reasons
-    assert reason == "TLS failed: decryption failed or bad record mac"
+    # The second text is that of OpenSSL 3.6.
+    assert reason in {
+        "TLS failed: decryption failed or bad record mac",
+        "TLS failed: record layer failure",
+    }
 
 
 async def test_the_end_of_the_stream_is_announced(tmp_path: Path) -> None:
