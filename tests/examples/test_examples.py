@@ -27,6 +27,13 @@ EXAMPLES = ROOT / "examples"
 _TIMEOUT_S = 280
 _PLUGIN = "kafkalite.testing.plugin"
 _NEEDS_SPARK = {"test_audit.py"}
+_CONTAINERS = {
+    f"testcontainers/{name}"
+    for name in (
+        "kafkalite_container.py", "test_orders.py", "KafkaliteContainer.java", "OrdersTest.java"
+    )
+}  # fmt: skip
+"""Tested by `test_testcontainers.py`."""
 _SCHEMAS = {
     "compose/compose.yaml": "compose-spec.json",
     "ci/github-actions.yaml": "github-workflows.json",
@@ -120,5 +127,5 @@ def test_every_example_is_in_the_index_and_in_a_test() -> None:
     }
     assert listed == existing
     tested = {path.name for path in EXAMPLES.glob("test_*.py")}
-    tested |= {"control.sh", "kafkajs/orders.js", *_SCHEMAS}
+    tested |= {"control.sh", "kafkajs/orders.js", *_SCHEMAS, *_CONTAINERS}
     assert existing == tested
