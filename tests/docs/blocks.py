@@ -55,6 +55,8 @@ class Kind(Enum):
     """A workflow of GitHub Actions, validated by its schema."""
     GITLAB_CI = "gitlab-ci"
     """A pipeline of GitLab, validated by its schema."""
+    CIRCLECI = "circleci"
+    """A configuration of CircleCI, validated by its schema."""
     OUTPUT = "output"
     """The standard output of the block before it, compared exactly."""
     EXAMPLE = "example"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import subprocess
 import sys
 import textwrap
 import xml.etree.ElementTree as ET
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +29,7 @@ from tests.docs.blocks import (
     blocks_of,
     output_after,
 )
+from tests.docs.schemas import schema_named
 from tests.docs.shell import (
     BOOTSTRAP,
     CONTROL,
@@ -53,6 +52,7 @@ _SCHEMAS = {
     Kind.COMPOSE: "compose-spec.json",
     Kind.GITHUB_WORKFLOW: "github-workflows.json",
     Kind.GITLAB_CI: "gitlab-ci.json",
+    Kind.CIRCLECI: "circle-ci.json",
 }
 
 
@@ -203,12 +203,10 @@ def test_lines_that_cannot_run_here_have_valid_syntax(
 @for_blocks(*_SCHEMAS)
 def test_yaml_follows_its_schema(block: Block) -> None:
     assert block.kind is not None
-    vendored = files("check_jsonschema") / "builtin_schemas" / "vendor" / _SCHEMAS[block.kind]
-    schema = json.loads(vendored.read_text(encoding="utf-8"))
     document = yaml.safe_load(block.text)
     if block.kind is Kind.GITHUB_WORKFLOW:
         document["on"] = document.pop(True)  # YAML 1.1 reads `on` as a boolean
-    jsonschema.validate(document, schema)
+    jsonschema.validate(document, schema_named(_SCHEMAS[block.kind]))
 
 
 @for_blocks(Kind.COMMAND)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -18,6 +16,7 @@ import yaml
 from kafkalite.testing import Broker
 from tests.architecture.source import ROOT
 from tests.clients.client_libraries import kafkajs_program
+from tests.docs.schemas import schema_named
 from tests.oracle.requirements import program, required
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ _SCHEMAS = {
     "compose/compose.yaml": "compose-spec.json",
     "ci/github-actions.yaml": "github-workflows.json",
     "ci/gitlab-ci.yaml": "gitlab-ci.json",
+    "ci/circleci.yaml": "circle-ci.json",
 }
 
 
@@ -111,8 +111,14 @@ def test_configuration_file_matches_its_schema(name: str, schema: str) -> None:
     content: Any = yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
     if True in content:  # YAML 1.1 reads the key `on` as a boolean
         content["on"] = content.pop(True)
-    vendored = files("check_jsonschema") / "builtin_schemas" / "vendor" / schema
-    jsonschema.validate(content, json.loads(vendored.read_text(encoding="utf-8")))
+    jsonschema.validate(content, schema_named(schema))
+
+
+def test_configurations_of_ci_are_those_of_the_guide() -> None:
+    guide = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
+    for path in (EXAMPLES / "ci").iterdir():
+        _, _, content = path.read_text(encoding="utf-8").partition("\n")
+        assert f"\n{content}```" in guide, path.name
 
 
 def test_every_example_is_in_the_index_and_in_a_test() -> None:
@@ -127,5 +133,5 @@ def test_every_example_is_in_the_index_and_in_a_test() -> None:
     }
     assert listed == existing
     tested = {path.name for path in EXAMPLES.glob("test_*.py")}
-    tested |= {"control.sh", "kafkajs/orders.js", *_SCHEMAS, *_CONTAINERS}
+    tested |= {"control.sh", "ci/Jenkinsfile", "kafkajs/orders.js", *_SCHEMAS, *_CONTAINERS}
     assert existing == tested

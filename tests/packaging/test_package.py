@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafkalite import __version__
+from tests.packaging.interpreters import PYTHONS, VERSIONS, interpreter
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -113,3 +115,25 @@ def test_one_file_runs_a_broker(wheel: Path, tmp_path: Path) -> None:
     run(BIN / "shiv", "--console-script", "kafkalite", "--output-file", file, wheel)
     assert run(sys.executable, file, "--version") == f"kafkalite {__version__}\n"
     serve(sys.executable, file)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_wheel_works_with_each_version_of_python(
+    wheel: Path, tmp_path: Path, version: str
+) -> None:
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} is installed; {PYTHONS} may name one")
+    uv = (BIN / "uv", "--system-certs")
+    environment = tmp_path / "environment"
+    run(*uv, "venv", "--quiet", "--python", python, environment)
+    installed = environment / "bin" / "python"
+    packages = (f"{wheel}[security]", "aiokafka>=0.14", "kafka-python>=3.0")
+    run(*uv, "pip", "install", "--quiet", "--python", installed, *packages)
+    check = Path(__file__).parent / "self_check.py"
+    assert run(installed, "-P", "-W", "error", check) == "exchanged 2 records\n"
+
+
+def test_each_supported_version_of_python_is_tested() -> None:
+    metadata = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert set(VERSIONS) == set(re.findall(r"Programming Language :: Python :: (3\.\d+)", metadata))

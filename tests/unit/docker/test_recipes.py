@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -20,6 +18,7 @@ from kafkalite.docker.own_variables import variables
 from kafkalite.docker.start import plan_from
 from kafkalite.server.logging import Level, Log
 from tests.architecture.source import ROOT
+from tests.docs.schemas import schema_named
 from tests.unit.docker.image import DOCKER
 from tests.unit.docker.recipes import RECIPES, Machine, Recipe, Service
 
@@ -85,8 +84,7 @@ def texts(service: Service) -> Iterator[str]:
 
 @for_recipes
 def test_recipe_matches_the_compose_specification(recipe: Recipe) -> None:
-    vendored = files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
-    jsonschema.validate(recipe.content, json.loads(vendored.read_text(encoding="utf-8")))
+    jsonschema.validate(recipe.content, schema_named("compose-spec.json"))
 
 
 @for_recipes
