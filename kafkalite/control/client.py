@@ -167,7 +167,8 @@ class ControlClient:
             with self._opener.open(request, timeout=_TIMEOUT_S) as response:
                 return json.load(response)
         except HTTPError as http_error:
-            raise ControlError(_error_text(http_error)) from http_error
+            with http_error:  # it holds the connection
+                raise ControlError(_error_text(http_error)) from http_error
         except (OSError, HTTPException, ValueError) as error:
             reason = error.reason if isinstance(error, URLError) else error
             raise ControlError(failure_text(self._url, reason)) from error
