@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.security.sasl.authenticator import MAX_TIME_MS
 from kafkalite.security.sasl.json_web_keys import ALGORITHMS, parse_json
-from kafkalite.security.sasl.oauthbearer import BearerToken, InvalidTokenError
+from kafkalite.security.sasl.oauthbearer import BearerToken, InvalidTokenError, principal_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,9 +50,7 @@ def validate_signed_token(
     expiry_s = _check_times(claims, now_ms // 1000, rules.clock_skew_s)
     _check_names(claims, rules)
     _check_scope(claims.get(rules.scope_claim))
-    principal = claims.get(rules.principal_claim)
-    if not isinstance(principal, str) or not principal.strip():
-        raise InvalidTokenError(f"the token has no claim {rules.principal_claim} with a name")
+    principal = principal_in(claims, rules.principal_claim)
     return BearerToken(principal.strip(), min(1000 * expiry_s, MAX_TIME_MS))
 
 

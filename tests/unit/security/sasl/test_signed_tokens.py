@@ -122,6 +122,7 @@ ISSUER = SignedTokenRules(issuer="https://idp")
         ({"sub": ...}, RULES, "no claim sub with a name"),
         ({"sub": ""}, RULES, "no claim sub with a name"),
         ({"sub": " "}, RULES, "no claim sub with a name"),
+        ({"sub": "a\ud800"}, RULES, "claim sub of the token is not valid Unicode"),
         ({"sub": 5}, RULES, "claim sub of the token is not a text"),
         ({"name": 5}, SignedTokenRules(principal_claim="name"), "no claim name with a name"),
         ({"jti": 5}, RULES, "claim jti of the token is not a text"),
