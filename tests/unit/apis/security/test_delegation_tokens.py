@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.apis.security.delegation_tokens import handle_describe_delegation_token
 from kafkalite.client.access import Access, Login
 from kafkalite.client.client import KafkaClient
 from kafkalite.metadata.delegation_tokens import MAX_RECORD_BYTES
+from kafkalite.ports import turns
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -505,3 +507,18 @@ def test_tokens_survive_a_restart(clients: CertificateClients) -> None:
     assert clients.described(ALICE) == [token.token_id]
     response = clients.ask(ALICE, RenewDelegationTokenRequest(hmac=token.hmac), 2)
     assert response.error_code == 0
+
+
+def test_tokens_with_many_renewers_are_described_in_steps(clients: CertificateClients) -> None:
+    for principal in (BOB, ALICE):
+        clients.create(principal, renewers=200)
+    responses: list[Any] = []
+    request = DescribeDelegationTokenRequest(owners=None)
+    worker = turns.Worker()
+    worker.task = lambda: responses.append(
+        handle_describe_delegation_token(clients.wire.calls[1], request)
+    )
+    for _ in range(3):  # after each token, and among the renewers of the one that is described
+        assert worker.take_turn(0.0) is worker
+    assert worker.take_turn(0.0) is None
+    assert [len(each.renewers) for each in responses[0].tokens] == [200]
