@@ -198,6 +198,7 @@ HOSTILE = {
     "other digits": (f"{VALID}\u0661", "base64url"),
     "a megabyte": (f"{SIGNED}.{'A' * 1_000_000}", "signature of the token is not valid"),
     "a megabyte of claims": (TokenSigner("ES256", "x").token(a="a" * 1_000_000), "no key"),
+    "a large header": (SIGNER.token({"x": "a" * 50_000}), "the header of the token has"),
     "duplicate claim": (SIGNER.sign(HEADER, f'{{"sub":"bob",{JSON_CLAIMS[1:]}'.encode()), "unique"),
     "duplicate header": (
         SIGNER.sign(b'{"alg":"none","alg":"ES256","kid":"key-1"}', CLAIMS),
