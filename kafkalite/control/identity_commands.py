@@ -11,12 +11,10 @@ from kafkalite.control.commands import CommandError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from joserfc.jwk import Key
-
     from kafkalite.identity.clients import OAuthClient
     from kafkalite.identity.failures import FailureState
     from kafkalite.identity.provider import IdentityProvider
-    from kafkalite.identity.signing_keys import SigningKey
+    from kafkalite.identity.signing_keys import KeyPair, SigningKey
     from kafkalite.server.broker import Broker
 
 
@@ -151,7 +149,7 @@ async def _add_failure(provider: IdentityProvider, command: AddIdentityFailure) 
     return IdentityStatus(provider, failures=(provider.failures.add(failure),))
 
 
-async def _new_key(algorithm: str) -> Key:
+async def _new_key(algorithm: str) -> KeyPair:
     """Make a key in a thread: a key of RSA takes long, and clients are served meanwhile."""
     from kafkalite.identity.signing_keys import new_key  # noqa: PLC0415 - only with --oidc
 
