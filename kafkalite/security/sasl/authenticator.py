@@ -265,14 +265,16 @@ class Authenticator:
         max_session_ms = self._rules.max_session_ms.get(self._mechanism, 0)
         if max_session_ms > 0:
             limits.append(max_session_ms)
-        lifetime_ms = min(*limits, MAX_TIME_MS) if limits else 0
-        # Credentials that have expired already allow no request, also while the clock is stopped.
-        self.expires_at_ms = now_ms + lifetime_ms if limits else None
+        lifetime_ms = min(max(0, min(limits)), MAX_TIME_MS) if limits else 0
+        # Without time left, the session ends before the next request of the same millisecond.
+        self.expires_at_ms = (
+            (now_ms + lifetime_ms if lifetime_ms else now_ms - 1) if limits else None
+        )
         self.principal = principal
         self.is_token_authenticated = server.is_token_authenticated
         self.state = SaslState.COMPLETE
         self._server = None
-        return max(0, lifetime_ms)
+        return lifetime_ms
 
     def _fail(self, reason: str, *, is_delayed: bool = True) -> AuthenticationFailedError:
         """Set the last state and return its error, which the caller may raise."""

@@ -203,6 +203,7 @@ def test_bare_tokens_have_no_answer_if_they_are_refused() -> None:
         (0, f"alice until {NOW_MS + 300}", 300),
         (5000, f"alice until {NOW_MS + 300}", 300),
         (200, f"alice until {NOW_MS + 300}", 200),
+        (200, f"alice until {NOW_MS - 1}", 0),
         (0, f"alice until {1 << 80}", (1 << 63) - 1),
     ],
 )
@@ -212,7 +213,8 @@ def test_a_session_lasts_until_the_earlier_limit(
     authenticator = new_authenticator(max_session_ms)
     assert authenticate(authenticator, token) == lifetime_ms
     has_end = max_session_ms > 0 or "until" in token
-    assert authenticator.expires_at_ms == (NOW_MS + lifetime_ms if has_end else None)
+    ends_at_ms = NOW_MS + lifetime_ms if lifetime_ms else NOW_MS - 1
+    assert authenticator.expires_at_ms == (ends_at_ms if has_end else None)
 
 
 def test_a_session_ends_after_its_last_millisecond() -> None:
@@ -300,6 +302,6 @@ def test_a_client_is_authenticated_by_a_token_until_it_uses_a_password() -> None
 @pytest.mark.parametrize("max_session_ms", [0, 200])
 def test_the_session_of_an_expired_token_allows_no_request(max_session_ms: int) -> None:
     authenticator = new_authenticator(max_session_ms)
-    assert authenticate(authenticator, f"token of alice until {NOW_MS - 1}") == 0
+    assert authenticate(authenticator, f"token of alice until {NOW_MS - 9}") == 0
     with pytest.raises(AuthenticationFailedError, match="the session has expired"):
         authenticator.check_session(NOW_MS)
