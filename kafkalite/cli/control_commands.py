@@ -49,6 +49,7 @@ def add_explain(parser: ArgumentParser) -> None:
     entity.add_argument("--group", metavar="ID", help="only this group [all]")
     entity.add_argument("--transactional-id", metavar="ID", help="only this transactional id [all]")
     entity.add_argument("--topic", metavar="NAME", help="only this topic [all]")
+    entity.add_argument("--client", metavar="ADDRESS", help="only clients at this address [all]")
     parser.add_argument(
         "--limit", metavar="NUMBER", type=int, help="print only this many entries, the latest [128]"
     )
@@ -177,20 +178,27 @@ def clock(arguments: Namespace) -> None:
 
 
 def explain(arguments: Namespace) -> None:
-    """Print the history of groups, transactional ids and topics; raises SystemExit on failure."""
+    """Print the history of groups, transactional ids, topics and clients; raises SystemExit."""
     names = {
         "group": arguments.group,
         "transactional id": arguments.transactional_id,
         "topic": arguments.topic,
+        "client": arguments.client,
     }
 
     def perform(client: ControlClient) -> None:
         found = client.explain(
-            arguments.group, arguments.limit, arguments.transactional_id, arguments.topic
+            arguments.group,
+            arguments.limit,
+            arguments.transactional_id,
+            arguments.topic,
+            arguments.client,
         )
         is_unfiltered = all(name is None for name in names.values())
         lines = [_entry_line(entry, is_unfiltered=is_unfiltered) for entry in found["entries"]]
-        entity = "any group, transactional id or topic" if is_unfiltered else _entity_text(names)
+        entity = (
+            "any group, transactional id, topic or client" if is_unfiltered else _entity_text(names)
+        )
         print_output(
             as_json(found) if arguments.json else "".join(lines) or f"no entries about {entity}\n"
         )
@@ -309,7 +317,7 @@ def _entity_text(names: Mapping[str, str | None]) -> str:
 
 
 def _entry_line(entry: EntryJson, *, is_unfiltered: bool) -> str:
-    name = entry["group"] or entry["transactional_id"] or entry["topic"]
+    name = entry["group"] or entry["transactional_id"] or entry["topic"] or entry["client"]
     entity = f" {name}" if is_unfiltered else ""
     repeated = f" ({entry['times']} times since {entry['first_iso']})" if entry["times"] > 1 else ""
     line = f"{entry['at_iso']}{entity} {entry['kind']}: {entry['text']}{repeated}"

@@ -272,6 +272,7 @@ async def test_the_history_of_groups_is_returned() -> None:
             "group": "g",
             "transactional_id": None,
             "topic": None,
+            "client": None,
             "kind": "refused",
             "text": "stale",
             "facts": {"epoch": 4},
@@ -295,6 +296,11 @@ async def test_the_history_of_groups_is_returned() -> None:
     assert of_topics.body["topics"] == ["g"]
     (entry,) = of_topics.body["entries"]
     assert (entry["group"], entry["topic"], entry["kind"]) == (None, "g", "refused")
+    driven.broker.history.add(Event("g", "refused", "no", {}, SubjectKind.CLIENT), 6_000)
+    of_clients = await driven.get("/v1/explain?client=g")
+    assert of_clients.body["clients"] == ["g"]
+    (entry,) = of_clients.body["entries"]
+    assert (entry["topic"], entry["client"], entry["text"]) == (None, "g", "no")
     assert (await driven.get("/v1/explain?group=unknown")).body["entries"] == []
 
 
