@@ -13,7 +13,7 @@ from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, exit_with
 from kafkalite.cli.streams import open_closed_streams, printable
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import ArgumentParser, Namespace, _SubParsersAction
     from collections.abc import Callable, Mapping
 
     from kafkalite.control.client import ControlClient
@@ -75,6 +75,22 @@ def add_fault(parser: ArgumentParser) -> None:
             add_options(action)
         add_common_options(action)
         action.set_defaults(parser=action)
+
+
+def add_action(
+    actions: _SubParsersAction[ArgumentParser], parser: ArgumentParser, name: str, about: str
+) -> ArgumentParser:
+    """Return the parser of a new action of a command, with the options of all actions."""
+    action = actions.add_parser(
+        name,
+        help=about,
+        description=about,
+        allow_abbrev=False,
+        formatter_class=parser.formatter_class,
+    )
+    add_common_options(action)
+    action.set_defaults(parser=action)
+    return action
 
 
 def _add_rule_options(parser: ArgumentParser) -> None:

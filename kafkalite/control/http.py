@@ -96,6 +96,7 @@ from kafkalite.control.commands import (
 )
 from kafkalite.control.control_route import ControlRoute
 from kafkalite.control.identity_routes import IDENTITY_PATHS, IdentityRoutes
+from kafkalite.control.request_body import TOO_LARGE_MESSAGE, media_type, read_body
 from kafkalite.control.times import duration_ms, instant_ms, iso_of
 from kafkalite.gateway.fault_rules import UnknownFaultError, parse_rule, rule_to_json
 from kafkalite.metadata.topic_names import invalid_name_reason
@@ -121,10 +122,6 @@ if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
 
-MAX_BODY_BYTES = 64 * 1024
-"""The largest body of a request, in bytes."""
-
-_TOO_LARGE_MESSAGE = f"the body is larger than {MAX_BODY_BYTES} bytes"
 _BUG_MESSAGE = "the command failed because of a bug in kafkalite: see the broker's log"
 
 _MAX_LISTED_PROBLEMS = 100
@@ -670,20 +667,14 @@ class ControlApp:
 
 
 async def _json_body(request: Request) -> object:
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type != "application/json":
+    if media_type(request) != "application/json":
         raise HTTPException(415, "the body must be JSON: send Content-Type: application/json")
-    length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > MAX_BODY_BYTES:
-        raise HTTPException(413, _TOO_LARGE_MESSAGE)
-    body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                raise HTTPException(413, _TOO_LARGE_MESSAGE)
+        body = await read_body(request)
     except ClientDisconnect as disconnect:
         raise CommandError("the client disconnected before the end of the body") from disconnect
+    if body is None:
+        raise HTTPException(413, TOO_LARGE_MESSAGE)
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:

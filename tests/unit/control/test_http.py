@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from kafkalite.apis.table import find_api
 from kafkalite.control.commands import perform_clock_command
-from kafkalite.control.http import MAX_BODY_BYTES, ControlApp, clock_command
+from kafkalite.control.http import ControlApp, clock_command
+from kafkalite.control.request_body import MAX_BODY_BYTES
 from kafkalite.control.token import ControlToken
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.event_history import EventHistory
