@@ -71,7 +71,7 @@ class IdentityApp:
         try:
             body = await read_body(request)
         except ClientDisconnect:
-            body = b""  # nobody reads the response
+            body = b""  # no client reads the response
         if body is None:
             return _oauth_error(413, TOO_LARGE_MESSAGE)
         reply = self._provider.token(body, request.headers.get("authorization"))
