@@ -13,7 +13,7 @@ from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, exit_with
 from kafkalite.cli.streams import open_closed_streams, printable
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import ArgumentParser, Namespace, _SubParsersAction
     from collections.abc import Callable, Mapping
 
     from kafkalite.control.client import ControlClient
@@ -49,6 +49,7 @@ def add_explain(parser: ArgumentParser) -> None:
     entity.add_argument("--group", metavar="ID", help="only this group [all]")
     entity.add_argument("--transactional-id", metavar="ID", help="only this transactional id [all]")
     entity.add_argument("--topic", metavar="NAME", help="only this topic [all]")
+    entity.add_argument("--client", metavar="ADDRESS", help="only clients at this address [all]")
     parser.add_argument(
         "--limit", metavar="NUMBER", type=int, help="print only this many entries, the latest [128]"
     )
@@ -74,6 +75,22 @@ def add_fault(parser: ArgumentParser) -> None:
             add_options(action)
         add_common_options(action)
         action.set_defaults(parser=action)
+
+
+def add_action(
+    actions: _SubParsersAction[ArgumentParser], parser: ArgumentParser, name: str, about: str
+) -> ArgumentParser:
+    """Return the parser of a new action of a command, with the options of all actions."""
+    action = actions.add_parser(
+        name,
+        help=about,
+        description=about,
+        allow_abbrev=False,
+        formatter_class=parser.formatter_class,
+    )
+    add_common_options(action)
+    action.set_defaults(parser=action)
+    return action
 
 
 def _add_rule_options(parser: ArgumentParser) -> None:
@@ -177,20 +194,27 @@ def clock(arguments: Namespace) -> None:
 
 
 def explain(arguments: Namespace) -> None:
-    """Print the history of groups, transactional ids and topics; raises SystemExit on failure."""
+    """Print the history of groups, transactional ids, topics and clients; raises SystemExit."""
     names = {
         "group": arguments.group,
         "transactional id": arguments.transactional_id,
         "topic": arguments.topic,
+        "client": arguments.client,
     }
 
     def perform(client: ControlClient) -> None:
         found = client.explain(
-            arguments.group, arguments.limit, arguments.transactional_id, arguments.topic
+            arguments.group,
+            arguments.limit,
+            arguments.transactional_id,
+            arguments.topic,
+            arguments.client,
         )
         is_unfiltered = all(name is None for name in names.values())
         lines = [_entry_line(entry, is_unfiltered=is_unfiltered) for entry in found["entries"]]
-        entity = "any group, transactional id or topic" if is_unfiltered else _entity_text(names)
+        entity = (
+            "any group, transactional id, topic or client" if is_unfiltered else _entity_text(names)
+        )
         print_output(
             as_json(found) if arguments.json else "".join(lines) or f"no entries about {entity}\n"
         )
@@ -309,7 +333,7 @@ def _entity_text(names: Mapping[str, str | None]) -> str:
 
 
 def _entry_line(entry: EntryJson, *, is_unfiltered: bool) -> str:
-    name = entry["group"] or entry["transactional_id"] or entry["topic"]
+    name = entry["group"] or entry["transactional_id"] or entry["topic"] or entry["client"]
     entity = f" {name}" if is_unfiltered else ""
     repeated = f" ({entry['times']} times since {entry['first_iso']})" if entry["times"] > 1 else ""
     line = f"{entry['at_iso']}{entity} {entry['kind']}: {entry['text']}{repeated}"

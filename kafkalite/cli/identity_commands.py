@@ -8,18 +8,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.control_commands import add_common_options, run
+from kafkalite.cli.control_commands import add_action, run
 from kafkalite.cli.output import USAGE_STATUS, as_json, exit_with_error, print_output
 from kafkalite.cli.streams import printable
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace, _SubParsersAction
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Mapping
 
     from kafkalite.control.client import ControlClient
     from kafkalite.control.identity_routes import ClientJson, FailureJson, IdentityJson, KeyJson
 
-    Actions = _SubParsersAction[ArgumentParser]
 
 _FAILURES = (
     "expired", "wrong_audience", "wrong_issuer", "wrong_key", "http_500", "malformed", "slow",
@@ -32,42 +31,29 @@ _STDIN = "-"
 def add_identity(parser: ArgumentParser) -> None:
     """Add the actions of `identity` and their options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _add_action(actions, parser, "show", "Print the provider, its clients, keys and failures.")
-    action = _add_action(actions, parser, "set", "Set the audience and the lifetime of tokens.")
+    add_action(actions, parser, "show", "Print the provider, its clients, keys and failures.")
+    action = add_action(actions, parser, "set", "Set the audience and the lifetime of tokens.")
     action.add_argument("--audience", metavar="NAME", help="audience of the tokens")
     action.add_argument("--token-lifetime", metavar="DURATION", help="lifetime, such as 5m")
-    action = _add_action(actions, parser, "add-client", "Add or replace a client.")
+    action = add_action(actions, parser, "add-client", "Add or replace a client.")
     _add_client_options(action)
-    action = _add_action(actions, parser, "remove-client", "Remove a client.")
+    action = add_action(actions, parser, "remove-client", "Remove a client.")
     action.add_argument("id", metavar="ID", help="id of the client")
-    action = _add_action(
+    action = add_action(
         actions, parser, "add-key", "Make a signing key, which signs the tokens from now on."
     )
     action.add_argument(
         "--algorithm", choices=("RS256", "ES256"), default="RS256", help="algorithm [RS256]"
     )
-    action = _add_action(
+    action = add_action(
         actions, parser, "retire-key", "Publish a signing key no longer. Its tokens become invalid."
     )
     action.add_argument("id", metavar="ID", help="id of the key")
-    action = _add_action(actions, parser, "fail", "Let token requests fail.")
+    action = add_action(actions, parser, "fail", "Let token requests fail.")
     _add_failure_options(action)
-    action = _add_action(actions, parser, "repair", "Remove one failure or all failures.")
+    action = add_action(actions, parser, "repair", "Remove one failure or all failures.")
     action.add_argument("id", metavar="ID", nargs="?", help="id that `fail` and `show` print")
     action.add_argument("--all", action="store_true", help="remove all failures")
-
-
-def _add_action(actions: Actions, parser: ArgumentParser, name: str, about: str) -> ArgumentParser:
-    action = actions.add_parser(
-        name,
-        help=about,
-        description=about,
-        allow_abbrev=False,
-        formatter_class=parser.formatter_class,
-    )
-    add_common_options(action)
-    action.set_defaults(parser=action)
-    return action
 
 
 def _add_client_options(action: ArgumentParser) -> None:

@@ -81,7 +81,7 @@ COMMANDS = (
     ),
     (
         "explain",
-        "Show the history of groups, transactional ids and topics, with reasons.",
+        "Show the history of groups, transactional ids, topics and clients, with reasons.",
         control_commands.add_explain,
         control_commands.explain,
     ),

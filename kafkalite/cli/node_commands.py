@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.cli.control_commands import add_common_options, run
+from kafkalite.cli.control_commands import add_action, run
 from kafkalite.cli.output import as_json, print_output
 from kafkalite.cli.streams import printable
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace, _SubParsersAction
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
     from kafkalite.control.client import ControlClient
@@ -54,8 +54,8 @@ _ID_HELP = "id of the node, such as 1"
 def add_node(parser: ArgumentParser) -> None:
     """Add the actions of `node` and their options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _add_action(actions, parser, _LIST, "Print all nodes with their states.")
-    action = _add_action(
+    add_action(actions, parser, _LIST, "Print all nodes with their states.")
+    action = add_action(
         actions, parser, _ADD, "Add a running node. Later starts begin with it, too."
     )
     action.add_argument(
@@ -72,7 +72,7 @@ def add_node(parser: ArgumentParser) -> None:
         default=[],
         help="configuration of the node, such as broker.rack=b; repeatable",
     )
-    action = _add_action(
+    action = add_action(
         actions,
         parser,
         _REMOVE,
@@ -80,7 +80,7 @@ def add_node(parser: ArgumentParser) -> None:
     )
     action.add_argument("id", metavar="ID", type=int, help=_ID_HELP)
     for name, (about, _) in _NODE_ACTIONS.items():
-        action = _add_action(actions, parser, name, about)
+        action = add_action(actions, parser, name, about)
         action.add_argument("id", metavar="ID", type=int, help=_ID_HELP)
         if name == _STOP:
             action.add_argument(
@@ -93,7 +93,7 @@ def add_node(parser: ArgumentParser) -> None:
 def add_leader(parser: ArgumentParser) -> None:
     """Add the action of `leader` and its options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    action = _add_action(actions, parser, _MOVE, "Make a node the leader of a partition.")
+    action = add_action(actions, parser, _MOVE, "Make a node the leader of a partition.")
     action.add_argument("partition", metavar="TOPIC-PARTITION", help="partition, such as orders-0")
     action.add_argument("id", metavar="ID", type=int, help="id of the node, which has a replica")
     action.add_argument(
@@ -101,21 +101,6 @@ def add_leader(parser: ArgumentParser) -> None:
         action="store_true",
         help="allow a replica that is not in sync; the records that it does not have are lost",
     )
-
-
-def _add_action(
-    actions: _SubParsersAction[ArgumentParser], parser: ArgumentParser, name: str, about: str
-) -> ArgumentParser:
-    action = actions.add_parser(
-        name,
-        help=about,
-        description=about,
-        allow_abbrev=False,
-        formatter_class=parser.formatter_class,
-    )
-    add_common_options(action)
-    action.set_defaults(parser=action)
-    return action
 
 
 def node(arguments: Namespace) -> None:

@@ -27,7 +27,7 @@ CALLBACK_HANDLERS: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_PACKAGE}oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
     ),
 }
-"""Mechanism → its callback handlers of servers; OAUTHBEARER is the last."""
+"""Mechanism → its callback handlers of servers."""
 
 SASL_CLASSES: Final[Mapping[str, frozenset[str]]] = {
     "sasl.server.callback.handler.class": frozenset(chain(*CALLBACK_HANDLERS.values())),

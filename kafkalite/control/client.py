@@ -67,12 +67,14 @@ class ControlClient:
         limit: int | None,
         transactional_id: str | None = None,
         topic: str | None = None,
+        client: str | None = None,
     ) -> ExplanationJson:
-        """Return the history of a group, a transactional id or a topic, or of all of them."""
+        """Return the history of a group or another subject, or of all subjects."""
         parameters = {
             "group": group,
             "transactional_id": transactional_id,
             "topic": topic,
+            "client": client,
             "limit": limit,
         }
         query = urlencode({name: value for name, value in parameters.items() if value is not None})

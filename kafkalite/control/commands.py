@@ -79,21 +79,33 @@ class RunClock:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """Return the history of a group, a transactional id or a topic, or of all of them.
+    """Return the history of a group, a transactional id, a topic or a client, or of all of them.
 
-    The history has the latest `limit` entries, with reasons. Raises CommandError if more than one
-    of the three is given.
+    The history has the latest `limit` entries, with reasons. A client is an address, such as
+    "127.0.0.1". Raises CommandError if more than one of the four is given.
     """
 
     group: str | None = None
     limit: int = DEFAULT_EXPLAIN_ENTRIES
     transactional_id: str | None = None
     topic: str | None = None
+    client: str | None = None
 
     def __post_init__(self) -> None:
-        names = (self.group, self.transactional_id, self.topic)
-        if len(names) - names.count(None) > 1:
-            raise CommandError("explain takes one group, one transactional id or one topic")
+        if len(self.subjects()) > 1:
+            raise CommandError(
+                "explain takes one group, one transactional id, one topic or one client"
+            )
+
+    def subjects(self) -> Sequence[tuple[SubjectKind, str]]:
+        """Return what is asked for: at most one subject; all of them if there is none."""
+        names = {
+            SubjectKind.GROUP: self.group,
+            SubjectKind.TRANSACTIONAL_ID: self.transactional_id,
+            SubjectKind.TOPIC: self.topic,
+            SubjectKind.CLIENT: self.client,
+        }
+        return [(kind, name) for kind, name in names.items() if name is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +266,7 @@ class Explanation(NamedTuple):
     groups: Sequence[str]
     transactional_ids: Sequence[str]
     topics: Sequence[str]
+    clients: Sequence[str]
     entries: Sequence[Entry]
 
 
@@ -316,20 +329,15 @@ def perform_explain(broker: Broker, command: Explain) -> Explanation:
     """Return the history of the requested ids; the history of an unknown id is empty."""
     limit = max(0, min(command.limit, MAX_EXPLAIN_ENTRIES))
     history = broker.history
-    if command.group is not None:
-        entries = history.about(command.group, limit)
-    elif command.transactional_id is not None:
-        kind = SubjectKind.TRANSACTIONAL_ID
-        entries = history.about(command.transactional_id, limit, of=kind)
-    elif command.topic is not None:
-        entries = history.about(command.topic, limit, of=SubjectKind.TOPIC)
-    else:
-        entries = history.latest(limit)
+    entries = history.latest(limit)
+    for kind, name in command.subjects():
+        entries = history.about(name, limit, of=kind)
     return Explanation(
         broker.clock.now_ms(),
         history.names(SubjectKind.GROUP),
         history.names(SubjectKind.TRANSACTIONAL_ID),
         history.names(SubjectKind.TOPIC),
+        history.names(SubjectKind.CLIENT),
         entries,
     )
 

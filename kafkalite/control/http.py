@@ -15,8 +15,9 @@
          {"mode": "real"}             let the clock run at the normal rate again
          {"rate": 60}                 let the clock run 60 times as fast
     GET  /v1/explain?group=g&limit=9  {"now_ms", "iso", "groups", "transactional_ids", "topics",
-         "entries": [{"number", "group", "transactional_id", "topic", "kind", "text", "facts",
-         "times", "first_ms", "first_iso", "at_ms", "at_iso"}]}; or ?transactional_id=t or ?topic=t
+         "clients", "entries": [{"number", "group", "transactional_id", "topic", "client", "kind",
+         "text", "facts", "times", "first_ms", "first_iso", "at_ms", "at_iso"}]}; or
+         ?transactional_id=t, ?topic=t or ?client=127.0.0.1
     GET  /v1/faults                   {"faults": [{"id", "match", "trigger", "action", "matches",
          "firings"}]}, in the order in which they were added
     POST /v1/faults                   add a fault; status 201 and the fault with its id
@@ -94,6 +95,7 @@ from kafkalite.control.commands import (
     rate_of,
 )
 from kafkalite.control.identity_routes import IDENTITY_PATHS, IdentityRoutes
+from kafkalite.control.request_body import TOO_LARGE_MESSAGE, media_type, read_body
 from kafkalite.control.times import duration_ms, instant_ms, iso_of
 from kafkalite.gateway.fault_rules import UnknownFaultError, parse_rule, rule_to_json
 from kafkalite.metadata.topic_names import invalid_name_reason
@@ -119,10 +121,6 @@ if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
 
-MAX_BODY_BYTES = 64 * 1024
-"""The largest body of a request, in bytes."""
-
-_TOO_LARGE_MESSAGE = f"the body is larger than {MAX_BODY_BYTES} bytes"
 _BUG_MESSAGE = "the command failed because of a bug in kafkalite: see the broker's log"
 
 _MAX_LISTED_PROBLEMS = 100
@@ -141,7 +139,7 @@ _PATHS = {
     "/v1/nodes": 'GET: all nodes with their states; POST {"id", "config"}: add one',
     "/v1/nodes/ID": 'GET: one; POST {"state": "stopped"}, {"metadata": "frozen"}, …; DELETE',
     "/v1/leaders": 'POST {"topic", "partition", "leader", "unclean"}: move a leader',
-    "/v1/explain": "GET ?group=g, ?transactional_id=t or ?topic=t, &limit=n: its history",
+    "/v1/explain": "GET ?group=g, ?transactional_id=t, ?topic=t or ?client=a, &limit=n: history",
     **IDENTITY_PATHS,
 }
 
@@ -160,16 +158,18 @@ class ClockJson(TypedDict):
 
 
 class EntryJson(TypedDict):
-    """One entry of the history of a group, a transactional id or a topic: one of them is set."""
+    """One entry of the history of a group, a transactional id, a topic or a client."""
 
     number: int
     """Grows with every event; an event that is repeated gets a new number."""
     group: str | None
-    """The group id; null for an event of a transactional id or a topic."""
+    """The group id; null for an event of another subject."""
     transactional_id: str | None
-    """The transactional id; null for an event of a group or a topic."""
+    """The transactional id; null for an event of another subject."""
     topic: str | None
-    """The topic; null for an event of a group or a transactional id."""
+    """The topic; null for an event of another subject."""
+    client: str | None
+    """The address of the client; null for an event of another subject."""
     kind: str
     """The kind of event in one word, such as `rebalance`, `refused` or `joined`."""
     text: str
@@ -189,7 +189,7 @@ class EntryJson(TypedDict):
 
 
 class ExplanationJson(TypedDict):
-    """The history of groups, transactional ids and topics, oldest entry first."""
+    """The history of groups, transactional ids, topics and clients, oldest entry first."""
 
     now_ms: int
     """The broker's time in milliseconds since the Unix epoch."""
@@ -201,6 +201,8 @@ class ExplanationJson(TypedDict):
     """All transactional ids that have a history."""
     topics: Sequence[str]
     """All topics that have a history."""
+    clients: Sequence[str]
+    """The addresses of all clients that have a history."""
     entries: Sequence[EntryJson]
     """The latest entries, at most `limit`."""
 
@@ -337,6 +339,7 @@ def explanation_to_json(explanation: Explanation) -> ExplanationJson:
         "groups": explanation.groups,
         "transactional_ids": explanation.transactional_ids,
         "topics": explanation.topics,
+        "clients": explanation.clients,
         "entries": [_entry_to_json(entry) for entry in explanation.entries],
     }
 
@@ -347,6 +350,7 @@ def _entry_to_json(entry: Entry) -> EntryJson:
         "group": entry.group,
         "transactional_id": entry.transactional_id,
         "topic": entry.topic,
+        "client": entry.client,
         "kind": entry.kind,
         "text": entry.text,
         "facts": entry.facts,
@@ -636,10 +640,10 @@ class ControlApp:
 
     async def _explain(self, request: Request) -> object:
         parameters = request.query_params
-        unknown = parameters.keys() - {"group", "transactional_id", "topic", "limit"}
+        unknown = parameters.keys() - {"group", "transactional_id", "topic", "client", "limit"}
         if unknown:
             raise CommandError(
-                "the parameters of explain are group, transactional_id, topic and limit, "
+                "the parameters of explain are group, transactional_id, topic, client and limit, "
                 f"not {min(unknown)[:40]!r}"
             )
         limit = parameters.get("limit", f"{DEFAULT_EXPLAIN_ENTRIES}")
@@ -656,25 +660,20 @@ class ControlApp:
             int(limit[:9]),
             parameters.get("transactional_id"),
             parameters.get("topic"),
+            parameters.get("client"),
         )
         return explanation_to_json(perform_explain(self._broker, command))
 
 
 async def _json_body(request: Request) -> object:
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type != "application/json":
+    if media_type(request) != "application/json":
         raise HTTPException(415, "the body must be JSON: send Content-Type: application/json")
-    length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > MAX_BODY_BYTES:
-        raise HTTPException(413, _TOO_LARGE_MESSAGE)
-    body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                raise HTTPException(413, _TOO_LARGE_MESSAGE)
+        body = await read_body(request)
     except ClientDisconnect as disconnect:
         raise CommandError("the client disconnected before the end of the body") from disconnect
+    if body is None:
+        raise HTTPException(413, TOO_LARGE_MESSAGE)
     try:
         value: object = json.loads(body)
         # JSON can have half of a surrogate pair. No response could have it, so that a command would

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from kafkalite.control.request_body import TOO_LARGE_MESSAGE, media_type, read_body
 from kafkalite.identity.errors import INVALID_REQUEST
 from kafkalite.identity.provider import DISCOVERY_PATH, JWKS_PATH, TOKEN_PATH
 from kafkalite.server.client_warnings import kind_of
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from kafkalite.identity.provider import IdentityProvider, Reply
     from kafkalite.ports.clock import Clock
     from kafkalite.server.client_warnings import ClientWarnings
-
-MAX_BODY_BYTES: Final = 64 * 1024
-"""The largest body of a token request, in bytes."""
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _NOT_STORED: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
@@ -69,12 +67,14 @@ class IdentityApp:
         return await self._send(self._provider.jwks(), _CHECKED_EACH_TIME)
 
     async def _token(self, request: Request) -> Response:
-        content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if content_type != _FORM:
+        if media_type(request) != _FORM:
             return _oauth_error(400, f"the body must be a form: send Content-Type: {_FORM}")
-        body = await _body_of(request)
+        try:
+            body = await read_body(request)
+        except ClientDisconnect:
+            body = b""  # no client reads the response
         if body is None:
-            return _oauth_error(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
+            return _oauth_error(413, TOO_LARGE_MESSAGE)
         reply = self._provider.token(body, request.headers.get("authorization"))
         if reply.refusal is not None:
             host = request.client.host if request.client else "unknown"
@@ -101,19 +101,6 @@ class IdentityApp:
             await is_over
         finally:
             timer.cancel()
-
-
-async def _body_of(request: Request) -> bytes | None:
-    """Return the body of a request; None if it is too large."""
-    body = bytearray()
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                return None
-    except ClientDisconnect:
-        return b""
-    return bytes(body)
 
 
 def _oauth_error(status: int, description: str) -> Response:

@@ -72,18 +72,22 @@ TimerChange = SetTimer | CancelTimer
 
 
 class SubjectKind(Enum):
-    """Kinds of names. A group, a transactional id and a topic of one name are unrelated."""
+    """Kinds of names. A group, a transactional id and a topic of one name are unrelated.
+
+    The name of a client is its address.
+    """
 
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional id"
     TOPIC = "topic"
+    CLIENT = "client"
 
 
 class Event(NamedTuple):
-    """Something that happened to a group, a transactional id or a topic, and why; for explain."""
+    """Something that happened to a group or another kind of subject, and why; for explain."""
 
     subject: str
-    """The group's id, the transactional id, or the topic's name."""
+    """The group's id, the transactional id, the topic's name, or the client's address."""
     kind: str
     """One word, such as "rebalance", "refused", "fenced", "joined", "left" or "expired"."""
     text: str

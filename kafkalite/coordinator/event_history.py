@@ -1,11 +1,11 @@
-"""EventHistory: recent events of groups, transactional ids and topics, in memory, for `explain`.
+"""EventHistory: recent events of groups, transactional ids, topics and clients, for `explain`.
 
-All sizes are limited, because clients cause the events. A subject is a group, a transactional id or
-a topic. Each subject has a maximum number of refusals and a maximum number of other entries, so a
-client that is refused again and again cannot displace the rebalances. The number of subjects and
-the bytes of all entries are limited as well. Subjects that have only refusals are removed first,
-because any client can invent such ids. A repeated refusal with the same text is counted, not stored
-again.
+All sizes are limited, because clients cause the events. A subject is a group, a transactional id, a
+topic or the address of a client. Each subject has a maximum number of refusals and a maximum number
+of other entries, so a client that is refused again and again cannot displace the rebalances. The
+number of subjects and the bytes of all entries are limited as well. Clients, and other subjects
+that have only refusals, are removed first, because any client can invent such ids. A repeated
+refusal with the same text is counted, not stored again.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ Fact: TypeAlias = "str | int | float | bool | list[Fact] | dict[str, Fact] | Non
 
 
 class Entry(NamedTuple):
-    """One event of a group, a transactional id or a topic."""
+    """One event of a group, a transactional id, a topic or a client."""
 
     number: int
     """Grows with every event; a repetition gives an entry a new number."""
     group: str | None
     transactional_id: str | None
     topic: str | None
-    """Exactly one of `group`, `transactional_id` and `topic` is set."""
+    client: str | None
+    """Exactly one of `group`, `transactional_id`, `topic` and `client` is set."""
     kind: str
     """The kind of event in one word, such as "rebalance", "refused" or "joined"."""
     text: str
@@ -95,7 +96,7 @@ class _SubjectEntries:
 
 
 class EventHistory:
-    """Recent events of the groups, transactional ids and topics of one cluster."""
+    """Recent events of the groups, transactional ids, topics and clients of one cluster."""
 
     __slots__ = (
         "_bytes",
@@ -103,7 +104,7 @@ class EventHistory:
         "_max_entries",
         "_max_subjects",
         "_number",
-        "_refused_only",
+        "_removed_first",
         "_subjects",
     )  # fmt: skip
 
@@ -119,7 +120,8 @@ class EventHistory:
         self._max_bytes = max_bytes
         # Both are ordered by the latest events of their subjects.
         self._subjects: dict[_Subject, _SubjectEntries] = {}
-        self._refused_only: dict[_Subject, _SubjectEntries] = {}
+        self._removed_first: dict[_Subject, _SubjectEntries] = {}
+        """Clients, and subjects that have only refusals."""
         self._number = 0
         self._bytes = 0
 
@@ -132,7 +134,8 @@ class EventHistory:
         size = _ENTRY_BYTES + _estimate_bytes(text) + 4 * _estimate_bytes(text_key[2])
         self._number += 1
         is_refusal = event.kind in REFUSAL_KINDS
-        entries = self._find_or_create_entries(subject, is_refusal=is_refusal)
+        is_removed_first = is_refusal or event.subject_kind is SubjectKind.CLIENT
+        entries = self._find_or_create_entries(subject, is_removed_first=is_removed_first)
         by_text = entries.refusals if is_refusal else entries.others
         times, first_ms = 1, now_ms
         earlier = by_text.pop(text_key, None)
@@ -141,7 +144,7 @@ class EventHistory:
             self._subtract_size(entries, earlier[1])
         elif len(by_text) >= self._max_entries:
             self._subtract_size(entries, by_text.pop(next(iter(by_text)))[1])
-        group, transactional_id, topic = (
+        group, transactional_id, topic, client = (
             subject[1] if event.subject_kind is kind else None for kind in SubjectKind
         )
         entry = Entry(
@@ -149,6 +152,7 @@ class EventHistory:
             group,
             transactional_id,
             topic,
+            client,
             event.kind,
             text,
             facts,
@@ -170,19 +174,19 @@ class EventHistory:
         `of` is the kind of the subject.
         """
         subject = (of, _truncate(name, MAX_NAME_LENGTH))
-        entries = self._subjects.get(subject) or self._refused_only.get(subject)
+        entries = self._subjects.get(subject) or self._removed_first.get(subject)
         return () if entries is None else _last_entries(entries.entries(), limit)
 
     def latest(self, limit: int = 2 * MAX_ENTRIES) -> Sequence[Entry]:
         """Return the latest `limit` entries of all subjects, in the order of numbers."""
         entries_of_all: list[Entry] = []
-        for entries in (*self._subjects.values(), *self._refused_only.values()):
+        for entries in (*self._subjects.values(), *self._removed_first.values()):
             entries_of_all += entries.entries()
         return _last_entries(sorted(entries_of_all, key=_by_number), limit)
 
     def names(self, of: SubjectKind) -> Sequence[str]:
         """Return the ids of all subjects of a kind that have entries, sorted."""
-        known = (*self._subjects, *self._refused_only)
+        known = (*self._subjects, *self._removed_first)
         return sorted(name for kind, name in known if kind is of)
 
     @property
@@ -190,27 +194,29 @@ class EventHistory:
         """Approximate memory that the entries take."""
         return self._bytes
 
-    def _find_or_create_entries(self, subject: _Subject, *, is_refusal: bool) -> _SubjectEntries:
+    def _find_or_create_entries(
+        self, subject: _Subject, *, is_removed_first: bool
+    ) -> _SubjectEntries:
         """Return the entries of a subject, and make it the most recent one."""
         entries = self._subjects.pop(subject, None)
         if entries is None:
-            entries = self._refused_only.pop(subject, None)
+            entries = self._removed_first.pop(subject, None)
             if entries is None:
                 while self._subject_count() >= self._max_subjects:
                     self._remove_oldest_subject(subject)
                 entries = _SubjectEntries()
-            if is_refusal:
-                self._refused_only[subject] = entries
+            if is_removed_first:
+                self._removed_first[subject] = entries
                 return entries
         self._subjects[subject] = entries
         return entries
 
     def _subject_count(self) -> int:
-        return len(self._subjects) + len(self._refused_only)
+        return len(self._subjects) + len(self._removed_first)
 
     def _remove_oldest_subject(self, current: _Subject) -> None:
-        """Remove the least recent subject, not `current`; subjects with only refusals go first."""
-        for subjects in (self._refused_only, self._subjects):
+        """Remove the least recent subject, not `current`, of those that are removed first."""
+        for subjects in (self._removed_first, self._subjects):
             oldest = next(iter(subjects), current)
             if oldest != current:
                 self._bytes -= subjects.pop(oldest).size

@@ -16,16 +16,16 @@ from kafkalite.docker.variables import (
     STORE_FILES,
 )
 from kafkalite.security.sasl.jaas import JaasError, LoginModule, parse_jaas
+from kafkalite.security.sasl.users import MECHANISMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     ReadText = Callable[[str], str | None]
 
-_MECHANISMS: Final = "sasl.enabled.mechanisms"
+_MECHANISMS_KEY: Final = "sasl.enabled.mechanisms"
 _LISTENER_PREFIX: Final = "listener.name."
 _JAAS_SUFFIX: Final = ".sasl.jaas.config"
-_SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _CERTIFICATE_DIRECTORIES: Final = (
     "/bitnami/kafka/config/certs",
     "/opt/bitnami/kafka/config/certs",
@@ -145,7 +145,7 @@ def add_logins(
     if not names:
         return []
     if any(each.startswith(BITNAMI_PREFIX) for each in properties.variables.values()):
-        properties.values.setdefault(_MECHANISMS, BITNAMI_DEFAULTS[_MECHANISMS])
+        properties.values.setdefault(_MECHANISMS_KEY, BITNAMI_DEFAULTS[_MECHANISMS_KEY])
     _check_mechanisms(properties, names)
     _add_login_file(properties, environment, names, read_text)
     credentials = list(_bitnami_users(properties, environment))
@@ -171,19 +171,22 @@ def _check_listener_settings(properties: Properties) -> None:
 
 
 def _check_mechanisms(properties: Properties, listeners: list[str]) -> None:
-    keys = [_MECHANISMS, *(f"{_LISTENER_PREFIX}{name.lower()}.{_MECHANISMS}" for name in listeners)]
+    keys = [
+        _MECHANISMS_KEY,
+        *(f"{_LISTENER_PREFIX}{name.lower()}.{_MECHANISMS_KEY}" for name in listeners),
+    ]
     for key in keys:
         for mechanism in properties.values.get(key, "").split(","):
-            if mechanism.strip() and mechanism.strip().upper() not in _SERVED_MECHANISMS:
+            if mechanism.strip() and mechanism.strip().upper() not in MECHANISMS:
                 raise VariableError(
                     f"{properties.variable_of(key)}: {mechanism.strip()} is not served; valid are "
-                    f"{', '.join(_SERVED_MECHANISMS)}"
+                    f"{', '.join(MECHANISMS)}"
                 )
 
 
 def _enabled(properties: Properties, listener: str) -> list[str]:
-    own = f"{_LISTENER_PREFIX}{listener.lower()}.{_MECHANISMS}"
-    text = properties.values.get(own, properties.values.get(_MECHANISMS, ""))
+    own = f"{_LISTENER_PREFIX}{listener.lower()}.{_MECHANISMS_KEY}"
+    text = properties.values.get(own, properties.values.get(_MECHANISMS_KEY, ""))
     return [each.strip().upper() for each in text.split(",") if each.strip()]
 
 

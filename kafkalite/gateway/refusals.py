@@ -1,9 +1,9 @@
-"""Refusals of requests that name a group, a transactional id or a topic, and their observers.
+"""Refusals of requests, by group, transactional id, topic or client, and their observers.
 
-The gateway reports every KafkaError that ends a request with a group or a transactional id. A
-handler that puts errors into fields of its response reports them itself by `report_refusal`.
-Observers are called with each refusal. One of them, `record_refusal`, writes the entries that
-`explain` shows.
+The gateway reports every KafkaError that ends a request: under the group and the transactional id
+that the request names, or else under the client. A handler that puts errors into fields of its
+response reports them itself by `report_refusal`. Observers are called with each refusal. One of
+them, `record_refusal`, writes the entries that `explain` shows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Refusal(NamedTuple):
 
     api: str
     entity_id: str
-    """The group's id, the transactional id or the topic's name."""
+    """The group's id, the transactional id, the topic's name, or the client's address."""
     error: KafkaError
     request: object = None
     """The request, or the part of it that identifies the member or producer."""
@@ -55,11 +55,29 @@ RefusalObserver = Callable[["Call", Refusal], None]
 
 
 def report_refusal_of_request(call: Call, api: str, error: KafkaError, request: object) -> None:
-    """Report a refusal under each id in the request."""
+    """Report a refusal under each id in the request, or under the client if there is none."""
+    has_id = False
     for kind, attribute in _ID_FIELDS.items():
         entity_id = getattr(request, attribute, None)
         if entity_id is not None:
             report_refusal(call, api, entity_id, error, request, kind=kind)
+            has_id = True
+    if not has_id:
+        report_refusal_of_client(call, api, error, request)
+
+
+def report_refusal_of_client(
+    call: Call, api: str, error: KafkaError, request: object = None
+) -> None:
+    """Report the refusal of a request that names no subject, under the address of its client."""
+    host = client_address(call)
+    if host:
+        report_refusal(call, api, host, error, request, kind=SubjectKind.CLIENT)
+
+
+def client_address(call: Call) -> str:
+    """Return the address of a client, without the slash of its host in Kafka's format."""
+    return call.client_host.removeprefix("/")
 
 
 def report_refusal(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.gateway.api import Eras
 from kafkalite.gateway.error_messages import truncate_message
-from kafkalite.gateway.refusals import report_refusal_of_request
+from kafkalite.gateway.refusals import client_address, report_refusal_of_request
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol import catalogue, codec
@@ -358,9 +358,11 @@ def _record(call: Call, api: Api, request: Any, key: str) -> None:  # noqa: ANN4
         "is throttled"
     )
     facts = {"api": api.name, "quota": key, "user": user, "client_id": client_id}
-    node = call.node
+    names = [(SubjectKind.CLIENT, client_address(call))]
     for entity, kind in _SUBJECTS.items():
-        subjects = dict.fromkeys(catalogue.entities_in_request(api.key, entity, request))
-        for subject in [*subjects][:_MAX_EXPLAINED_SUBJECTS]:
-            event = Event(subject, "throttled", text, facts, kind)
-            node.history.add(event, node.clock.now_ms())
+        named = dict.fromkeys(catalogue.entities_in_request(api.key, entity, request))
+        names += [(kind, name) for name in [*named][:_MAX_EXPLAINED_SUBJECTS]]
+    node = call.node
+    for kind, name in names:
+        event = Event(name, "throttled", text, facts, kind)
+        node.history.add(event, node.clock.now_ms())

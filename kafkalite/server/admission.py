@@ -18,6 +18,7 @@ from kafkalite.security.quotas import (
     CONNECTION_CREATION_RATE,
     UNLIMITED_CONNECTIONS,
     ConnectionRates,
+    canonical_address,
 )
 from kafkalite.server.logging import Level
 
@@ -273,11 +274,13 @@ class Admission:
 
     def _max_connections_of(self, host: str) -> int:
         """Return the maximum number of connections of an address; overrides name IP addresses."""
-        for override in self._config.str("max.connections.per.ip.overrides").split(","):
+        overrides = self._config.str("max.connections.per.ip.overrides")
+        address_of_host = canonical_address(host) if overrides else host
+        for override in overrides.split(","):
             address, _, count = override.strip().rpartition(":")
             # `host` is empty if the client reset the connection before it was accepted. An empty
             # override must not match it.
-            if count and address.strip() == host:
+            if count and canonical_address(address.strip(" []")) == address_of_host:
                 return int(count)
         return self._config.int("max.connections.per.ip")
 

@@ -12,6 +12,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, cast
 
+from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.gateway.call import Call
 from kafkalite.server.client_warnings import kind_of
 from kafkalite.server.logging import Level, log_requests
@@ -151,6 +152,8 @@ class Connection(asyncio.BufferedProtocol):
     def report_throttle(self, quota: str, throttle_ms: int) -> None:
         """Log that this connection exceeds a quota, and for how long it is throttled."""
         context = self._context
+        facts = {"quota": quota, "throttle_ms": throttle_ms}
+        self._explain("throttled", f"a new connection exceeded the quota {quota}", facts)
         context.warn_about_client(
             self.host,
             f"throttled by {quota}",
@@ -160,6 +163,14 @@ class Connection(asyncio.BufferedProtocol):
             quota=quota,
             throttle_ms=throttle_ms,
         )
+
+    def _explain(self, kind: str, text: str, facts: Mapping[str, object]) -> None:
+        """Add an event to the history of the client's address."""
+        if self.host:  # empty if the client reset the connection before it was accepted
+            node, listener = self._context.node, self._context.listener
+            facts = {"listener": listener, **facts}
+            event = Event(self.host, kind, text, facts, SubjectKind.CLIENT)
+            node.history.add(event, node.clock.now_ms())
 
     def hold(self) -> None:
         """Receive nothing until `admit`, so that a waiting connection needs little memory."""
@@ -246,11 +257,14 @@ class Connection(asyncio.BufferedProtocol):
             self._context.memory_queue.remove(self)
         self.session.close()
         self._context.admission.remove(self)
-        self._call.connection = None
+        call = self._call
+        call.connection = None
+        if call.authenticator is not None and call.authenticator.unacknowledged_refusal:
+            self._report_closed(call.authenticator.unacknowledged_refusal)
         if self._mute_timer is not None:
             self._mute_timer.cancel()
             self._mute_timer = None
-        for close in self._call.on_close.values():
+        for close in call.on_close.values():
             close()
 
     def close(self, reason: str | None = None, level: Level = Level.WARNING) -> None:
@@ -259,15 +273,24 @@ class Connection(asyncio.BufferedProtocol):
         if transport.is_closing():
             return
         if reason is not None:
-            context = self._context
-            fields = {"peer": self.peer, "listener": context.listener, "reason": reason}
             if level >= Level.WARNING:
-                context.warn_about_client(self.host, kind_of(reason), "connection closed", **fields)
+                self._report_closed(reason)
             else:
-                context.log.info("connection closed", **fields)
+                fields = self._log_fields(reason)
+                self._context.log.info("connection closed", **fields)
         transport.close()
         if transport.get_write_buffer_size():
             asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
+
+    def _report_closed(self, reason: str) -> None:
+        """Log and explain that the broker does not serve a client."""
+        self._explain("refused", f"connection closed: {reason}", {"reason": reason})
+        self._context.warn_about_client(
+            self.host, kind_of(reason), "connection closed", **self._log_fields(reason)
+        )
+
+    def _log_fields(self, reason: str) -> Mapping[str, object]:
+        return {"peer": self.peer, "listener": self._context.listener, "reason": reason}
 
     def abort(self) -> None:
         """Close immediately, without sending the remaining answers."""

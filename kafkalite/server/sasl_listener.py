@@ -177,13 +177,14 @@ def checks_signatures(security: ListenerSecurity) -> bool:
     As in Kafka, only the setting of a listener and a mechanism applies. Raises ConfigError for a
     callback handler that its mechanism does not have.
     """
-    handler = ""
+    is_signed = False
     for mechanism, handlers in CALLBACK_HANDLERS.items():
         handler = (security.mechanism_text(mechanism, _HANDLER_KEY) or "").strip()
         if handler and handler not in handlers:
             key = f"{security.prefix}{mechanism.lower()}.{_HANDLER_KEY}"
             raise ConfigError(key, f"{key} is {handler}, but must be {' or '.join(handlers)}")
-    return handler in SIGNED_TOKEN_HANDLERS
+        is_signed |= handler in SIGNED_TOKEN_HANDLERS
+    return is_signed
 
 
 class SaslListener:

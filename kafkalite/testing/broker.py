@@ -250,14 +250,15 @@ class Broker:
         *,
         transactional_id: str | None = None,
         topic: str | None = None,
+        client: str | None = None,
     ) -> list[Entry]:
-        """Return the history of a group, a transactional id or a topic, or of all of them.
+        """Return the history of a group, a transactional id, a topic or a client, or of all.
 
-        The result has the latest `limit` entries, oldest first. Each has a `kind`, such as
-        "refused" or "rebalance", a `text`, and its `facts`. Raises ValueError if more than one of
-        the three is given.
+        A client is an address, such as "127.0.0.1". The result has the latest `limit` entries,
+        oldest first. Each has a `kind`, such as "refused" or "rebalance", a `text`, and its
+        `facts`. Raises ValueError if more than one of the four is given.
         """
-        command = Explain(group, limit, transactional_id, topic)
+        command = Explain(group, limit, transactional_id, topic, client)
 
         async def perform() -> list[Entry]:
             return list(perform_explain(broker, command).entries)

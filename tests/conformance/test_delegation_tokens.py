@@ -32,30 +32,21 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.security.sasl.scram_credentials import SCRAM_MECHANISMS
 from kafkalite.testing import Broker
 from tests.conformance.raw import ConnectionClosedError, RawClient
-from tests.oracle.real_kafka import RealKafka
+from tests.conformance.sasl_kafka import SETTINGS, USERS, kafka_with_sasl
 from tests.oracle.requirements import required
-from tests.oracle.target import COMMON_CONFIG, free_port
+from tests.oracle.target import free_port
 from tests.unit.security.sasl.scram_client import ScramClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from kafkalite.protocol.message import Message
     from kafkalite.security.sasl.scram_credentials import ScramMechanism
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(300)]
 
-USERS: Final = {name: f"{name}-secret" for name in ("admin", "alice", "bob", "carol")}
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-JAAS: Final = "org.apache.kafka.common.security"
 DAY_MS: Final = 86_400_000
 MAX_MS: Final = (1 << 63) - 1
-SETTINGS: Final = {
-    "delegation.token.secret.key": "signs-all-tokens",
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:admin;User:ANONYMOUS",
-}
 _SETTLE_S: Final = 0.3
 _TIMEOUT_S: Final = 10.0
 _STEP_MS: Final = 60_000
@@ -331,7 +322,7 @@ SCENARIOS: Final[tuple[Callable[[Side], Iterator[Any]], ...]] = (
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
     with required():
-        kafka = _real_kafka(tmp_path_factory.mktemp("kafka"), sasl_port := free_port())
+        kafka = kafka_with_sasl(tmp_path_factory.mktemp("kafka"), sasl_port := free_port())
         kafka.start()
     side = Side(sasl_port, kafka.port, is_kafka=True)
     try:
@@ -339,35 +330,6 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
     finally:
         side.close()
         kafka.kill()
-
-
-def _real_kafka(directory: Path, sasl_port: int) -> RealKafka:
-    config = {**COMMON_CONFIG, **SETTINGS}
-    kafka = RealKafka(directory, config)
-    listeners = (
-        f"PLAINTEXT://{kafka.bootstrap},CONTROLLER://{kafka.controller},"
-        f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"
-    )
-    users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
-    config |= {
-        "listeners": listeners,
-        "advertised.listeners": listeners,
-        "listener.security.protocol.map": (
-            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
-        ),
-        "inter.broker.listener.name": "PLAINTEXT",
-        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-            f"{JAAS}.plain.PlainLoginModule required {users};"
-        ),
-        **{
-            f"listener.name.sasl_plaintext.{mechanism.lower()}.sasl.jaas.config": (
-                f"{JAAS}.scram.ScramLoginModule required;"
-            )
-            for mechanism in MECHANISMS[1:]
-        },
-    }
-    return kafka
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.gateway.api import Api
+from kafkalite.gateway.refusals import report_refusal_of_client
 from kafkalite.metadata.delegation_tokens import SECRET_KEY, TokenRequest
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps, pause
 from kafkalite.protocol._generated.messages.create_delegation_token import (
@@ -83,6 +84,7 @@ def handle_create_delegation_token(
         code = ErrorCode.INVALID_PRINCIPAL_TYPE
     else:
         return _create(call, request, owner)
+    report_refusal_of_client(call, "CreateDelegationToken", KafkaError(code))
     return _creation_error(owner, requester, code)
 
 
@@ -96,6 +98,7 @@ def _create(
     except KafkaError as error:
         if error.code is not ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED:
             raise
+        report_refusal_of_client(call, "CreateDelegationToken", error)
         # The controller of Kafka does not set the times of this response.
         return _creation_error(owner, call.principal, error.code, time_ms=0)
     owner_type, owner_name = _split(owner)
@@ -155,9 +158,9 @@ def handle_renew_delegation_token(
 ) -> RenewDelegationTokenResponse:
     """Let a token expire later; raises KafkaError if the client may not renew it."""
     if not _may_request_tokens(call):
-        return RenewDelegationTokenResponse(
-            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NO_TIME
-        )
+        code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        report_refusal_of_client(call, "RenewDelegationToken", KafkaError(code))
+        return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=_NO_TIME)
     expires_at_ms = call.node.cluster.metadata.renew_delegation_token(
         bytes(request.hmac), call.principal, request.renew_period_ms
     )
@@ -181,9 +184,9 @@ def handle_expire_delegation_token(
 ) -> ExpireDelegationTokenResponse:
     """Let a token expire earlier, or remove it; raises KafkaError if the client may not do that."""
     if not _may_request_tokens(call):
-        return ExpireDelegationTokenResponse(
-            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NO_TIME
-        )
+        code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        report_refusal_of_client(call, "ExpireDelegationToken", KafkaError(code))
+        return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=_NO_TIME)
     expires_at_ms = call.node.cluster.metadata.expire_delegation_token(
         bytes(request.hmac), call.principal, request.expiry_time_period_ms
     )

@@ -11,6 +11,7 @@ from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.docker.files import ImageFiles
 from kafkalite.security.listener_security import ListenerSecurity
 from kafkalite.security.sasl.jaas import JaasError, parse_jaas
+from kafkalite.security.sasl.users import PASSWORD_MECHANISMS
 from kafkalite.server.addresses import Address, AddressError
 
 if TYPE_CHECKING:
@@ -130,12 +131,10 @@ def _tls_context(
 
 
 def _login(values: Mapping[str, str], path: str) -> Login:
-    from kafkalite.client.access import MECHANISMS  # noqa: PLC0415 - rarely used
-
     mechanism = values.get("sasl.mechanism", "").strip().upper()
-    if mechanism not in MECHANISMS:
+    if mechanism not in PASSWORD_MECHANISMS:
         raise ToolError(
-            f"{path}: sasl.mechanism is one of {', '.join(MECHANISMS)}, not {mechanism!r}"
+            f"{path}: sasl.mechanism is one of {', '.join(PASSWORD_MECHANISMS)}, not {mechanism!r}"
         )
     try:
         options = parse_jaas(values.get("sasl.jaas.config", "")).options

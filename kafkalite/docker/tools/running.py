@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Coroutine, Mapping
 
-_RESPONSE_TIMEOUT_S = 30.0
-
-if TYPE_CHECKING:
     Command = Callable[[KafkaClient, Namespace], Coroutine[None, None, int]]
+
+_RESPONSE_TIMEOUT_S = 30.0
 
 
 def run_tool(name: str, command: Callable[[], int]) -> int:

@@ -161,6 +161,13 @@ class Authenticator:
         return self.state is SaslState.COMPLETE
 
     @property
+    def unacknowledged_refusal(self) -> str:
+        """The reason of an error that the client has yet to acknowledge; empty without one."""
+        if self._server is None or not self._server.refusal:
+            return ""
+        return f"{self._mechanism}: {self._server.refusal}"
+
+    @property
     def mechanisms(self) -> Sequence[str]:
         """The mechanisms that clients can use."""
         return self._rules.mechanisms
@@ -280,9 +287,9 @@ class Authenticator:
     def _fail(self, reason: str, *, is_delayed: bool = True) -> AuthenticationFailedError:
         """Set the last state and return its error, which the caller may raise."""
         activity = "SASL " + self._activity
-        if self._server is not None and self._server.refusal:
+        if refusal := self.unacknowledged_refusal:
             # The client sent another request in place of its last message.
-            reason = f"{reason} Before: {self._mechanism}: {self._server.refusal}"
+            reason = f"{reason} Before: {refusal}"
         self.state = SaslState.FAILED
         self._server = None
         self.failure = AuthenticationFailedError(f"{activity}: {reason}", is_delayed=is_delayed)

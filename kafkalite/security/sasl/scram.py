@@ -135,7 +135,7 @@ class ScramServer:
         if match is None:
             raise SaslError("invalid SCRAM client final message")
         nonce = match["nonce"]
-        if not nonce.endswith(self._nonce):
+        if nonce != self._nonce:
             raise SaslError("invalid nonce in the SCRAM client final message")
         channel = b64encode(b64decode(match["channel"])).decode()
         auth_message = f"{self._auth_message},c={channel},r={nonce}".encode()

@@ -68,11 +68,13 @@ def test_unknown_group_has_no_entries(capsys: pytest.CaptureFixture[str]) -> Non
     main(["explain", "--group", "g"])
     assert output(capsys) == "no entries about a group 'g'\n"
     main(["explain"])
-    assert output(capsys) == "no entries about any group, transactional id or topic\n"
+    assert output(capsys) == "no entries about any group, transactional id, topic or client\n"
     main(["explain", "--transactional-id", "t"])
     assert output(capsys) == "no entries about a transactional id 't'\n"
     main(["explain", "--topic", "t"])
     assert output(capsys) == "no entries about a topic 't'\n"
+    main(["explain", "--client", "10.0.0.9"])
+    assert output(capsys) == "no entries about a client '10.0.0.9'\n"
 
 
 def test_control_characters_in_group_entries_are_escaped(

@@ -50,6 +50,8 @@ _MENTIONED_BUT_NOT_READ = frozenset(
     (
         # "….segment.bytes" is a setting of the coordinators' topics.
         "internal.metadata.log.segment.bytes", "metadata.log.segment.bytes",
+        # These are settings of clients that log in with a token.
+        "sasl.login.callback.handler.class", "sasl.oauthbearer.token.endpoint.url",
     )
 )  # fmt: skip
 """Keys that code mentions or seems to mention but does not read."""

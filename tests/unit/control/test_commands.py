@@ -111,11 +111,13 @@ def test_the_history_of_one_group_or_of_all_is_returned() -> None:
     assert perform_explain(running, Explain(transactional_id="a")).entries == ()
 
 
-def test_a_group_a_transactional_id_and_a_topic_cannot_be_combined() -> None:
+def test_subjects_of_explain_cannot_be_combined() -> None:
     with pytest.raises(CommandError, match="takes one group"):
         Explain("g", transactional_id="t")
     with pytest.raises(CommandError, match="one topic"):
         Explain("g", topic="t")
+    with pytest.raises(CommandError, match="one client"):
+        Explain(topic="t", client="127.0.0.1")
 
 
 def test_the_history_of_a_topic_is_returned() -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from kafkalite.apis.table import find_api
 from kafkalite.control.commands import perform_clock_command
-from kafkalite.control.http import MAX_BODY_BYTES, ControlApp, clock_command
+from kafkalite.control.http import ControlApp, clock_command
+from kafkalite.control.request_body import MAX_BODY_BYTES
 from kafkalite.control.token import ControlToken
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.coordinator.event_history import EventHistory
@@ -272,6 +273,7 @@ async def test_the_history_of_groups_is_returned() -> None:
             "group": "g",
             "transactional_id": None,
             "topic": None,
+            "client": None,
             "kind": "refused",
             "text": "stale",
             "facts": {"epoch": 4},
@@ -295,6 +297,11 @@ async def test_the_history_of_groups_is_returned() -> None:
     assert of_topics.body["topics"] == ["g"]
     (entry,) = of_topics.body["entries"]
     assert (entry["group"], entry["topic"], entry["kind"]) == (None, "g", "refused")
+    driven.broker.history.add(Event("g", "refused", "no", {}, SubjectKind.CLIENT), 6_000)
+    of_clients = await driven.get("/v1/explain?client=g")
+    assert of_clients.body["clients"] == ["g"]
+    (entry,) = of_clients.body["entries"]
+    assert (entry["topic"], entry["client"], entry["text"]) == (None, "g", "no")
     assert (await driven.get("/v1/explain?group=unknown")).body["entries"] == []
 
 

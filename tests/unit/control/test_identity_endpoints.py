@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from kafkalite.control.identity_endpoints import MAX_BODY_BYTES
+from kafkalite.control.request_body import MAX_BODY_BYTES
 from kafkalite.identity.failures import failure_of
 from tests.unit.control.asgi_client import ask
 from tests.unit.control.identity_world import BASIC, FORM, ISSUER, REQUEST, IdentityWorld

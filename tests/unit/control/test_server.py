@@ -23,7 +23,8 @@ from kafkalite.control.address import control_address
 from kafkalite.control.client import ControlClient
 from kafkalite.control.connection import Limits
 from kafkalite.control.endpoint import find_endpoint
-from kafkalite.control.http import MAX_BODY_BYTES, ControlApp
+from kafkalite.control.http import ControlApp
+from kafkalite.control.request_body import MAX_BODY_BYTES
 from kafkalite.control.server import ControlSecurity, ControlServer, uvicorn_logger
 from kafkalite.control.token import ControlToken, stored_token
 from kafkalite.ports.entropy import SystemEntropy

@@ -111,6 +111,22 @@ def test_groups_that_were_only_refused_are_forgotten_first() -> None:
     assert history.names(SubjectKind.GROUP) == ["guess-8", "guess-9", "real"]
 
 
+def test_clients_cannot_displace_groups_even_if_they_are_throttled() -> None:
+    history = EventHistory(max_subjects=2)
+    history.add(event(group="real"), 0)
+    for number in range(5):
+        for kind in ("throttled", "refused"):
+            of_client = Event(f"10.0.0.{number}", kind, "too fast", {}, SubjectKind.CLIENT)
+            history.add(of_client, number)
+    assert history.names(SubjectKind.GROUP) == ["real"]
+    assert history.names(SubjectKind.CLIENT) == ["10.0.0.4"]
+    entries = history.about("10.0.0.4", of=SubjectKind.CLIENT)
+    assert [(entry.client, entry.kind) for entry in entries] == [
+        ("10.0.0.4", "throttled"),
+        ("10.0.0.4", "refused"),
+    ]
+
+
 def test_refused_group_with_another_event_is_not_forgotten_first() -> None:
     history = EventHistory(max_subjects=2)
     history.add(event(group="late", kind="refused", text="too early"), 0)

@@ -48,8 +48,8 @@ def test_tables_name_properties_of_brokers() -> None:
 
 
 def test_removed_properties_are_none_that_a_broker_reads() -> None:
-    read_by_clients_only = {"delegation.token.master.key", "sasl.jaas.config"}
-    assert {key for key in REMOVED_PROPERTIES if key in broker_keys()} <= read_by_clients_only
+    read_by_clients_only = {"sasl.jaas.config"}
+    assert {key for key in REMOVED_PROPERTIES if key in broker_keys()} == read_by_clients_only
 
 
 def test_names_of_options_are_unique() -> None:

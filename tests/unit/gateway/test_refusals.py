@@ -10,6 +10,7 @@ from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.refusals import (
     Refusal,
+    client_address,
     record_refusal,
     report_refusal,
     report_refusal_of_request,
@@ -17,6 +18,9 @@ from kafkalite.gateway.refusals import (
 from kafkalite.protocol._generated.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
+from kafkalite.protocol._generated.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+)
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.server.broker import Broker
@@ -95,6 +99,25 @@ def test_a_refusal_is_recorded_under_the_group_and_the_transactional_id() -> Non
     assert of_group.facts["transactional_id"] == "t"
     assert (of_transaction.transactional_id, of_transaction.kind) == ("t", "fenced")
     assert of_transaction.facts["group_id"] == "g"
+
+
+def test_a_refusal_without_an_id_is_recorded_under_the_client() -> None:
+    asked = call()
+    error = KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+    request = RenewDelegationTokenRequest(hmac=b"secret", renew_period_ms=1)
+    report_refusal_of_request(asked, "RenewDelegationToken", error, request)
+    (entry,) = asked.node.history.latest()
+    assert (entry.client, entry.group, entry.kind) == (client_address(asked), None, "refused")
+    assert "DELEGATION_TOKEN_NOT_FOUND" in entry.text
+    assert "secret" not in repr(entry)
+
+
+def test_a_refusal_without_an_id_and_an_address_is_not_recorded() -> None:
+    asked = call()
+    asked.client_host = "/"
+    error = KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+    report_refusal_of_request(asked, "RenewDelegationToken", error, object())
+    assert not asked.node.history.latest()
 
 
 def test_an_explanation_is_recorded_unchanged() -> None:

@@ -263,6 +263,9 @@ def test_the_history_has_the_quota(wire: ThrottledWire) -> None:
         if each.kind == "throttled"
     ]
     assert "producer_byte_rate" in entry.text
+    wire.describe()
+    throttled = [each for each in wire.cluster.history.latest() if each.client is not None]
+    assert [(each.kind, each.text) for each in throttled] == [("throttled", entry.text)]
 
 
 def test_the_throttle_time_fits_into_its_field(wire: ThrottledWire) -> None:

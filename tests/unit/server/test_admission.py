@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasRequest
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -74,7 +75,7 @@ async def test_connections_above_the_limit_of_an_address_are_closed() -> None:
 async def test_addresses_can_have_their_own_limits() -> None:
     node = ListeningNode(
         max_connections_per_ip="1",
-        max_connections_per_ip_overrides="10.0.0.1:2,::1:5, 10.0.0.3:0",
+        max_connections_per_ip_overrides="10.0.0.1:2,::1:5, ::ffff:10.0.0.3:0",
     )
     clients = [node.client(host) for host in (1, 1, 1, 2, 2, 3)]
     await run_callbacks()
@@ -144,6 +145,8 @@ async def test_a_listener_beyond_the_rate_waits_as_long_as_in_kafka() -> None:
     assert is_admitted(clients[6])
     (line,) = node.log_lines()
     assert line["event"] == "connection throttled"
+    (entry,) = node.context.node.history.about("10.0.0.1", of=SubjectKind.CLIENT)
+    assert (entry.kind, entry.facts["quota"]) == ("throttled", RATE)
     assert f"{line['quota']} {line['throttle_ms']}" == f"{RATE} 200"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.image import MetadataImage
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.errors import ProtocolViolation
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from kafkalite.gateway.call import Call
+    from kafkalite.security.sasl.authenticator import Authenticator
     from kafkalite.server.sasl_listener import SaslListener
-    from kafkalite.wire.session import Pieces
+    from kafkalite.wire.session import Pieces, Session
 
 MAX_REQUEST = 70_000
 MAX_BUFFERED = 1_000
@@ -220,6 +222,19 @@ async def test_a_later_answer_is_sent_when_it_arrives() -> None:
     assert client.writes == [b"one", b"twothree"]
 
 
+class RefusingSasl:
+    """The authentication of clients that do not acknowledge that they were refused."""
+
+    unacknowledged_refusal = "OAUTHBEARER: it has expired"
+
+    def new_gate(self, call: Call, *_: object) -> RefusingSasl:
+        call.authenticator = cast("Authenticator", self)
+        return self
+
+    def attach(self, session: Session) -> None:
+        """Change nothing."""
+
+
 class BrokenSasl:
     """A listener with SASL whose gates cannot be made."""
 
@@ -266,8 +281,22 @@ async def test_a_violation_closes_the_connection_with_one_log_line() -> None:
     assert (line["level"], line["peer"], line["reason"]) == (
         "warning", "10.0.0.1:40001", "bad request",
     )  # fmt: skip
+    (entry,) = node.context.node.history.about("10.0.0.1", of=SubjectKind.CLIENT)
+    assert (entry.kind, entry.text) == ("refused", "connection closed: bad request")
+    assert entry.facts == {"listener": "PLAINTEXT", "reason": "bad request"}
     send(other, b"fine")
     assert other.writes == [b"fine"]
+
+
+async def test_a_client_that_disconnects_after_a_refusal_is_reported() -> None:
+    node = ListeningNode()
+    node.context = node.context._replace(sasl=cast("SaslListener", RefusingSasl()))
+    node.client().close()
+    await run_callbacks()
+    (line,) = node.log_lines()
+    assert (line["event"], line["reason"]) == ("connection closed", "OAUTHBEARER: it has expired")
+    (entry,) = node.context.node.history.about("10.0.0.1", of=SubjectKind.CLIENT)
+    assert entry.facts["reason"] == "OAUTHBEARER: it has expired"
 
 
 async def test_repeated_violations_of_an_address_are_counted() -> None:

@@ -11,6 +11,7 @@ import pytest
 from kafkalite.apis.security.delegation_tokens import handle_describe_delegation_token
 from kafkalite.client.access import Access, Login
 from kafkalite.client.client import KafkaClient
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.metadata.delegation_tokens import MAX_RECORD_BYTES
 from kafkalite.ports import turns
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
@@ -290,6 +291,15 @@ def test_a_client_that_logged_in_by_token_requests_no_tokens() -> None:
     for response in (renew(client, token.hmac), expire(client, token.hmac)):
         assert (response.error_code, response.expiry_timestamp_ms) == (NOT_ALLOWED, -1)
     assert (describe(client, None).error_code, describe(client, None).tokens) == (NOT_ALLOWED, [])
+    entries = wire.node.history.about("127.0.0.1", of=SubjectKind.CLIENT)
+    assert [
+        entry.facts["api"] for entry in entries if entry.facts["error"] == NOT_ALLOWED.name
+    ] == [
+        "CreateDelegationToken",
+        "RenewDelegationToken",
+        "ExpireDelegationToken",
+        "DescribeDelegationToken",
+    ]
     assert [each.token_id for each in describe(alice, None).tokens] == [token.token_id]
 
 

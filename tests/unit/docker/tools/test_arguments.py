@@ -86,10 +86,8 @@ def test_file_has_trusted_certificates(tmp_path: Path) -> None:
     ("lines", "error"),
     [
         (["security.protocol=QUIC"], "security.protocol is one of PLAINTEXT, SSL"),
-        (
-            ["security.protocol=SASL_PLAINTEXT"],
-            "sasl.mechanism is one of PLAIN, OAUTHBEARER, SCRAM-SHA-256",
-        ),
+        (["security.protocol=SASL_PLAINTEXT"], "sasl.mechanism is one of SCRAM-SHA-512, SCRAM"),
+        (["security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER"], "not 'OAUTHBEARER'"),
         (["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN"], "no module with username"),
         (["security.protocol=SSL", "ssl.keystore.location=/k"], "are not supported here"),
         (["security.protocol=SSL", "ssl.truststore.location=/none"], "/none"),

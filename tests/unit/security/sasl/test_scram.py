@@ -212,6 +212,15 @@ def test_a_proof_of_another_length_is_refused(proof: bytes) -> None:
         server.evaluate(b"c=biws,r=clientnonceservernonce,p=" + proof)
 
 
+def test_a_nonce_with_a_prefix_is_refused() -> None:
+    server = server_for()
+    client = ScramClient(SCRAM_SHA_256, "alice", "secret")
+    first = server.evaluate(client.first())
+    with pytest.raises(SaslError, match="nonce"):
+        server.evaluate(client.final(first.replace(b"r=", b"r=x", 1)))
+    assert not server.is_complete
+
+
 def test_a_recorded_exchange_is_refused_with_another_nonce() -> None:
     client = ScramClient(SCRAM_SHA_256, "alice", "secret")
     final = client.final(server_for().evaluate(client.first()))
