@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 INTERVAL_MS: Final = 60_000
 MAX_ADDRESSES: Final = 256
 """The maximum number of addresses; the warnings of all further ones are counted together."""
-MAX_KINDS: Final = 8
+MAX_KINDS: Final = 32
 """The maximum number of kinds of one address; all further ones are counted together."""
 
 _OTHERS: Final = "others"
