@@ -209,7 +209,7 @@ REMOVED_PROPERTIES: Final = {
     "advertised.port": "",
     "broker.id.generation.enable": "Kafka 4 removed it with ZooKeeper.",
     "control.plane.listener.name": "Kafka 4 removed it with ZooKeeper.",
-    "delegation.token.master.key": "There are no delegation tokens.",
+    "delegation.token.master.key": "Kafka 4 removed it: set `KAFKA_DELEGATION_TOKEN_SECRET_KEY`.",
     "host.name": "Kafka 3 removed it: set `KAFKA_LISTENERS`.",
     "inter.broker.protocol.version": "Kafka 4 removed it; the nodes have one version.",
     "log.message.format.version": "Kafka 4 removed it; records have the current format.",

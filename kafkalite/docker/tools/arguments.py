@@ -11,6 +11,8 @@ from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.docker.files import ImageFiles
 from kafkalite.security.listener_security import ListenerSecurity
 from kafkalite.security.sasl.jaas import JaasError, parse_jaas
+from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
+from kafkalite.security.sasl.users import PLAIN
 from kafkalite.server.addresses import Address, AddressError
 
 if TYPE_CHECKING:
@@ -70,6 +72,10 @@ def bootstrap_addresses(text: str | None) -> list[Address]:
     return addresses
 
 
+_MECHANISMS: Final = (PLAIN, *SCRAM_BY_NAME)
+"""The mechanisms with a password: the tools request no tokens."""
+
+
 class _ClientProperties:
     """The settings in a properties file of a client, with the defaults of a broker's."""
 
@@ -88,7 +94,7 @@ def access_from(path: str | None, environment: Mapping[str, str]) -> Access:
         return PLAINTEXT
     import javaproperties  # noqa: PLC0415 - rarely used
 
-    text = ImageFiles.of(environment).read_text(path)
+    text = ImageFiles.of(environment).read_argument(path)
     if text is None:
         raise ToolError(f"cannot read {path}")
     values: dict[str, str] = javaproperties.loads(text)
@@ -130,12 +136,10 @@ def _tls_context(
 
 
 def _login(values: Mapping[str, str], path: str) -> Login:
-    from kafkalite.client.access import MECHANISMS  # noqa: PLC0415 - rarely used
-
     mechanism = values.get("sasl.mechanism", "").strip().upper()
-    if mechanism not in MECHANISMS:
+    if mechanism not in _MECHANISMS:
         raise ToolError(
-            f"{path}: sasl.mechanism is one of {', '.join(MECHANISMS)}, not {mechanism!r}"
+            f"{path}: sasl.mechanism is one of {', '.join(_MECHANISMS)}, not {mechanism!r}"
         )
     try:
         options = parse_jaas(values.get("sasl.jaas.config", "")).options
