@@ -23,7 +23,7 @@ MAX_KINDS: Final = 32
 
 _OTHERS: Final = "others"
 _NUMBER: Final = re.compile(r"\d+")
-_KIND_LENGTH: Final = 80
+_KIND_LENGTH: Final = 200
 
 
 def kind_of(reason: str) -> str:
