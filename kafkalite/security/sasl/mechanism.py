@@ -33,7 +33,7 @@ def reason_of_mismatch(name: str, mechanism: str, *, is_known: bool) -> str:
     It has no unknown name, because a client may send a password as the name.
     """
     if is_known:
-        return f"wrong password of user {ascii(name)}"
+        return f"wrong password of user {name!a}"
     return f"the user does not exist, or has no password for {mechanism}"
 
 
