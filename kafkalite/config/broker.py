@@ -408,9 +408,12 @@ def check_no_plugins(text: Mapping[str, str]) -> None:
                 f"removed: use {standard}",
             )
         for item in _unsupported_classes(name, value, text):
+            advice = "remove this setting"
+            if name == "authorizer.class.name":
+                (standard,) = _ALLOWED_CLASSES[name]
+                advice += f", or use {standard}"
             raise ConfigError(
-                name,
-                f"{name} is {item}, but JVM plug-ins are not supported: remove this setting",
+                name, f"{name} is {item}, but JVM plug-ins are not supported: {advice}"
             )
 
 

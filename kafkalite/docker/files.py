@@ -40,11 +40,14 @@ class ImageFiles:
 
         Bytes that are not UTF-8, as in key stores, are replaced.
         """
-        try:
-            with open(self.path(path), encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-                return file.read()
-        except OSError:
-            return None
+        return _text_of(self.path(path))
+
+    def read_argument(self, path: str) -> str | None:
+        """Return the content of a file that an argument of a program names; see `read_text`.
+
+        A relative path begins at the working directory.
+        """
+        return self.read_text(path) if path.startswith("/") else _text_of(path)
 
     def is_mounted(self, path: str) -> bool:
         """Return whether a volume is mounted at a path."""
@@ -74,6 +77,14 @@ class ImageFiles:
         # Every user of the container can write the directory, so the file may be a link, or open to
         # others.
         write_key_file(path, json.dumps([list(user) for user in stored]).encode())
+
+
+def _text_of(real_path: str) -> str | None:
+    try:
+        with open(real_path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return None
 
 
 def parse_properties(text: str, path: str) -> dict[str, str]:

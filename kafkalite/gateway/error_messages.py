@@ -47,13 +47,13 @@ def truncate_messages(response: object) -> bool:
     return is_changed
 
 
-def printable(text: str) -> str:
-    """Return a client's value for a log line: escaped, and at most MAX_LOGGED_CHARACTERS long.
+def printable(text: str, max_characters: int = MAX_LOGGED_CHARACTERS) -> str:
+    """Return a client's value for a log line: escaped, and of at most `max_characters`.
 
     Characters that are not printable are escaped, because control sequences in a log could control
     the terminal that shows the log.
     """
-    shown = text[:MAX_LOGGED_CHARACTERS]
+    shown = text[:max_characters]
     if not shown.isprintable():
         shown = shown.encode("unicode_escape").decode("ascii")
-    return shown if len(text) <= MAX_LOGGED_CHARACTERS else f"{shown}…"
+    return shown if len(text) <= max_characters else f"{shown}…"

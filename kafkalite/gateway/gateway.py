@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.group_commit import CommitWindow
 from kafkalite.gateway.error_messages import truncate_message, truncate_messages
-from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS, report_refusal_of_request
+from kafkalite.gateway.refusals import (
+    DEFAULT_REFUSAL_OBSERVERS,
+    report_refusal_of_request,
+    warn_about_denial,
+)
 from kafkalite.gateway.repeated import MAX_REPEATED_BYTES, RepeatedRequest
 from kafkalite.gateway.route import create_route, unsupported_version_route
 from kafkalite.gateway.steps import DisconnectError, StepOrder
@@ -422,6 +426,7 @@ class Gateway:
             raise error
         if not isinstance(error, KafkaError):
             error = self._answer_to_bug(route, error)
+        warn_about_denial(call, route.api.name, error)
         report_refusal_of_request(call, route.api.name, error, request)
         return route.api.refuse(request, error.code, truncate_message(error.message))
 

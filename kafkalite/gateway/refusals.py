@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.coordinator.contract import Event, SubjectKind
+from kafkalite.gateway.error_messages import printable
 from kafkalite.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -52,6 +53,33 @@ class Refusal(NamedTuple):
 
 RefusalObserver = Callable[["Call", Refusal], None]
 """Called with each refusal, before the client gets the answer."""
+
+
+ACL_RULE = "acl"
+"""The `rule` in the facts of a refusal that an ACL, or the lack of one, caused."""
+
+_ACL_FACTS = ("principal", "operation", "resource_type", "resource")
+_MAX_KIND_LENGTH = 200
+_MAX_REASON_LENGTH = 500
+
+
+def warn_about_denial(call: Call, api: str, error: KafkaError) -> None:
+    """Log a refusal by ACLs; those of the same operation on a resource are one kind of warning.
+
+    Other errors are not logged.
+    """
+    facts = error.facts
+    if facts is None or facts.get("rule") != ACL_RULE:
+        return
+    host = call.client_host.removeprefix("/")
+    call.node.warn_about_client(
+        host,
+        " ".join(str(facts[name]) for name in _ACL_FACTS)[:_MAX_KIND_LENGTH],
+        "request refused by ACLs",
+        api=api,
+        client_id=printable(call.client_id or ""),
+        reason=printable(error.explanation or "", _MAX_REASON_LENGTH),
+    )
 
 
 def report_refusal_of_request(call: Call, api: str, error: KafkaError, request: object) -> None:

@@ -23,13 +23,15 @@ class UnknownIdentityError(IdentityError):
 class OAuthError(Exception):
     """A token request that is refused (RFC 6749, section 5.2).
 
-    `code` is sent to the client with `description`, which has neither secrets nor tokens.
+    `code` is sent to the client with `description`. `detail` is the reason for the log, if it
+    differs from the description. Neither has secrets and tokens.
     """
 
-    def __init__(self, code: str, description: str) -> None:
+    def __init__(self, code: str, description: str, detail: str = "") -> None:
         super().__init__(description)
         self.code = code
         self.description = description
+        self.detail = detail or description
 
     @property
     def status(self) -> int:

@@ -86,7 +86,9 @@ def failure_of(fields: object) -> Failure:
         delay_ms or 0,
     )
     if (failure.kind is FailureKind.SLOW) is not (delay_ms is not None):
-        raise IdentityError("slow needs delay_ms, and the other failures have none")
+        raise IdentityError(
+            "slow needs a delay (--delay, delay_ms), and the other failures have none"
+        )
     if failure.endpoint is Endpoint.JWKS and (
         failure.kind in TOKEN_FAILURES or client_id is not None
     ):

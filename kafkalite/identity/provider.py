@@ -170,7 +170,7 @@ class IdentityProvider:
         reply = Reply(
             error.status,
             _json({"error": error.code, "error_description": error.description}),
-            refusal=f"{error.code}{client}: {error.description}",
+            refusal=f"{error.code}{client}: {error.detail}",
         )
         return _with_outages(reply, outages)
 

@@ -166,7 +166,17 @@ def _authenticated(
         if _has_secret(found := clients.get(name), text):
             assert found is not None
             return found
-    raise OAuthError(INVALID_CLIENT, _UNKNOWN_CLIENT)
+    known = clients.get(client_id) or clients.get(unquote_plus(client_id))
+    raise OAuthError(INVALID_CLIENT, _UNKNOWN_CLIENT, _reason_of_mismatch(known, is_signed=False))
+
+
+def _reason_of_mismatch(client: OAuthClient | None, *, is_signed: bool) -> str:
+    """Return the reason for the log that a client is not authenticated."""
+    if client is None:
+        return "the client is unknown"
+    if is_signed:
+        return "the client has no public key" if client.public_key is None else "wrong signature"
+    return "the client has no secret" if client.secret is None else "wrong secret"
 
 
 def _has_secret(client: OAuthClient | None, text: str) -> bool:
@@ -214,7 +224,7 @@ def _verify(
     client = clients.get(_unverified_issuer(assertion) or "")
     claims = _verified_claims(assertion, client)
     if client is None or claims is None:
-        raise OAuthError(code, _UNKNOWN_CLIENT)
+        raise OAuthError(code, _UNKNOWN_CLIENT, _reason_of_mismatch(client, is_signed=True))
     audience = claims.get("aud")
     named = audience if isinstance(audience, list) else [audience]
     if not any(isinstance(each, str) and each in audiences for each in named):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9092
 DEFAULT_LISTENER = "PLAINTEXT"
 _MAX_PORT = 65_535
+_SECURITY_WORDS = ("SSL", "TLS", "SASL")
 _WILDCARD_HOSTS = frozenset(("", "0.0.0.0", "::", "*"))  # noqa: S104 - recognised, not bound to
 
 
@@ -75,6 +76,12 @@ class ListenerSpec(NamedTuple):
     listen_address: Address
     advertised: Address | None = None
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+
+    @property
+    def has_misleading_name(self) -> bool:
+        """Whether the name of a listener without security contains that of a security protocol."""
+        is_plain = self.protocol is SecurityProtocol.PLAINTEXT
+        return is_plain and any(word in self.name for word in _SECURITY_WORDS)
 
     def advertised_address(self, bound_port: int, node_index: int) -> Address:
         """Return the address that a node advertises for this listener.

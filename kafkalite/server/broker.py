@@ -99,6 +99,9 @@ _REPLICATION_FACTOR_KEYS = {
 _ENDPOINT_NAME = "CONTROL"
 """The name of an endpoint in messages about its certificate, if no listener has one."""
 
+_KEY_STORE_KEYS = ("ssl.keystore.location", "ssl.keystore.key")
+"""Settings with a key; one of them is required without a listener that has a certificate."""
+
 _ANSWER_ITERATIONS = 3
 """Iterations of the event loop in which the answers that a controlled shutdown ends are written."""
 
@@ -420,18 +423,21 @@ class Broker:
                 )
 
     def _warn_about_security(self, config: BrokerConfig, image: MetadataImage) -> None:
-        """Warn about listeners without users, and about an authorizer that has no effect."""
+        """Warn about listeners that are not secured as expected, and about the authorizer."""
         authorizer, text = config.str("authorizer.class.name"), config.static_text
         uses_sasl = any(spec.protocol.uses_sasl for spec in self._specs)
-        if not uses_sasl and not authorizer and "super.users" not in text:
+        has_misleading_name = any(spec.has_misleading_name for spec in self._specs)
+        if not (uses_sasl or authorizer or "super.users" in text or has_misleading_name):
             return
         from kafkalite.server.security_warnings import (  # noqa: PLC0415 - rarely used
             authorizer_warnings,
+            listener_warnings,
             sasl_warnings,
         )
 
         listeners = [ListenerSecurity(spec.name, spec.protocol, config) for spec in self._specs]
         for line, fields in (
+            *listener_warnings(self._specs, text),
             *sasl_warnings(listeners, self._settings.users, image),
             *authorizer_warnings(authorizer, text, image),
         ):
@@ -857,6 +863,11 @@ class Broker:
         from kafkalite.security.tls import TlsError, TlsServer  # noqa: PLC0415 - only with TLS
 
         config = self._require_running()[0].config
+        if not encrypted and not any(map(config.get, _KEY_STORE_KEYS)):
+            raise SettingsError(
+                "--control-tls on needs a certificate: set ssl.keystore.location, or add a "
+                "listener with TLS, such as --listen SSL://127.0.0.1:9093 --tls auto"
+            )
 
         def get(key: str) -> Value:
             return "none" if key.endswith("ssl.client.auth") else config.get(key)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 INTERVAL_MS: Final = 60_000
 MAX_ADDRESSES: Final = 256
 """The maximum number of addresses; the warnings of all further ones are counted together."""
-MAX_KINDS: Final = 8
+MAX_KINDS: Final = 32
 """The maximum number of kinds of one address; all further ones are counted together."""
 
 _OTHERS: Final = "others"
 _NUMBER: Final = re.compile(r"\d+")
-_KIND_LENGTH: Final = 80
+_KIND_LENGTH: Final = 200
 
 
 def kind_of(reason: str) -> str:

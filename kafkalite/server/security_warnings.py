@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.config.security_protocols import PROTOCOL_MAP_KEY, parse_protocol_map
 from kafkalite.security.authorizer import ALLOW_WITHOUT_ACLS, SUPER_USERS
 from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
 from kafkalite.security.sasl.users import OAUTHBEARER, PLAIN
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.security.listener_security import ListenerSecurity
     from kafkalite.security.sasl.users import User
+    from kafkalite.server.addresses import ListenerSpec
 
 
 class SecurityWarning(NamedTuple):
@@ -21,6 +23,20 @@ class SecurityWarning(NamedTuple):
 
     text: str
     fields: Mapping[str, str]
+
+
+def listener_warnings(
+    specs: Sequence[ListenerSpec], text: Mapping[str, str]
+) -> Iterator[SecurityWarning]:
+    """Yield a warning for listeners whose name alone suggests that they are secured."""
+    protocols = parse_protocol_map(text.get(PROTOCOL_MAP_KEY, ""))
+    for spec in specs:
+        if spec.has_misleading_name and spec.name not in protocols:
+            yield SecurityWarning(
+                "a listener has no security, because its name is not a security protocol: use "
+                f"SSL, SASL_PLAINTEXT or SASL_SSL, or set {PROTOCOL_MAP_KEY}",
+                {"listener": spec.name},
+            )
 
 
 def sasl_warnings(

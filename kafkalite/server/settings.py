@@ -199,7 +199,8 @@ class Settings(NamedTuple):
         if inter_broker not in (name for name in advertised if name not in controllers):
             raise SettingsError(
                 "inter.broker.listener.name must be a listener name defined in "
-                f"advertised.listeners, not {inter_broker!r}"
+                f"advertised.listeners, not {inter_broker!r}: set it to one of "
+                f"{', '.join(name for name in advertised if name not in controllers)}"
             )
         addresses = self._client_listeners("advertised.listeners") or self._client_listeners(
             "listeners"

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.gateway.refusals import report_refusal
+from kafkalite.gateway.refusals import ACL_RULE, report_refusal, warn_about_denial
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.catalogue import When
 from kafkalite.protocol.error_codes import ErrorCode
@@ -38,9 +38,6 @@ ERRORS: Final = {
 
 MAX_REPORTED: Final = 100
 """The maximum number of refused resources of one request that are reported as events."""
-
-RULE: Final = "acl"
-"""The `rule` in the facts of a refusal that an ACL, or the lack of one, caused."""
 
 _FIELDS: Final = {Resource.GROUP: "group_id", Resource.TRANSACTIONAL_ID: "transactional_id"}
 
@@ -99,7 +96,7 @@ def refusal(
     """Return the error for a refused operation, with the ACL that denied it as a fact."""
     subject = permissions.subject
     facts: dict[str, object] = {
-        "rule": RULE,
+        "rule": ACL_RULE,
         "principal": subject.principal,
         "host": subject.host,
         "operation": operation.name,
@@ -138,6 +135,7 @@ def report_refused_topics(call: Call, api: str, operation: Operation, names: Ite
     for name in islice(names, MAX_REPORTED):
         decision = permissions.decide(operation, Resource.TOPIC, name)
         error = refusal(permissions, operation, Resource.TOPIC, name, decision)
+        warn_about_denial(call, api, error)
         report_refusal(call, api, name, error, kind=SubjectKind.TOPIC)
 
 

@@ -12,7 +12,14 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.apis.authorization.checks import check, cluster_message, refusal, with_fields
+from kafkalite.apis.authorization.checks import (
+    MAX_REPORTED,
+    check,
+    cluster_message,
+    refusal,
+    with_fields,
+)
+from kafkalite.gateway.refusals import warn_about_denial
 from kafkalite.metadata.image import ResourceType
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.turns import in_steps
@@ -671,7 +678,10 @@ def _is_invalid(call: Call, requested: Any) -> bool:
 
 
 def _report_configs(guard: Guard, call: Call, request: Any, errors: list[KafkaError]) -> None:
-    """Report the refused topics and groups; settings of nodes have no history."""
+    """Report refusals; settings of nodes have no history, so they are only logged."""
+    for error in errors[:MAX_REPORTED]:
+        if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            warn_about_denial(call, guard.api.name, error)
     for resource, code in ((Resource.TOPIC, _TOPIC_REFUSED), (Resource.GROUP, _GROUP_REFUSED)):
         refused = [error for error in errors if error.code is code]
         if refused:

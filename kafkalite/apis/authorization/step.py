@@ -22,7 +22,11 @@ from kafkalite.apis.authorization.checks import (
 )
 from kafkalite.apis.authorization.rules import RULES, ClusterMessage, Position
 from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.gateway.refusals import report_refusal, report_refusal_of_request
+from kafkalite.gateway.refusals import (
+    report_refusal,
+    report_refusal_of_request,
+    warn_about_denial,
+)
 from kafkalite.gateway.steps import ImmediateStep
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.ports.waiting import chain
@@ -317,6 +321,7 @@ class Guard:
         kind = _KINDS[resource]
         for error in errors[:MAX_REPORTED]:
             name = "" if error.facts is None else str(error.facts["resource"])
+            warn_about_denial(call, self.api.name, error)
             report_refusal(call, self.api.name, name, error, request, kind=kind)
         report_refusal_of_request(call, self.api.name, errors[0], request)
 

@@ -71,6 +71,10 @@ def bootstrap_addresses(text: str | None) -> list[Address]:
     return addresses
 
 
+_MECHANISMS: Final = (PLAIN, *SCRAM_BY_NAME)
+"""The mechanisms with a password: the tools request no tokens."""
+
+
 class _ClientProperties:
     """The settings in a properties file of a client, with the defaults of a broker's."""
 
@@ -89,7 +93,7 @@ def access_from(path: str | None, environment: Mapping[str, str]) -> Access:
         return PLAINTEXT
     import javaproperties  # noqa: PLC0415 - rarely used
 
-    text = ImageFiles.of(environment).read_text(path)
+    text = ImageFiles.of(environment).read_argument(path)
     if text is None:
         raise ToolError(f"cannot read {path}")
     values: dict[str, str] = javaproperties.loads(text)

@@ -30,7 +30,7 @@ def _run(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
     if parsed.daemon:
         parser.error("-daemon is not supported here: the broker is the program of its container")
     overrides = dict(key_values(parsed.override, "--override"))
-    text = ImageFiles.of(environment).read_text(parsed.file)
+    text = ImageFiles.of(environment).read_argument(parsed.file)
     if text is None:
         raise ToolError(f"cannot read {parsed.file}")
     try:

@@ -27,6 +27,16 @@ class SaslAuthenticationError(SaslError):
         self.detail = detail or message
 
 
+def reason_of_mismatch(name: str, mechanism: str, *, is_known: bool) -> str:
+    """Return the reason for the log that the name of a user and a password are refused.
+
+    It has no unknown name, because a client may send a password as the name.
+    """
+    if is_known:
+        return f"wrong password of user {name!a}"
+    return f"the user does not exist, or has no password for {mechanism}"
+
+
 class SaslServer(Protocol):
     """The server's side of one exchange; it is used once."""
 

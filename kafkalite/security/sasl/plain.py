@@ -6,12 +6,13 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.security.sasl.mechanism import SaslAuthenticationError
+from kafkalite.security.sasl.mechanism import SaslAuthenticationError, reason_of_mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TOKENS: Final = 3
+_WRONG_PASSWORD: Final = "Authentication failed: Invalid username or password"  # noqa: S105 - a text
 
 _NO_PASSWORD: Final = b""
 """It is compared for unknown users, so that they take as long as known ones."""
@@ -50,7 +51,8 @@ class PlainServer:
             _digest(_NO_PASSWORD if expected is None else expected.encode()),
         )
         if expected is None or not is_equal:
-            raise SaslAuthenticationError("Authentication failed: Invalid username or password")
+            reason = reason_of_mismatch(user, "PLAIN", is_known=expected is not None)
+            raise SaslAuthenticationError(_WRONG_PASSWORD, f"{_WRONG_PASSWORD}: {reason}")
         if authorization_id not in {"", user}:
             raise SaslAuthenticationError(
                 "Authentication failed: Client requested an authorization id that is different "

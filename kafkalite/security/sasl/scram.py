@@ -12,7 +12,12 @@ import re
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.security.sasl.mechanism import SASL_NAME, SaslAuthenticationError, SaslError
+from kafkalite.security.sasl.mechanism import (
+    SASL_NAME,
+    SaslAuthenticationError,
+    SaslError,
+    reason_of_mismatch,
+)
 from kafkalite.security.sasl.scram_credentials import MIN_ITERATIONS, substitute_credential
 
 if TYPE_CHECKING:
@@ -62,6 +67,7 @@ class ScramServer:
         "_find_credential",
         "_is_known",
         "_mechanism",
+        "_name",
         "_nonce",
         "_secret",
         "_step",
@@ -88,6 +94,8 @@ class ScramServer:
         self._credential: ScramCredential
         self._is_known = False
         self._auth_message = ""
+        self._name = ""
+        """The name that the client sent: that of a user, or the id of a token."""
         self._user = ""
         self.user = ""
         self.is_complete = False
@@ -112,6 +120,7 @@ class ScramServer:
                 "Authentication failed: Client requested an authorization id that is different "
                 "from username"
             )
+        self._name = name
         self.is_token_authenticated = _has_token(match["extensions"])
         substitute = substitute_credential(self._mechanism, self._secret, name)
         found = self._find_credential(name, self.is_token_authenticated)
@@ -148,11 +157,18 @@ class ScramServer:
         stored_key = hashlib.new(hash_name, client_key).digest()
         is_equal = hmac.compare_digest(stored_key, credential.stored_key)
         if not (is_equal and self._is_known and len(proof) == len(signature)):
-            raise SaslError("invalid SCRAM credentials")
+            raise SaslError(f"invalid SCRAM credentials: {self._reason_of_mismatch()}")
         self.user = self._user
         self.is_complete = True
         server_signature = hmac.digest(credential.server_key, auth_message, hash_name)
         return f"v={b64encode(server_signature).decode()}"
+
+    def _reason_of_mismatch(self) -> str:
+        if not self.is_token_authenticated:
+            return reason_of_mismatch(self._name, self._mechanism.name, is_known=self._is_known)
+        if self._is_known:
+            return "wrong HMAC of the delegation token"
+        return "the delegation token does not exist, or has expired"
 
 
 def _has_token(extensions: str) -> bool:

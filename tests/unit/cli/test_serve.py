@@ -377,7 +377,7 @@ def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path)
         (("--control-tls", "on"), "--control-tls needs --control"),
         (("--control", "0", "--control-token", "short"), "a token has 8 to 1024 letters"),
         (("--control", "0", "--control-token", "@/nowhere"), "--control-token: cannot read a"),
-        (("--control", "0", "--control-tls", "on"), "listener CONTROL needs a certificate"),
+        (("--control", "0", "--control-tls", "on"), "--control-tls on needs a certificate"),
     ],
 )
 def test_invalid_option_is_rejected_in_one_line(arguments: tuple[str, ...], output: str) -> None:

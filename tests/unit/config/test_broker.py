@@ -188,6 +188,7 @@ def test_replication_of_internal_topics_depends_on_the_number_of_nodes() -> None
 
 
 GROUP = "org.apache.kafka.coordinator.group"
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PLUGIN_KEYS = [key for key, each in broker_keys().items() if each.type is ConfigType.CLASS] + [
     "authorizer.class.name",
     "group.consumer.assignors",
@@ -205,6 +206,7 @@ def test_a_class_that_is_not_kafkas_is_rejected_in_one_sentence(key: str) -> Non
     assert refused.value.key == key
     assert str(refused.value) == (
         f"{key} is com.example.Own, but JVM plug-ins are not supported: remove this setting"
+        + (f", or use {STANDARD_AUTHORIZER}" if key == "authorizer.class.name" else "")
     )
 
 

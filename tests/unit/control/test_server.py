@@ -329,7 +329,7 @@ def test_tls_can_be_turned_on_with_a_key_store_of_its_own(tmp_path: Path) -> Non
 
 
 def test_tls_without_a_certificate_is_refused() -> None:
-    with pytest.raises(SettingsError, match="listener CONTROL needs a certificate"):
+    with pytest.raises(SettingsError, match="--control-tls on needs a certificate"):
         Broker(control=True, control_tls="on").start()
 
 

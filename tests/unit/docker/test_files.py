@@ -24,6 +24,16 @@ def test_paths_are_below_the_root(tmp_path: Path) -> None:
     assert ImageFiles.of({}).path("/a") == "/a"
 
 
+def test_relative_paths_of_arguments_begin_at_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_text("x")
+    assert ImageFiles().read_argument("a") == "x"
+    assert ImageFiles().read_argument("none") is None
+    assert ImageFiles(str(tmp_path)).read_argument("/a") == "x"
+
+
 def test_mounted_properties_are_those_of_brokers(tmp_path: Path) -> None:
     files = ImageFiles(str(tmp_path))
     assert files.mounted_properties() == {}

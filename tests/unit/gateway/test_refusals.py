@@ -14,6 +14,7 @@ from kafkalite.gateway.refusals import (
     record_refusal,
     report_refusal,
     report_refusal_of_request,
+    warn_about_denial,
 )
 from kafkalite.protocol._generated.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
@@ -41,6 +42,22 @@ def call() -> Call:
     )
     made.client_id = "shop"
     return made
+
+
+def test_only_refusals_by_acls_are_logged() -> None:
+    asked, kinds = call(), []
+
+    def warn(host: str, kind: str, event: str, **fields: object) -> None:
+        del host, event, fields
+        kinds.append(kind)
+
+    asked.node.warn_about_client = warn
+    warn_about_denial(asked, "Heartbeat", KafkaError(ErrorCode.ILLEGAL_GENERATION))
+    warn_about_denial(asked, "Fetch", KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, facts={"rule": "r"}))
+    facts = {"principal": "User:a", "operation": "READ", "resource_type": "GROUP", "resource": "g"}
+    error = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, facts={"rule": "acl", **facts})
+    warn_about_denial(asked, "Heartbeat", error)
+    assert kinds == ["User:a READ GROUP g"]
 
 
 def test_a_refusal_of_a_topic_has_the_group_of_the_request() -> None:

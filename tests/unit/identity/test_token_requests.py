@@ -89,6 +89,26 @@ def test_a_wrong_secret_and_an_unknown_client_have_one_answer(authorization: str
 
 
 @pytest.mark.parametrize(
+    ("client_id", "detail"),
+    [("a", "wrong secret"), ("signer", "the client has no secret"), ("x", "the client is unknown")],
+)
+def test_the_log_gets_the_reason_of_a_refused_secret(client_id: str, detail: str) -> None:
+    with pytest.raises(OAuthError) as refused:
+        requested(credentials(), basic(client_id, "wrong"))
+    assert (refused.value.description, refused.value.detail) == (UNKNOWN, detail)
+
+
+@pytest.mark.parametrize(
+    ("issuer", "detail"),
+    [("rsa", "wrong signature"), ("a", "the client has no public key")],
+)
+def test_the_log_gets_the_reason_of_a_refused_signature(issuer: str, detail: str) -> None:
+    with pytest.raises(OAuthError) as refused:
+        requested(bearer({**CLAIMS, "iss": issuer}))
+    assert (refused.value.description, refused.value.detail) == (UNKNOWN, detail)
+
+
+@pytest.mark.parametrize(
     ("authorization", "reason"),
     [
         ("Bearer abc", "scheme Basic"),

@@ -116,4 +116,4 @@ def test_stopping_writes_remaining_counts() -> None:
 def test_reasons_that_differ_in_numbers_have_the_same_kind() -> None:
     assert kind_of("frame length 17 is above 5") == kind_of("frame length 9999 is above 5")
     assert kind_of("Fetch v99 is not served") != kind_of("Produce v99 is not served")
-    assert len(kind_of("x" * 1_000_000)) < 100
+    assert len(kind_of("x" * 1_000_000)) <= 200

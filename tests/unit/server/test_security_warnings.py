@@ -23,6 +23,7 @@ JAAS_KEY = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
 ALICE = User("alice", "secret", ("PLAIN",))
 NO_USERS = "no client can authenticate on a listener with SASL"
+NO_SECURITY = "a listener has no security, because its name is not a security protocol"
 REFUSES_ALL = "the authorizer refuses all clients"
 WITHOUT_EFFECT = "super users have no effect without an authorizer"
 SASL_LISTENER = ("SASL_PLAINTEXT://127.0.0.1:0",)
@@ -107,6 +108,10 @@ async def test_a_broker_logs_the_warnings_at_its_start() -> None:
     users = [User("alice", "secret", ("SCRAM-SHA-256",))]
     assert await warnings_at_start(Settings(listen=SASL_LISTENER, users=users)) == []
     listen = ("127.0.0.1:0",)
+    config = {"listener.security.protocol.map": "TLS:PLAINTEXT"}
+    assert await warnings_at_start(Settings(listen=("TLS://127.0.0.1:0",), config=config)) == []
+    assert await warnings_at_start(Settings(listen=("TLS://127.0.0.1:0",))) == [NO_SECURITY]
+    assert await warnings_at_start(Settings(listen=("OUTSIDE://127.0.0.1:0",))) == []
     config = {"super.users": "User:alice"}
     assert await warnings_at_start(Settings(listen=listen, config=config)) == [WITHOUT_EFFECT]
     config = {"authorizer.class.name": AUTHORIZER}

@@ -66,7 +66,7 @@ def test_listeners_of_a_properties_file_may_be_secured(
 
 IMPOSSIBLE_NAMES = [
     ({"listeners": "INSIDE://:9092"}, "No security protocol defined for listener INSIDE"),
-    ({"inter.broker.listener.name": "INSIDE"}, "must be a listener name"),
+    ({"inter.broker.listener.name": "INSIDE"}, "not 'INSIDE': set it to one of PLAINTEXT$"),
     ({"security.inter.broker.protocol": "SSL"}, "must be a listener name"),
     ({"early.start.listeners": "INSIDE"}, "early.start.listeners contains listener INSIDE"),
     ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "nonroutable"),

@@ -94,13 +94,14 @@ def test_a_refused_bare_token_closes_the_connection_without_an_answer(wire: Sasl
 def test_a_wrong_password_is_answered_after_a_delay(wire: SaslWire) -> None:
     client = wire.connect()
     client.handshake("PLAIN")
-    assert client.authenticate(b"\0alice\0wrong") is None
+    assert client.authenticate(b"\0alice\0mistyped") is None
     response = parsed(client.fail_later(), SaslAuthenticateRequest(), 2)
     assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert response.error_message == "Authentication failed: Invalid username or password"
     assert response.auth_bytes == b""
     assert client.violation is not None
-    assert "wrong" not in client.violation
+    assert "wrong password of user 'alice'" in client.violation
+    assert "mistyped" not in client.violation
     assert client.call.principal == "User:ANONYMOUS"
 
 

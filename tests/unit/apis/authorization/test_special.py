@@ -23,6 +23,7 @@ from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
+from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
@@ -174,6 +175,29 @@ def test_a_refused_topic_is_explained_under_its_name_and_group(wire: ClusterWire
         *_, entry = wire.cluster.history.about(subject, of=kind)
         assert "may not READ TOPIC a: no ACL allows it" in entry.text
         assert entry.facts["rule"] == "acl"
+
+
+def test_refusals_are_logged_also_without_a_group_or_topic(wire: ClusterWire) -> None:
+    warnings: list[tuple[object, ...]] = []
+
+    def warn(host: str, kind: str, event: str, **fields: object) -> None:
+        warnings.append((host, kind, event, fields["api"], fields["reason"]))
+
+    wire.cluster.nodes[1].warn_about_client = warn
+    wire.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 4)
+    resource = DescribeConfigsRequest.DescribeConfigsResource(resource_type=4, resource_name="1")
+    wire.ask(DescribeConfigsRequest(resources=[resource]), 4)
+    topic = MetadataRequest.MetadataRequestTopic(name="a")
+    wire.ask(MetadataRequest(topics=[topic]), 12)
+    event, client = "request refused by ACLs", "User:ANONYMOUS"
+    assert [warning[1:4] for warning in warnings] == [
+        (f"{client} IDEMPOTENT_WRITE CLUSTER kafka-cluster", event, "InitProducerId"),
+        (f"{client} DESCRIBE_CONFIGS CLUSTER kafka-cluster", event, "DescribeConfigs"),
+        (f"{client} DESCRIBE TOPIC a", event, "Metadata"),
+    ]
+    for host, *_, reason in warnings:
+        assert str(reason).startswith(f"{client} from {host} may not ")
+        assert str(reason).endswith(": no ACL allows it")
 
 
 def refusals_of(wire: ClusterWire, topic: str) -> list[str]:

@@ -57,4 +57,18 @@ def test_other_tokens_are_refused_with_the_message_of_kafka(token: bytes, messag
     with pytest.raises(SaslAuthenticationError) as refusal:
         server.evaluate(token)
     assert str(refusal.value) == message
+    assert refusal.value.detail.startswith(message)
     assert (server.is_complete, server.user) == (False, "")
+
+
+@pytest.mark.parametrize(
+    ("token", "reason"),
+    [
+        (b"\0alice\0wrong", "wrong password of user 'alice'"),
+        (b"\0bob\0secret", "the user does not exist, or has no password for PLAIN"),
+    ],
+)
+def test_the_log_gets_the_user_and_the_reason(token: bytes, reason: str) -> None:
+    with pytest.raises(SaslAuthenticationError) as refusal:
+        PlainServer(PASSWORDS).evaluate(token)
+    assert refusal.value.detail == f"{_INVALID}: {reason}"

@@ -80,7 +80,7 @@ def test_a_wrong_password_is_refused(mechanism: ScramMechanism) -> None:
 
 
 def test_an_unknown_user_is_refused_as_a_known_one_with_a_wrong_password() -> None:
-    results = []
+    results, reasons = [], []
     for name in ("alice", "bob"):
         server = server_for()
         client = ScramClient(SCRAM_SHA_256, name, "wrong")
@@ -89,8 +89,14 @@ def test_an_unknown_user_is_refused_as_a_known_one_with_a_wrong_password() -> No
             server.evaluate(client.final(first))
         attributes = dict(pair.split("=", 1) for pair in first.decode().split(","))
         salt_bytes = len(b64decode(attributes["s"]))
-        results.append((attributes["i"], salt_bytes, str(refusal.value), server.is_complete))
+        results.append((attributes["i"], salt_bytes, type(refusal.value), server.is_complete))
+        reasons.append(str(refusal.value))
     assert results[0] == results[1]
+    prefix = "invalid SCRAM credentials: "
+    assert reasons == [  # for the log only
+        f"{prefix}wrong password of user 'alice'",
+        f"{prefix}the user does not exist, or has no password for SCRAM-SHA-256",
+    ]
 
 
 def test_a_name_may_have_commas_and_equals_signs() -> None:
@@ -132,8 +138,15 @@ def test_a_delegation_token_authenticates_its_owner() -> None:
 def test_a_user_is_no_delegation_token() -> None:
     client = ScramClient(SCRAM_SHA_256, "alice", "secret")
     client.bare += ",tokenauth=true"
-    with pytest.raises(SaslError):
+    with pytest.raises(SaslError, match="the delegation token does not exist, or has expired"):
         exchange(server_for(), client)
+
+
+def test_a_wrong_hmac_of_a_delegation_token_is_refused() -> None:
+    client = ScramClient(SCRAM_SHA_256, "tokenid", "wrong")
+    client.bare += ",tokenauth=true"
+    with pytest.raises(SaslError, match="wrong HMAC of the delegation token"):
+        exchange(server_for(owned="tokenid"), client)
 
 
 @pytest.mark.parametrize(
