@@ -71,10 +71,6 @@ def bootstrap_addresses(text: str | None) -> list[Address]:
     return addresses
 
 
-_MECHANISMS: Final = (PLAIN, *SCRAM_BY_NAME)
-"""The mechanisms with a password: the tools request no tokens."""
-
-
 class _ClientProperties:
     """The settings in a properties file of a client, with the defaults of a broker's."""
 
