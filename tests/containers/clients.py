@@ -1,0 +1,37 @@
+"""A real client, librdkafka, for brokers in containers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_TIMEOUT_S = 30.0
+
+
+def produce(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
+    """Write records; raises AssertionError if one is not acknowledged."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(_TIMEOUT_S) == 0
+
+
+def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
+    """Return the values of the first `count` records, read by a new consumer group."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "tests",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        consumer.subscribe([topic])
+        return [message.value() for message in consumer.consume(count, _TIMEOUT_S)]
+    finally:
+        consumer.close()

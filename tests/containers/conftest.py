@@ -1,0 +1,79 @@
+"""The engine, the image and the networks that the tests of containers share."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from filelock import FileLock
+
+from tests.containers.base_images import build, build_kcat, import_python
+from tests.containers.containers import Containers
+from tests.containers.engine import private_engine
+from tests.oracle.requirements import cache_dir, required
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.containers.engine import Engine
+
+ROOT = Path(__file__).parents[2]
+IMAGE = "docker.io/library/kafkalite:latest"
+"""The name to which engines expand `kafkalite`."""
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    """Prepare the engine; one run at a time uses it, because compose files have fixed ports."""
+    with required():
+        private = private_engine()
+    with FileLock(cache_dir() / "containers.lock"):
+        # What a killed run left.
+        private.run("rm", "--all", "--force", "--volumes")
+        private.run("network", "prune", "--force")
+        private.run("volume", "prune", "--force")
+        with required():
+            import_python(private)
+        yield private
+
+
+@pytest.fixture(scope="session")
+def image(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Build the image by its Dockerfile, and return its name."""
+    directory = ROOT / "docker"
+    original = (directory / "Dockerfile").read_text(encoding="utf-8")
+    # Docker 25 has this option. podman 4 refuses it.
+    accepted = re.sub(r" --start-interval=\S+", "", original)
+    dockerfile = tmp_path_factory.mktemp("image") / "Dockerfile"
+    dockerfile.write_text(accepted, encoding="utf-8")
+    with required():
+        build(engine, dockerfile, ROOT, IMAGE, f"--ignorefile={directory}/Dockerfile.dockerignore")
+    engine.run("image", "prune", "--force")
+    return IMAGE
+
+
+@pytest.fixture(scope="session")
+def kcat(engine: Engine) -> str:
+    """Build the stand-in for the image of kcat, and return its name."""
+    with required():
+        return build_kcat(engine)
+
+
+@pytest.fixture(scope="session")
+def network(engine: Engine) -> Iterator[str]:
+    """Create a network in which containers find each other by name."""
+    name = "kafkalite-tests"
+    engine.run("network", "create", name)
+    yield name
+    engine.run("network", "rm", "--force", name)
+
+
+@pytest.fixture
+def containers(engine: Engine, image: str) -> Iterator[Containers]:
+    """Start containers of the image, and remove them after the test."""
+    started = Containers(engine, image, (f"broker-{number}" for number in itertools.count(1)))
+    yield started
+    started.remove()
