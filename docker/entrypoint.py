@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
 """The program of the Docker image: run a broker from environment variables, or check its health.
 
-`entrypoint.py [OPTION…]` runs `kafkalite serve` with the options in the environment variables
-KAFKALITE_*, followed by the options of the command. `kafkalite.config.options` defines the
-variables. An empty variable has no effect.
+`entrypoint.py [OPTION…]` runs the broker that the environment describes: by variables KAFKALITE_*,
+and by those of other Kafka images. The options are those of `kafkalite serve`. `entrypoint.py
+PROGRAM [ARGUMENT…]` runs another program. Links to this file with the names of Kafka's programs,
+such as `kafka-topics.sh`, run those programs of `kafkalite.docker.programs`.
 
 `entrypoint.py healthcheck` asks the broker in this container for its API versions and for the
-topics of KAFKALITE_TOPICS. The exit status is 0 if all of them exist. A service that waits for a
-healthy broker therefore finds its topics. On listeners with SASL, only the API versions are asked
-for, because they need no login. On listeners that require a client certificate, the check uses the
-one of `--tls auto`, else the control API, else the broker must ask for the certificate.
+topics that the environment names. The exit status is 0 if all of them exist. A service that waits
+for a healthy broker therefore finds its topics. On listeners with SASL, only the API versions are
+asked for, because they need no login. On listeners that require a client certificate, the check
+uses the one of `--tls auto`, else the control API, else the broker must ask for the certificate.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 import socket
 import ssl
 import struct
@@ -25,33 +24,26 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalite.config.options import (
-    ADVERTISE,
-    CONFIG,
     CONTROL,
     CONTROL_TLS,
     CONTROL_TLS_OFF,
     DATA_DIRECTORY,
-    LISTEN,
-    OPTIONS,
     PROPERTIES,
     TLS,
-    TOPIC,
-    VARIABLE_PREFIX,
 )
+from kafkalite.docker.own_variables import option_values
+from kafkalite.docker.properties import VariableError
+from kafkalite.docker.start import plan_from
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.server.addresses import AddressError
-from kafkalite.server.settings import Settings, SettingsError, parse_config
+from kafkalite.server.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from kafkalite.config.options import Option
-
-INSIDE_PORT = 29092
-DEFAULT_LISTEN = f"OUTSIDE://0.0.0.0:9092,INSIDE://0.0.0.0:{INSIDE_PORT}"
 _TIMEOUT_S = 3.0
 _API_VERSIONS = 0
 _METADATA = 4
@@ -70,66 +62,6 @@ class UnhealthyError(Exception):
     """The broker does not answer correctly or lacks a topic; the text is the reason."""
 
 
-def option_values(option: Option, environment: Mapping[str, str]) -> list[str]:
-    """Return the values that the variable of an option holds."""
-    if option.variable is None:
-        return []
-    text = environment.get(option.variable.name, "")
-    separator = option.variable.separator
-    if separator is None:
-        return [text] if text else []
-    return [value.strip() for value in re.split(separator, text) if value.strip()]
-
-
-def listener_options(environment: Mapping[str, str], hostname: str) -> tuple[list[str], list[str]]:
-    """Return the values of `--listen` and of `--advertise`.
-
-    By default there is one listener for the host and one for other containers. The defaults of
-    `--advertise` are for the default listeners only.
-    """
-    listen, advertise = option_values(LISTEN, environment), option_values(ADVERTISE, environment)
-    if not listen and not advertise:
-        advertise = ["OUTSIDE://localhost:9092", f"INSIDE://{hostname}:{INSIDE_PORT}"]
-    return listen or DEFAULT_LISTEN.split(","), advertise
-
-
-def serve_arguments(environment: Mapping[str, str], hostname: str) -> list[str]:
-    """Return the arguments of `kafkalite serve` for the environment variables."""
-    listen, advertise = listener_options(environment, hostname)
-    addresses = {LISTEN: listen, ADVERTISE: advertise}
-    repeatable_first = sorted(OPTIONS, key=lambda option: not option.is_repeatable)
-    return [
-        f"{option.flag}={value}"
-        for option in repeatable_first
-        for value in addresses.get(option) or option_values(option, environment)
-    ]
-
-
-def variables() -> Iterator[str]:
-    """Yield the names of all variables."""
-    for option in OPTIONS:
-        if option.variable is not None:
-            yield option.variable.name
-
-
-def find_misspelt_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return unknown name → the known variable that it resembles.
-
-    Other names with the same prefix are not reported: Kubernetes adds KAFKALITE_PORT and similar
-    variables to every container of a namespace that has a service named kafkalite.
-    """
-    known = {name.removeprefix(VARIABLE_PREFIX): name for name in variables()}
-    suggestions = {}
-    for name in environment:
-        if name.startswith(VARIABLE_PREFIX) and name.removeprefix(VARIABLE_PREFIX) not in known:
-            matches = difflib.get_close_matches(
-                name.removeprefix(VARIABLE_PREFIX), known, n=1, cutoff=0.8
-            )
-            if matches:
-                suggestions[name] = known[matches[0]]
-    return suggestions
-
-
 class Target(NamedTuple):
     """The listener that a health check uses, and what a client of it needs."""
 
@@ -145,10 +77,10 @@ def health_check_target(environment: Mapping[str, str]) -> Target:
 
     Raises AddressError for an invalid address, and SettingsError for other invalid settings.
     """
-    listen, _ = listener_options(environment, "")
-    config = _config(environment)
+    settings = plan_from(environment, "").settings
+    config = {**_file_config(environment), **settings.config}
     targets = []
-    for spec in Settings(listen=listen, config=config).listeners:
+    for spec in settings._replace(config=config).listeners:
         host, port, _ = spec.listen_address
         protocol = spec.protocol
         own_key = f"listener.name.{spec.name.lower()}.{_CLIENT_AUTH}"
@@ -167,15 +99,15 @@ def health_check_target(environment: Mapping[str, str]) -> Target:
     return min(targets, key=lambda each: (each.needs_certificate, each.uses_sasl, each.uses_tls))
 
 
-def _config(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the broker settings of the properties file and of KAFKALITE_CONFIG."""
+def _file_config(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the broker settings of the properties file of KAFKALITE_PROPERTIES."""
     from_file: Mapping[str, str] = {}
     for path in option_values(PROPERTIES, environment):
         from kafkalite.cli.properties import read_properties  # noqa: PLC0415 - rarely used
         from kafkalite.server.logging import Level, Log  # noqa: PLC0415 - as above
 
         from_file = read_properties(path, Log(Level.ERROR))
-    return {**from_file, **parse_config(option_values(CONFIG, environment))}
+    return from_file
 
 
 def client_certificate(environment: Mapping[str, str]) -> str | None:
@@ -291,37 +223,35 @@ def _receive(connection: socket.socket, count: int) -> bytes:
 
 def healthcheck(environment: Mapping[str, str]) -> int:
     """Return the exit status of a health check: 0 if this container is healthy, else 1."""
-    names = [topic.rpartition(":")[0] for topic in option_values(TOPIC, environment)]
     try:
+        plan = plan_from(environment, "")
+        if plan.translation.is_controller_only:
+            return 0
         target = health_check_target(environment)
         certificate = client_certificate(environment) if target.needs_certificate else None
         if not target.needs_certificate or certificate is not None:
-            check(target, names, certificate)
+            check(target, plan.topics, certificate)
         elif option_values(CONTROL, environment):
             check_control(environment)
         else:
             check_certificate_request(target)
     except (
-        OSError, AddressError, SettingsError, UnhealthyError, *codec.PARSE_ERRORS
+        OSError, AddressError, SettingsError, UnhealthyError, VariableError, *codec.PARSE_ERRORS
     ) as error:  # fmt: skip
         print(f"unhealthy: {error}", file=sys.stderr)  # noqa: T201 - for the log of the engine
         return 1
     return 0
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the broker or the health check; return the exit status."""
+def main(program: str, arguments: Sequence[str]) -> int:
+    """Run the program of this name; return the exit status."""
     if list(arguments) == ["healthcheck"]:
         return healthcheck(os.environ)
-    for name, suggestion in find_misspelt_variables(os.environ).items():
-        print(f"kafkalite: unknown variable {name}: did you mean {suggestion}?", file=sys.stderr)  # noqa: T201
     # Imported here, because a health check runs every few seconds and does not need it.
-    from kafkalite.cli.main import main as kafkalite  # noqa: PLC0415
+    from kafkalite.docker.programs import run_program  # noqa: PLC0415
 
-    options = list(arguments[1:] if arguments[:1] == ["serve"] else arguments)
-    kafkalite(["serve", *serve_arguments(os.environ, socket.gethostname()), *options])
-    return 0
+    return run_program(program, arguments, os.environ)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[0], sys.argv[1:]))

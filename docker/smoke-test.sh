@@ -21,6 +21,10 @@ user=$(compose exec -T kafkalite id -u)
 [ "$user" != 0 ] || { echo "the broker runs as root" >&2; exit 1; }
 echo "runs as user $user"
 
+compose exec -T kafkalite kafka-topics.sh --bootstrap-server localhost:9092 --list | grep -qx orders ||
+    { echo "kafka-topics.sh does not list the topics" >&2; exit 1; }
+echo "kafka-topics.sh lists the topics"
+
 metadata=$(compose run --rm -T service)
 echo "$metadata" | grep -q "kafkalite:29092" || { echo "wrong addresses inside: $metadata" >&2; exit 1; }
 echo "$metadata" | grep -q 'topic "orders" with 3 partitions' || { echo "no topic: $metadata" >&2; exit 1; }

@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 _INTERRUPTED_STATUS = 130
 
 
-class _Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """Prints a usage error as one line, with the command that shows the help."""
 
     def error(self, message: str) -> NoReturn:
+        """Print the error, and exit."""
         self.exit(USAGE_STATUS, f"kafkalite: {message} (see {self.prog} --help)\n")
 
 
-class _Help(argparse.HelpFormatter):
+class FixedWidthHelp(argparse.HelpFormatter):
     """Formats help with a fixed width: to get the width, argparse would import bz2 and lzma."""
 
     def __init__(self, prog: str) -> None:
@@ -120,17 +121,17 @@ COMMANDS = (
 
 def new_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of all commands; only those in `given`, by default all, have options."""
-    parser = _Parser(
+    parser = CommandParser(
         prog="kafkalite",
         description="A Kafka broker for tests, and tools for captured Kafka traffic.",
         allow_abbrev=False,
-        formatter_class=_Help,
+        formatter_class=FixedWidthHelp,
     )
     parser.add_argument("--version", action="version", version=f"kafkalite {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, about, add_options, run in COMMANDS:
         command = commands.add_parser(
-            name, help=about, description=about, allow_abbrev=False, formatter_class=_Help
+            name, help=about, description=about, allow_abbrev=False, formatter_class=FixedWidthHelp
         )
         if given is None or name in given:  # adding the options of all commands would be slow
             add_options(command)

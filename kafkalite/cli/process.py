@@ -89,6 +89,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
         defaults=arguments.defaults,
         users=_users_from(arguments.user),
         tls=arguments.tls,
+        cluster_id=arguments.cluster_id,
     )
 
 

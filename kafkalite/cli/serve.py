@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from os.path import realpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kafkalite.cli.broker_options import add_broker_options
 from kafkalite.cli.output import (
@@ -42,27 +41,53 @@ def serve(arguments: Namespace) -> None:
     """
     from kafkalite.cli import process  # noqa: PLC0415 - `--help` needs no broker
 
-    open_closed_streams()
     try:
-        log = process.log_from(arguments.log_level, arguments.log_format)
-        prepared = prepared_from(arguments, log)
-        if prepared is not None:
-            arguments.brokers = max(arguments.brokers, len(prepared.nodes))
-            arguments.topic = [*arguments.topic, *prepared.topic_options]
-        settings = process.settings_from(arguments, log)
-        is_clean = process.run(
-            settings,
-            log,
-            partial(
-                print_ready, stand_in=None if prepared is None else describe_stand_in(arguments)
-            ),
-            control=process.control_options_from(arguments),
-            clock=arguments.clock,
-            start_recording=_recording_starter(arguments, log),
-            prepare=None if prepared is None else prepared.prepare,
-        )
+        run_broker(arguments)
     except process.START_ERRORS as error:
         exit_with_error(USAGE_STATUS, str(error))
+
+
+def run_broker(
+    arguments: Namespace,
+    *,
+    prepare: Callable[[Broker], None] | None = None,
+    more_ready_lines: Callable[[Broker], str] | None = None,
+) -> NoReturn:
+    """Run a broker until a signal stops it, then end the process.
+
+    `prepare` is called before clients can connect; `more_ready_lines` returns a text that is
+    printed after that of `print_ready`. Raises one of `process.START_ERRORS` if the broker cannot
+    start.
+    """
+    from kafkalite.cli import process  # noqa: PLC0415 - `--help` needs no broker
+
+    open_closed_streams()
+    log = process.log_from(arguments.log_level, arguments.log_format)
+    prepared = prepared_from(arguments, log)
+    if prepared is not None:
+        arguments.brokers = max(arguments.brokers, len(prepared.nodes))
+        arguments.topic = [*arguments.topic, *prepared.topic_options]
+    stand_in = None if prepared is None else describe_stand_in(arguments)
+
+    def report_ready(broker: Broker, control: ControlServer | None) -> None:
+        print_ready(broker, control, stand_in=stand_in)
+        if more_ready_lines is not None:
+            try_print(more_ready_lines(broker))
+
+    def prepare_broker(broker: Broker) -> None:
+        for step in (prepare, None if prepared is None else prepared.prepare):
+            if step is not None:
+                step(broker)
+
+    is_clean = process.run(
+        process.settings_from(arguments, log),
+        log,
+        report_ready,
+        control=process.control_options_from(arguments),
+        clock=arguments.clock,
+        start_recording=_recording_starter(arguments, log),
+        prepare=prepare_broker,
+    )
     exit_immediately(0 if is_clean else FAILED_STATUS)
 
 

@@ -22,6 +22,7 @@ from kafkalite.groups.share.intents import InitializeShareState
 from kafkalite.metadata.brokers import NoNodesError
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
+from kafkalite.metadata.delegation_tokens import SECRET_KEY
 from kafkalite.metadata.image import MetadataDelta, PartitionImage
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.cluster.node import Deliver, Endpoint
+    from kafkalite.cluster.token_expiration import TokenExpiration
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.partitions.table import Truncation
@@ -147,8 +149,19 @@ class Cluster:
         self.metadata.subscribe(self.groups.on_image)
         self.metadata.subscribe(self.transactions.on_image)
         self.metadata.subscribe(self.elections.on_image)
+        self.token_expiration = self._new_token_expiration()
+        if self.token_expiration is not None:
+            self.metadata.subscribe(self.token_expiration.on_image)
         self.outbox.assign(InitializeShareState, self._initialize_share_state)
         self.outbox.assign(WriteMarkers, self._write_markers)
+
+    def _new_token_expiration(self) -> TokenExpiration | None:
+        """Return the removal of expired delegation tokens, if there can be tokens."""
+        if not self.config.str_or_none(SECRET_KEY):
+            return None
+        from kafkalite.cluster.token_expiration import TokenExpiration  # noqa: PLC0415 - rarely used
+
+        return TokenExpiration(self.clock, self.config, self.metadata)
 
     def _update_nodes(self, image: MetadataImage, delta: MetadataDelta) -> None:
         for node in self.nodes.values():
@@ -165,6 +178,8 @@ class Cluster:
         self.replication.open()
         self.outbox.open()
         self.elections.start()
+        if self.token_expiration is not None:
+            self.token_expiration.start()
 
     # The first intent of each type replaces its handler: the modules of the final handlers import
     # many messages, which a start does not need.
@@ -298,6 +313,8 @@ class Cluster:
         """Answer all waiting requests and stop all timers; the logs remain open."""
         self.partitions.end_waits()
         self.elections.close()
+        if self.token_expiration is not None:
+            self.token_expiration.close()
         self.replication.close()
         self.node_control.close()
         self.outbox.close()

@@ -25,6 +25,7 @@ from kafkalite.config.keys import (
 )
 from kafkalite.config.log_levels import LogLevels
 from kafkalite.config.releases import emulated_release
+from kafkalite.config.sasl_classes import SASL_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -382,8 +383,9 @@ _ALLOWED_CLASSES: Final[Mapping[str, frozenset[str]]] = {
     "group.share.persister.class.name": frozenset(),
     "replica.selector.class": frozenset((RACK_AWARE_SELECTOR,)),
     "security.providers": frozenset(),
+    **SASL_CLASSES,
 }
-"""Keys of type string or list → the classes that they may name, in addition to the default."""
+"""Key → the classes that it may name, in addition to the default."""
 
 _REMOVED_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 

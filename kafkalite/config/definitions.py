@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.config.sasl_classes import SASL_CLASSES
 from kafkalite.config.validators import Validator, check_throttled_replicas, parse_validator
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ class ConfigKey(NamedTuple):
     def parse(self, text: str) -> Value:
         """Return the parsed value of `text`; raises ConfigError if this key does not accept it."""
         value = parse_value(self.name, self.type, text)
-        if self.type is ConfigType.CLASS and value != self.default:
+        is_class = self.type is ConfigType.CLASS
+        if is_class and value != self.default and value not in SASL_CLASSES.get(self.name, ()):
             # Without a JVM no class can be loaded, so all other classes do not exist.
             raise _invalid(self.name, text, f"Class {value} could not be found.")
         if isinstance(value, tuple) and self.validator is not check_throttled_replicas:

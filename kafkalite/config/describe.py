@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkalite.config.broker import strip_listener_prefix
 from kafkalite.config.client_metrics import client_metrics_keys
 from kafkalite.config.definitions import value_to_text
 from kafkalite.config.group import clamp_to_bounds
@@ -16,7 +15,7 @@ from kafkalite.config.keys import (
     group_config_keys,
     group_synonym,
 )
-from kafkalite.config.layers import BrokerLayers, ConfigSource, Synonym
+from kafkalite.config.layers import BrokerLayers, ConfigSource, Synonym, overridden_key
 from kafkalite.config.tables.topic import OLD_SYNONYMS
 from kafkalite.config.topic import topic_value
 
@@ -87,7 +86,7 @@ def describe_broker(layers: BrokerLayers, config: BrokerConfig) -> Iterator[Conf
 def _broker_entry(
     name: str, text: str | None, layers: BrokerLayers, config: BrokerConfig
 ) -> ConfigEntry:
-    key = broker_keys().get(strip_listener_prefix(name)) or dynamic_broker_keys().get(name)
+    key = broker_keys().get(overridden_key(name)) or dynamic_broker_keys().get(name)
     if key is None:
         # The value of an unknown key may be a secret.
         synonyms = layers.synonyms(name, is_sensitive=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.definitions import value_to_text
 from kafkalite.config.keys import broker_keys, broker_synonyms
@@ -83,7 +83,28 @@ class BrokerLayers:
         return None if definition is None else value_to_text(definition.default)
 
 
+_MECHANISM_KEYS: Final = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+"""Keys that listeners can set for each SASL mechanism: listener.name.LISTENER.MECHANISM.KEY."""
+
+
+def overridden_key(name: str) -> str:
+    """Return the key that a key of a listener or of its SASL mechanism overrides, else `name`.
+
+    As in Kafka's DynamicBrokerConfig, the mechanism is not checked.
+    """
+    if not name.startswith("listener.name."):
+        return name
+    key = name.split(".", 3)[-1]
+    return next((each for each in _MECHANISM_KEYS if key.endswith(each)), key)
+
+
 def _key_and_synonyms(name: str) -> tuple[str, ...]:
     if name.startswith("listener.name."):
-        return name, name.split(".", 3)[-1]
+        return name, overridden_key(name)
     return broker_synonyms(name)

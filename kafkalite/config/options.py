@@ -232,6 +232,14 @@ DATA_DIRECTORY: Final = Option(
     keyword=Keyword("data_directory", is_for_fixtures=False),
     variable=Variable("KAFKALITE_DATA_DIR", "/var/lib/kafkalite"),
 )
+CLUSTER_ID: Final = Option(
+    _DATA_SECTION,
+    "--cluster-id",
+    "id of a new cluster, as kafka-storage random-uuid prints it",
+    "ID",
+    shown_default="a random id",
+    variable=Variable("KAFKALITE_CLUSTER_ID", "5L6g3nShT-eMCtK--X86sw"),
+)
 TOPIC: Final = Option(
     _DATA_SECTION,
     "--topic",
@@ -441,6 +449,7 @@ OPTIONS: Final = (
     SECURITY,
     BROKERS,
     DATA_DIRECTORY,
+    CLUSTER_ID,
     TOPIC,
     CONFIG,
     NODE_CONFIG,

@@ -60,18 +60,13 @@ offsets.topic.compression.codec share.coordinator.state.topic.compression.codec
     "There is no tiered storage": """
 log.local.retention.bytes log.local.retention.ms remote.*
 """,
-    "There are no delegation tokens and no other builders of principals": """
-delegation.token.* principal.builder.class
+    "There are no other builders of principals": """
+principal.builder.class
 """,
     "Nodes do not authenticate, and Kerberos is not supported": """
 sasl.client.callback.handler.class sasl.kerberos.* sasl.login.* sasl.mechanism.*
 sasl.oauthbearer.assertion.* sasl.oauthbearer.client.credentials.*
 sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
-""",
-    "Tokens of OAUTHBEARER are unsecured": """
-sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.* sasl.oauthbearer.jwks.*
-sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope.claim.name
-sasl.oauthbearer.sub.claim.name sasl.server.callback.handler.class
 """,
     "TLS is that of OpenSSL, without Java's providers; the broker connects to no server": """
 security.providers ssl.endpoint.identification.algorithm ssl.engine.factory.class

@@ -270,9 +270,10 @@ class ControlTlsTransport(TlsTransport):
 
     __slots__ = ()
 
-    def send_before_failure(self) -> None:
-        """Send a response that clients without TLS understand."""
-        self._socket.write(_response_bytes(400, _TLS_MESSAGE))
+    def plain_text_answer(self, received: memoryview) -> bytes:
+        """Return a response that HTTP clients without TLS understand."""
+        del received
+        return _response_bytes(400, _TLS_MESSAGE)
 
 
 def _response_bytes(status: int, error: str) -> bytes:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.client_quotas import QuotaAlteration
     from kafkalite.metadata.configs import ConfigChange
     from kafkalite.metadata.creation import Charge, NewTopic, TopicCreation
+    from kafkalite.metadata.delegation_tokens import TokenRequest
     from kafkalite.metadata.image import AddedNode, ConfigResource
     from kafkalite.metadata.leadership import ElectionType
     from kafkalite.metadata.partition_creation import NewPartitions
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
     from kafkalite.security.acls import Acl
+    from kafkalite.security.delegation_tokens import DelegationToken
     from kafkalite.security.quotas import QuotaEntity
 
     Listener = Callable[[MetadataImage, MetadataDelta], None]
@@ -312,6 +314,38 @@ class MetadataController:
         """
         return self._write(
             self._shard.alter_client_quotas(alterations, validate_only=validate_only)
+        )
+
+    def create_delegation_token(self, request: TokenRequest) -> DelegationToken:
+        """Create and return a delegation token.
+
+        Raises KafkaError if there is no secret key, and if there are too many renewers.
+        """
+        return self._write(self._shard.create_delegation_token(request, self._clock.now_ms()))
+
+    def renew_delegation_token(self, hmac: bytes, principal: str, period_ms: int) -> int:
+        """Let a token expire later; return the time at which it expires.
+
+        Raises KafkaError if the token is unknown or has expired, and if the principal may not renew
+        it.
+        """
+        return self._write(
+            self._shard.renew_delegation_token(hmac, principal, period_ms, self._clock.now_ms())
+        )
+
+    def expire_delegation_token(self, hmac: bytes, principal: str, period_ms: int) -> int:
+        """Let a token expire after `period_ms`; return the time at which it expires.
+
+        A negative `period_ms` removes the token. Raises KafkaError as `renew_delegation_token`.
+        """
+        return self._write(
+            self._shard.expire_delegation_token(hmac, principal, period_ms, self._clock.now_ms())
+        )
+
+    def remove_expired_delegation_tokens(self, limit: int) -> bool:
+        """Remove at most `limit` expired tokens; returns whether there may be more."""
+        return self._write(
+            self._shard.remove_expired_delegation_tokens(limit, self._clock.now_ms())
         )
 
     def allocate_producer_ids(self, node_id: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.security.acls import Acl
+    from kafkalite.security.delegation_tokens import DelegationToken
     from kafkalite.security.quotas import QuotaEntity
     from kafkalite.security.sasl.scram_credentials import ScramCredential
 
@@ -155,6 +156,8 @@ class MetadataImage(NamedTuple):
     """ACLs by id; images share the mapping until an ACL changes."""
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = _EMPTY
     """Quotas by entity and key; images share the mapping until a quota changes."""
+    delegation_tokens: Mapping[str, DelegationToken] = _EMPTY
+    """Delegation tokens by id; images share the mapping until a token changes."""
 
     def config_of(self, kind: ResourceType, name: str) -> Mapping[str, str]:
         """Return the settings of a resource, as text; empty if there are none."""

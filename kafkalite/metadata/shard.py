@@ -16,6 +16,7 @@ from kafkalite.metadata.changes import Changes
 from kafkalite.metadata.client_quotas import ClientQuotas
 from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
 from kafkalite.metadata.creation import NewTopic, TopicCreation, TopicPlanner
+from kafkalite.metadata.delegation_tokens import DelegationTokens, TokenRequest
 from kafkalite.metadata.features import ELIGIBLE_LEADER_REPLICAS, Features
 from kafkalite.metadata.image import (
     AddedNode,
@@ -38,6 +39,7 @@ from kafkalite.protocol._generated.records.broker_registration_change import (
 from kafkalite.protocol._generated.records.clear_elr import ClearElrRecord
 from kafkalite.protocol._generated.records.client_quota import ClientQuotaRecord
 from kafkalite.protocol._generated.records.config import ConfigRecord
+from kafkalite.protocol._generated.records.delegation_token import DelegationTokenRecord
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
 from kafkalite.protocol._generated.records.partition import PartitionRecord
 from kafkalite.protocol._generated.records.partition_change import PartitionChangeRecord
@@ -45,6 +47,9 @@ from kafkalite.protocol._generated.records.producer_ids import ProducerIdsRecord
 from kafkalite.protocol._generated.records.register_broker import RegisterBrokerRecord
 from kafkalite.protocol._generated.records.remove_access_control_entry import (
     RemoveAccessControlEntryRecord,
+)
+from kafkalite.protocol._generated.records.remove_delegation_token import (
+    RemoveDelegationTokenRecord,
 )
 from kafkalite.protocol._generated.records.remove_topic import RemoveTopicRecord
 from kafkalite.protocol._generated.records.remove_user_scram_credential import (
@@ -67,6 +72,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.topics import TopicState
     from kafkalite.ports.entropy import Entropy
     from kafkalite.security.acls import Acl
+    from kafkalite.security.delegation_tokens import DelegationToken
     from kafkalite.security.quotas import QuotaEntity
 
 
@@ -78,7 +84,7 @@ def to_coordinator_records(
 
 
 class MetadataShard:
-    """Topics, settings, nodes, features, producer ids, credentials, ACLs and quotas."""
+    """Topics, settings, nodes, features, producer ids, credentials, ACLs, quotas and tokens."""
 
     def __init__(
         self, config: BrokerConfig, entropy: Entropy, *, ignores_case: bool = False
@@ -92,6 +98,7 @@ class MetadataShard:
         self.scram_credentials = ScramCredentials()
         self.acls = Acls(entropy)
         self.client_quotas = ClientQuotas()
+        self.delegation_tokens = DelegationTokens(config, entropy)
         self.leadership = Leadership(self.topics, self.brokers, self._rules_of)
         self._entropy = entropy
         self._planner = TopicPlanner(
@@ -108,12 +115,14 @@ class MetadataShard:
             ClearElrRecord: self.topics.replay_clear_elr,
             ClientQuotaRecord: self.client_quotas.replay_client_quota,
             ConfigRecord: self.configs.replay_config,
+            DelegationTokenRecord: self.delegation_tokens.replay_delegation_token,
             FeatureLevelRecord: self.features.replay_feature_level,
             PartitionChangeRecord: self.topics.replay_partition_change,
             PartitionRecord: self.topics.replay_partition,
             ProducerIdsRecord: self.producer_ids.replay_producer_ids,
             RegisterBrokerRecord: self.brokers.replay_register_broker,
             RemoveAccessControlEntryRecord: self.acls.replay_remove_access_control_entry,
+            RemoveDelegationTokenRecord: self.delegation_tokens.replay_remove_delegation_token,
             RemoveTopicRecord: self._replay_remove_topic,
             RemoveUserScramCredentialRecord: (
                 self.scram_credentials.replay_remove_user_scram_credential
@@ -415,6 +424,34 @@ class MetadataShard:
             response=outcome, records=() if validate_only else to_coordinator_records(records)
         )
 
+    def create_delegation_token(
+        self, request: TokenRequest, now_ms: int
+    ) -> CoordinatorResult[DelegationToken]:
+        """Create a delegation token, which is the response."""
+        token, records = self.delegation_tokens.create(request, now_ms)
+        return CoordinatorResult(response=token, records=to_coordinator_records(records))
+
+    def renew_delegation_token(
+        self, hmac: bytes, principal: str, period_ms: int, now_ms: int
+    ) -> CoordinatorResult[int]:
+        """Let a token expire later; the response is the time."""
+        expires_at_ms, records = self.delegation_tokens.renew(hmac, principal, period_ms, now_ms)
+        return CoordinatorResult(response=expires_at_ms, records=to_coordinator_records(records))
+
+    def expire_delegation_token(
+        self, hmac: bytes, principal: str, period_ms: int, now_ms: int
+    ) -> CoordinatorResult[int]:
+        """Let a token expire earlier, or remove it; the response is the time."""
+        expires_at_ms, records = self.delegation_tokens.expire(hmac, principal, period_ms, now_ms)
+        return CoordinatorResult(response=expires_at_ms, records=to_coordinator_records(records))
+
+    def remove_expired_delegation_tokens(self, limit: int, now_ms: int) -> CoordinatorResult[bool]:
+        """Remove at most `limit` tokens; the response is whether there may be more."""
+        records = self.delegation_tokens.removals(now_ms, limit)
+        return CoordinatorResult(
+            response=len(records) >= limit, records=to_coordinator_records(records)
+        )
+
     def next_image(
         self, previous: MetadataImage, version: int
     ) -> tuple[MetadataImage, MetadataDelta]:
@@ -445,6 +482,7 @@ class MetadataShard:
             scram_credentials=self.scram_credentials.table.image(),
             acls=self.acls.table.image(),
             client_quotas=self.client_quotas.table.image(),
+            delegation_tokens=self.delegation_tokens.table.image(),
         )
         delta = MetadataDelta(
             created=created,

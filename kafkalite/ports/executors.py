@@ -28,6 +28,9 @@ class Executor(Protocol):
     def close(self) -> None:
         """Wait for the running job and drop queued ones; their `on_done` is not called."""
 
+    def abandon(self) -> None:
+        """Do the same as `close`, but do not wait for the running job."""
+
 
 class InlineExecutor:
     """Runs every job immediately on the loop: for tests, and where there is no loop."""
@@ -40,6 +43,9 @@ class InlineExecutor:
 
     def close(self) -> None:
         """Do nothing: no job can be waiting."""
+
+    def abandon(self) -> None:
+        """Do nothing: no job can be running."""
 
 
 class ThreadExecutor:
@@ -65,11 +71,17 @@ class ThreadExecutor:
 
     def close(self) -> None:
         """Wait for the running job and drop queued ones; their `on_done` is not called."""
+        thread = self._thread
+        self.abandon()
+        if thread is not None:
+            thread.join()
+
+    def abandon(self) -> None:
+        """Do the same as `close`, but do not wait for the running job: its thread ends later."""
         self.is_closed = True
         thread, self._thread = self._thread, None
         if thread is not None:
             self._jobs.put(None)
-            thread.join()
 
     def _run(self) -> None:
         while (submitted := self._jobs.get()) is not None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -55,3 +56,14 @@ def temporary_key_file(content: bytes) -> Iterator[str]:
         file.write(content)
         file.flush()
         yield file.name
+
+
+def read_small_file(path: str, max_bytes: int) -> bytes:
+    """Return the content of a file; raises OSError, also if it is too large or no regular file."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(f"{path} is not a regular file")
+    with open(path, "rb") as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(f"{path} is larger than {max_bytes} bytes")
+    return content

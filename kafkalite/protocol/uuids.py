@@ -43,6 +43,15 @@ def uuid_from_text(text: str) -> bytes:
     return uuid
 
 
+def is_cluster_id(text: str) -> bool:
+    """Whether Kafka accepts a text as the id of a cluster: 22 characters of URL-safe base64.
+
+    The last character may have bits that belong to no byte, as in ids of clusters in examples of
+    Kafka images.
+    """
+    return re.fullmatch(rf"[A-Za-z0-9_-]{{{_TEXT_LENGTH}}}", text, re.ASCII) is not None
+
+
 def parse_uuid(text: str) -> bytes:
     """Parse a uuid in any of the forms that clients send; raises ValueError for other texts.
 

@@ -311,7 +311,10 @@ def openssl_name(suite: str) -> str:
     return "-".join(parts).replace("_", "-")
 
 
+_TLS_ALERT: Final = 0x15
 _TLS_HANDSHAKE: Final = 0x16
+_INTERNAL_ERROR_ALERT: Final = bytes.fromhex("15 0303 0002 02 50")
+"""A fatal alert of TLS 1.2, as Java sends it for bytes that are not those of TLS."""
 
 _REASONS: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has no certificate, but ssl.client.auth is "
@@ -329,6 +332,14 @@ _REASONS: Final = {
 def starts_handshake(content: bytes | memoryview) -> bool:
     """Return whether the first received bytes can be those of a TLS handshake."""
     return content[0] == _TLS_HANDSHAKE
+
+
+def plain_text_answer(content: bytes | memoryview) -> bytes:
+    """Return what a client receives whose first bytes are not those of a handshake.
+
+    As in Java, it is an alert, except after an alert of the client.
+    """
+    return b"" if content[0] == _TLS_ALERT else _INTERNAL_ERROR_ALERT
 
 
 def plain_text_reason(content: bytes) -> str:

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from kafkalite.server.generated_certificates import GeneratedCertificates
     from kafkalite.server.sasl_listener import SaslListener, SaslSettings
     from kafkalite.server.settings import Settings
+    from kafkalite.server.token_validator import TokenValidator
     from kafkalite.storage.disk_health import DiskFailure
     from kafkalite.traffic.scalar.recorder import Recorder
 
@@ -201,7 +202,7 @@ class Broker:
         self._generated_certificates: GeneratedCertificates | None = None
         self._tls_servers: Mapping[str, TlsServer] = {}
         """The TLS side of listeners, by name."""
-        self._sasl_settings: Mapping[str, SaslSettings] = {}
+        self._sasl_settings: dict[str, SaslSettings] = {}
         """The settings of listeners whose clients authenticate by SASL, by name."""
         self._authorizer_settings: AuthorizerSettings | None = None
         """None if requests are not authorized."""
@@ -232,7 +233,7 @@ class Broker:
         config = self._read_config(settings)
         self._report_unused_settings()
         self._tls_servers = self._make_tls_servers(specs, config)
-        self._sasl_settings = self._read_sasl_settings(specs, config)
+        self._read_sasl_settings(specs, config)
         self._authorizer_settings = self._read_authorizer_settings(config)
         config.log_levels.set_initial_level(self._log.level.kafka_name)
         config.log_levels.subscribe(self._set_log_level)
@@ -256,7 +257,9 @@ class Broker:
         node_ids = settings.node_ids
         path = settings.log_directory
         files = self._files or OsFiles(is_durable=path is not None)
-        directory = self._directory = BrokerDirectory(files, path, node_ids[0], self._entropy)
+        directory = self._directory = BrokerDirectory(
+            files, path, node_ids[0], self._entropy, cluster_id=settings.cluster_id
+        )
         try:
             self.cluster = Cluster(
                 cluster_id=directory.cluster_id,
@@ -330,13 +333,11 @@ class Broker:
             config.dynamic_checks.append(server.check_change)
         return servers
 
-    def _read_sasl_settings(
-        self, specs: Sequence[ListenerSpec], config: BrokerConfig
-    ) -> Mapping[str, SaslSettings]:
+    def _read_sasl_settings(self, specs: Sequence[ListenerSpec], config: BrokerConfig) -> None:
         """Read the settings of the listeners with SASL; raises ConfigError."""
         authenticating = [spec for spec in specs if spec.protocol.uses_sasl]
         if not authenticating:
-            return {}
+            return
         from kafkalite.server.sasl_listener import SaslSettings  # noqa: PLC0415 - rarely used
 
         def report(reason: str) -> None:
@@ -344,14 +345,37 @@ class Broker:
 
         # The same for all listeners: otherwise only unknown users had different salts on them.
         scram_secret = self._entropy.uuid() + self._entropy.uuid()
-        settings = {}
         for spec in authenticating:
             security = ListenerSecurity(spec.name, spec.protocol, config)
-            settings[spec.name] = listener_settings = SaslSettings(
-                security, self._settings.users, scram_secret, report
+            self._sasl_settings[spec.name] = listener_settings = SaslSettings(
+                security,
+                self._settings.users,
+                scram_secret,
+                report,
+                self._new_token_validator,
             )
             config.dynamic_checks.append(listener_settings.check_change)
-        return settings
+
+    def _new_token_validator(
+        self, security: ListenerSecurity, options: Mapping[str, str]
+    ) -> TokenValidator:
+        """Return the validator of a listener's signed tokens; raises ConfigError."""
+        from kafkalite.server.token_validator import (  # noqa: PLC0415 - rarely used
+            TokenValidator,
+            read_signed_token_settings,
+        )
+
+        def report(reason: str) -> None:
+            line = "the keys of signed tokens cannot be loaded"
+            self._log.error(line, listener=security.name, reason=reason)
+
+        loop = asyncio.get_running_loop()
+        return TokenValidator.open(
+            read_signed_token_settings(security, options),
+            clock=self._clock,
+            new_executor=lambda: ThreadExecutor(loop, "kafkalite-token-keys"),
+            report=report,
+        )
 
     def _report_unused_settings(self) -> None:
         """Log the settings that have no effect."""
@@ -718,6 +742,8 @@ class Broker:
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.close()
+        for sasl_settings in self._sasl_settings.values():
+            sasl_settings.close()
         for served in self._nodes:
             served.stop_serving()
         if self.cluster is not None:

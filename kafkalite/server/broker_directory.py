@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.ports.temporary import new_temporary_directory
-from kafkalite.protocol.uuids import uuid_from_text, uuid_to_text
+from kafkalite.protocol.uuids import is_cluster_id, uuid_to_text
 from kafkalite.storage.data_directory import META_FILE, DataDirectory
 
 if TYPE_CHECKING:
@@ -30,8 +30,19 @@ class BrokerDirectory:
 
     __slots__ = ("_temporary", "cluster_id", "directory", "path")
 
-    def __init__(self, files: Files, path: str | None, node_id: int, entropy: Entropy) -> None:
-        """Open, lock and if needed create the directory; raises BrokerDirectoryError."""
+    def __init__(
+        self,
+        files: Files,
+        path: str | None,
+        node_id: int,
+        entropy: Entropy,
+        *,
+        cluster_id: str | None = None,
+    ) -> None:
+        """Open, lock and if needed create the directory; raises BrokerDirectoryError.
+
+        `cluster_id` is the id of the cluster; None: a new cluster has a random id.
+        """
         self._temporary: TemporaryDirectory | None = None
         try:
             if path is None:
@@ -52,8 +63,11 @@ class BrokerDirectory:
             ) from error
         try:
             self.cluster_id = (
-                self._create_cluster(node_id, entropy) if is_new else self._read_cluster_id()
+                self._create_cluster(node_id, entropy, cluster_id)
+                if is_new
+                else self._read_cluster_id()
             )
+            self._check_cluster(cluster_id)
         except BrokerDirectoryError:
             self.directory.release_lock()
             raise
@@ -79,20 +93,36 @@ class BrokerDirectory:
         else:
             self.directory.close(logs)
 
-    def _create_cluster(self, node_id: int, entropy: Entropy) -> str:
-        cluster_id = uuid_to_text(entropy.uuid())
+    def _create_cluster(self, node_id: int, entropy: Entropy, requested_id: str | None) -> str:
+        cluster_id = _checked_id(requested_id) or uuid_to_text(entropy.uuid())
         directory_id = uuid_to_text(entropy.uuid())
         self.directory.write_properties(
             cluster_id=cluster_id, node_id=node_id, directory_id=directory_id
         )
         return cluster_id
 
+    def _check_cluster(self, requested_id: str | None) -> None:
+        if requested_id not in (None, self.cluster_id):
+            raise BrokerDirectoryError(
+                f"data directory {self.path} belongs to the cluster {self.cluster_id}, not to "
+                f"{requested_id}: use that id, or an empty directory"
+            )
+
     def _read_cluster_id(self) -> str:
         try:
             cluster_id = self.directory.properties["cluster.id"]
-            uuid_from_text(cluster_id)
-        except (KeyError, ValueError) as error:
-            raise BrokerDirectoryError(
-                f"{self.path}/{META_FILE} has no valid cluster.id"
-            ) from error
+            is_valid = is_cluster_id(cluster_id)
+        except KeyError:
+            is_valid = False
+        if not is_valid:
+            raise BrokerDirectoryError(f"{self.path}/{META_FILE} has no valid cluster.id")
         return cluster_id
+
+
+def _checked_id(cluster_id: str | None) -> str | None:
+    if cluster_id is not None and not is_cluster_id(cluster_id):
+        raise BrokerDirectoryError(
+            f"cluster id {cluster_id!r} is not a UUID in URL-safe base64, such as "
+            "5L6g3nShT-eMCtK--X86sw"
+        )
+    return cluster_id

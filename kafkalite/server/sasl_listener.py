@@ -6,13 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.sasl_classes import CALLBACK_HANDLERS, SIGNED_TOKEN_HANDLERS
+from kafkalite.metadata.delegation_tokens import SECRET_KEY
+from kafkalite.security.delegation_tokens import token_credential
 from kafkalite.security.listener_security import ProposedValues
 from kafkalite.security.sasl.authenticator import AuthenticationRules, Authenticator
 from kafkalite.security.sasl.jaas import JaasError, parse_jaas
 from kafkalite.security.sasl.oauthbearer import OAuthBearerServer
 from kafkalite.security.sasl.plain import PlainServer
 from kafkalite.security.sasl.scram import ScramServer
-from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
+from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME, substitute_credential
 from kafkalite.security.sasl.unsecured_tokens import UnsecuredTokenRules, validate_unsecured_token
 from kafkalite.security.sasl.users import (
     LOGIN_MODULES,
@@ -31,15 +34,21 @@ if TYPE_CHECKING:
     from kafkalite.config.definitions import Value
     from kafkalite.gateway.call import Call
     from kafkalite.gateway.gateway import Gateway
+    from kafkalite.ports.waiting import Waiting
     from kafkalite.security.listener_security import ListenerSecurity
     from kafkalite.security.sasl.mechanism import SaslServer
+    from kafkalite.security.sasl.oauthbearer import BearerToken
     from kafkalite.security.sasl.scram_credentials import ScramCredential, ScramMechanism
     from kafkalite.security.sasl.users import User
     from kafkalite.server.logging import Log
+    from kafkalite.server.token_validator import TokenValidator
     from kafkalite.wire.session import SessionSettings
+
+    NewValidator = Callable[[ListenerSecurity, Mapping[str, str]], TokenValidator]
 
 _MECHANISMS_KEY: Final = "sasl.enabled.mechanisms"
 _MAX_REAUTH_KEY: Final = "connections.max.reauth.ms"
+_HANDLER_KEY: Final = "sasl.server.callback.handler.class"
 _JAAS_KEY: Final = "sasl.jaas.config"
 _RULE_KEYS: Final = (_MECHANISMS_KEY, _MAX_REAUTH_KEY)
 """The keys without a listener that apply to listeners without a value of their own."""
@@ -54,7 +63,7 @@ class SaslRules(NamedTuple):
     passwords: Mapping[str, str]
     """The passwords for PLAIN by user."""
     tokens: UnsecuredTokenRules
-    """The rules for OAUTHBEARER."""
+    """The rules for OAUTHBEARER, if tokens are unsecured."""
     max_session_ms: Mapping[str, int]
     """The maximum time until a client must authenticate again, by mechanism."""
 
@@ -70,7 +79,15 @@ class SaslSettings:
     remain in use.
     """
 
-    __slots__ = ("_report", "_rules", "_security", "_texts", "_users", "scram_secret")
+    __slots__ = (
+        "_report",
+        "_rules",
+        "_security",
+        "_texts",
+        "_users",
+        "scram_secret",
+        "signed_tokens",
+    )
 
     def __init__(
         self,
@@ -78,11 +95,13 @@ class SaslSettings:
         users: Sequence[User],
         scram_secret: bytes,
         report: Callable[[str], None],
+        new_validator: NewValidator,
     ) -> None:
         """Read the settings; raises ConfigError if they are invalid.
 
         `scram_secret` makes the salts of unknown users; it must be the same for all listeners.
-        `report` is called with the reason when changed settings are invalid.
+        `report` is called with the reason when changed settings are invalid. `new_validator`
+        returns the validator of signed tokens.
         """
         self._security = security
         self._users = users
@@ -90,6 +109,15 @@ class SaslSettings:
         self.scram_secret = scram_secret
         self._texts = _texts_of_rules(security)
         self._rules = read_rules(security, users)
+        self.signed_tokens: TokenValidator | None = None
+        """Checks tokens; None if tokens are unsecured. Only a start changes it, as in Kafka."""
+        if checks_signatures(security):
+            self.signed_tokens = new_validator(security, _jaas_options(security, OAUTHBEARER))
+
+    def close(self) -> None:
+        """Stop downloads of keys."""
+        if self.signed_tokens is not None:
+            self.signed_tokens.close()
 
     @property
     def security(self) -> ListenerSecurity:
@@ -141,6 +169,21 @@ def _texts_of_rules(security: ListenerSecurity) -> tuple[object, ...]:
     )
 
 
+def checks_signatures(security: ListenerSecurity) -> bool:
+    """Return whether the tokens of a listener are signed.
+
+    As in Kafka, only the setting of a listener and a mechanism applies. Raises ConfigError for a
+    callback handler that its mechanism does not have.
+    """
+    handler = ""
+    for mechanism, handlers in CALLBACK_HANDLERS.items():
+        handler = (security.mechanism_text(mechanism, _HANDLER_KEY) or "").strip()
+        if handler and handler not in handlers:
+            key = f"{security.prefix}{mechanism.lower()}.{_HANDLER_KEY}"
+            raise ConfigError(key, f"{key} is {handler}, but must be {' or '.join(handlers)}")
+    return handler in SIGNED_TOKEN_HANDLERS
+
+
 class SaslListener:
     """The authentication of the clients of one listener of one node."""
 
@@ -166,6 +209,7 @@ class SaslListener:
             AuthenticationRules(
                 mechanisms=rules.mechanisms,
                 new_server=partial(self._new_server, rules),
+                prepare=self._prepare,
                 max_session_ms=rules.max_session_ms,
             )
         )
@@ -180,14 +224,26 @@ class SaslListener:
         if mechanism == PLAIN:
             return PlainServer(rules.passwords)
         if mechanism == OAUTHBEARER:
-            clock = self._node.clock
-            return OAuthBearerServer(
-                lambda token: validate_unsecured_token(rules.tokens, token, clock.now_ms())
-            )
+            return OAuthBearerServer(partial(self._validate_token, rules.tokens))
         scram = SCRAM_BY_NAME[mechanism]
         nonce = f"{self._node.entropy.integer(_NONCE_BOUND):030x}"
         find_credential = partial(self._find_credential, scram)
         return ScramServer(scram, find_credential, nonce, self._settings.scram_secret)
+
+    def _prepare(self, mechanism: str) -> Waiting[None] | None:
+        """Let clients with signed tokens wait for the first keys."""
+        signed_tokens = self._settings.signed_tokens
+        if mechanism != OAUTHBEARER or signed_tokens is None:
+            return None
+        return signed_tokens.first_keys()
+
+    def _validate_token(self, rules: UnsecuredTokenRules, token: str) -> BearerToken:
+        """Return the claims of a token; raises InvalidTokenError."""
+        now_ms = self._node.clock.now_ms()
+        signed_tokens = self._settings.signed_tokens
+        if signed_tokens is not None:
+            return signed_tokens.validate(token, now_ms)
+        return validate_unsecured_token(rules, token, now_ms)
 
     def _find_credential(
         self,
@@ -196,9 +252,25 @@ class SaslListener:
         is_token: bool,  # noqa: FBT001 - a callback
     ) -> tuple[ScramCredential, str, int | None] | None:
         if is_token:
-            return None
+            return self._find_token(mechanism, name)
         credential = self._node.image.scram_credentials.get((mechanism.number, name))
         return None if credential is None else (credential, name, None)
+
+    def _find_token(
+        self, mechanism: ScramMechanism, token_id: str
+    ) -> tuple[ScramCredential, str, int | None] | None:
+        """Return the keys, the owner and the end of a delegation token.
+
+        The keys are derived for unknown ids too, so that the time does not show which ids exist.
+        """
+        secret_key = self._node.config.str_or_none(SECRET_KEY)
+        if not secret_key:
+            return None
+        # The same salt as that of the substitute for an unknown id.
+        salt = substitute_credential(mechanism, self._settings.scram_secret, token_id).salt
+        credential = token_credential(mechanism, secret_key, token_id, salt)
+        token = self._node.image.delegation_tokens.get(token_id)
+        return None if token is None else (credential, token.owner_name, token.expires_at_ms)
 
 
 def enabled_mechanisms(security: ListenerSecurity) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class SecurityWarning(NamedTuple):
 def sasl_warnings(
     listeners: Sequence[ListenerSecurity], users: Sequence[User], image: MetadataImage
 ) -> Iterator[SecurityWarning]:
-    """Yield a warning for each listener with SASL on which no client can authenticate.
+    """Yield warnings for listeners with SASL on which no client can authenticate, or too many can.
 
     The users in the settings have their SCRAM credentials in `image`.
     """
@@ -38,6 +38,25 @@ def sasl_warnings(
             yield SecurityWarning(
                 "no client can authenticate on a listener with SASL: it has no users, neither of "
                 "--user nor of a JAAS configuration nor with SCRAM credentials",
+                {"listener": security.name},
+            )
+        if security.protocol.uses_sasl:
+            yield from _token_warnings(security)
+
+
+def _token_warnings(security: ListenerSecurity) -> Iterator[SecurityWarning]:
+    """Yield a warning for signed tokens whose audience or issuer is not checked, as Kafka does."""
+    from kafkalite.server.sasl_listener import checks_signatures  # noqa: PLC0415 - only with SASL
+
+    if not checks_signatures(security):
+        return
+    for key, tokens in (
+        ("sasl.oauthbearer.expected.audience", "without an audience"),
+        ("sasl.oauthbearer.expected.issuer", "of every issuer"),
+    ):
+        if not security.mechanism_get(OAUTHBEARER, key):
+            yield SecurityWarning(
+                f"the listener accepts signed tokens {tokens}: set {key}",
                 {"listener": security.name},
             )
 

@@ -53,6 +53,7 @@ class Settings(NamedTuple):
     `as_version` is the Kafka release to emulate; `defaults` selects the default values of settings.
     `users` can authenticate on listeners with SASL.
     `tls` is "auto" or "auto:DIRECTORY": certificates are generated; None: they are not.
+    `cluster_id` is the id of the cluster; None: a new cluster has a random id.
     """
 
     listen: Sequence[str] = ()
@@ -66,6 +67,7 @@ class Settings(NamedTuple):
     defaults: str = DEFAULTS_NAMES[0]
     users: Sequence[User] = ()
     tls: str | None = None
+    cluster_id: str | None = None
 
     @property
     def node_ids(self) -> range:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from kafkalite.security.tls import (
     handshake_failure_reason,
+    plain_text_answer,
     plain_text_reason,
     starts_handshake,
 )
@@ -129,7 +130,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         received = self._receive_buffer[:nbytes]
         if self._state is _State.HANDSHAKE:
             if not self._handshake_bytes and not starts_handshake(received):
-                self.send_before_failure()
+                self._socket.write(self.plain_text_answer(received))
                 self._fail(plain_text_reason(bytes(received[:4])))
                 return
             if not self._handshake_bytes:
@@ -142,8 +143,9 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._continue_handshake()
         self._decrypt()
 
-    def send_before_failure(self) -> None:
-        """Do nothing; subclasses may answer a client that speaks plain text."""
+    def plain_text_answer(self, received: memoryview) -> bytes:
+        """Return the bytes for a client that sent plain text, before it is disconnected."""
+        return plain_text_answer(received)
 
     def eof_received(self) -> None:
         """Return None, so that the event loop closes the socket: the client has disconnected."""

@@ -46,11 +46,12 @@ def _librdkafka(access: ClientAccess) -> dict[str, Any]:
         "security.protocol": access.protocol.value,
     }
     if access.uses_files:
-        settings |= {
-            "ssl.ca.location": access.authority_file,
-            "ssl.certificate.location": access.client_file,
-            "ssl.key.location": access.client_file,
-        }
+        settings["ssl.ca.location"] = access.authority_file
+        if access.client_file is not None:
+            settings |= {
+                "ssl.certificate.location": access.client_file,
+                "ssl.key.location": access.client_file,
+            }
     if access.login is not None:
         settings |= {
             "sasl.mechanisms": access.login.mechanism,
@@ -69,9 +70,12 @@ def _java(access: ClientAccess) -> dict[str, Any]:
         settings |= {
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": access.authority_file,
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": access.client_file,
         }
+        if access.client_file is not None:
+            settings |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": access.client_file,
+            }
     if access.login is not None:
         settings |= {
             "sasl.mechanism": access.login.mechanism,
@@ -127,11 +131,9 @@ def client_context(access: ClientAccess) -> SSLContext | None:
 def _kafka_python(access: ClientAccess) -> dict[str, Any]:
     settings = _python(access)
     if access.uses_files:
-        settings |= {
-            "ssl_cafile": access.authority_file,
-            "ssl_certfile": access.client_file,
-            "ssl_keyfile": access.client_file,
-        }
+        settings["ssl_cafile"] = access.authority_file
+        if access.client_file is not None:
+            settings |= {"ssl_certfile": access.client_file, "ssl_keyfile": access.client_file}
     return settings
 
 

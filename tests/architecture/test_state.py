@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 HARD_STATE: dict[str, dict[str, frozenset[str]]] = {
     "metadata/acls.py": {"Acls": frozenset()},
+    "metadata/delegation_tokens.py": {"DelegationTokens": frozenset()},
     "metadata/image_table.py": {"ImageTable": frozenset({"_image", "_is_changed"})},
     "metadata/scram_credentials.py": {"ScramCredentials": frozenset()},
     "metadata/topics.py": {"Topics": frozenset()},

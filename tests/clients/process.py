@@ -89,6 +89,11 @@ class DriverProcess:
             )
         ]
 
+    def exchange(self, topic: str, group: str, value: str, **connection: object) -> str:
+        """Write a value, and return it as read by the group; for drivers of secured listeners."""
+        answer = self._ask("exchange", topic=topic, group=group, value=value, **connection)
+        return cast("str", answer)
+
     def close(self) -> None:
         """End the driver and wait; kill it if it does not end."""
         assert self._process.stdin is not None

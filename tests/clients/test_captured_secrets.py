@@ -32,6 +32,12 @@ from kafkalite.protocol._generated.messages.create_delegation_token import (
 from kafkalite.protocol._generated.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
 )
+from kafkalite.protocol._generated.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+)
+from kafkalite.protocol._generated.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+)
 from kafkalite.protocol.versions import Versions
 from kafkalite.server.addresses import Address
 from kafkalite.traffic.proxy.tls import client_context
@@ -231,6 +237,11 @@ async def _tokens(bootstrap: str, authority: str | None) -> list[bytes]:
         described = await client.ask_any(
             DescribeDelegationTokenRequest(owners=None), Versions(1, 3)
         )
+        for change in (
+            RenewDelegationTokenRequest(hmac=token_response.hmac, renew_period_ms=-1),
+            ExpireDelegationTokenRequest(hmac=token_response.hmac, expiry_time_period_ms=-1),
+        ):
+            await client.ask_any(change, Versions(1, 2))  # its result does not matter
     return [token_response.hmac, *(token.hmac for token in described.tokens)]
 
 

@@ -16,6 +16,7 @@ MAIN_CLASSES = {
     "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",
     "kafka-consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-delegation-tokens": f"{_TOOLS}.DelegationTokenCommand",
     "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
     "kafka-log-dirs": f"{_TOOLS}.LogDirsCommand",
     "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",

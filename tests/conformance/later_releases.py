@@ -1,6 +1,7 @@
-"""What releases of Kafka after the emulated one advertise in addition, and why.
+"""The releases of Kafka that are compared, and all differences of those after the emulated one.
 
-These are all differences: in the scenarios of three nodes the answers of these releases are equal.
+Every other answer of these releases is equal: in the scenarios of three nodes, of authentication,
+of ACLs and of quotas, and in the comparison of authorizations.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Difference(NamedTuple):
-    """One entry of `advertised` that differs; None is also the text of an absent entry."""
+    """One entry of `advertised` or one field that differs; None also stands for an absent entry."""
 
     later: str | None
     emulated: str | None
@@ -78,4 +79,54 @@ KAFKA_4_4: Final[Mapping[str, Difference]] = {
     "group setting errors.deadletterqueue.topic.name": Difference("", None, _DEAD_LETTERS),
     "group setting streams.assignor.name": Difference("sticky", None, _STREAMS_ASSIGNORS),
     "group setting streams.rack.aware.assignment.tags": Difference("", None, _STREAMS_RACKS),
+}
+
+_NO_MESSAGE: Final = "the refusal to change settings of brokers has no message"
+
+_HOST: Final = "an ACL needs a host"
+
+ANSWERS_OF_KAFKA_4_4: Final[Mapping[str, Difference]] = {
+    **{
+        f"AlterConfigs v{version} broker with nothing.responses[].error_message": Difference(
+            "none", "text", _NO_MESSAGE
+        )
+        for version in range(3)
+    },
+    **{
+        f"CreateAcls v{version} for host ''.results[0].{field}": Difference(later, emulated, _HOST)
+        for version in (1, 2, 3)
+        for field, later, emulated in (
+            ("error_code", "42 INVALID_REQUEST", "0 NONE"),
+            ("error_message", "text", "empty"),
+        )
+    },
+}
+"""Path of a field in the comparison of authorizations → its values."""
+
+_TOPIC_SETTING: Final = "topic setting "
+
+
+class Release(NamedTuple):
+    """A release of Kafka that is compared with kafkalite."""
+
+    version: str | None
+    """None for the pinned version, which has the emulated release."""
+    differences: Mapping[str, Difference]
+    """What it advertises otherwise than kafkalite does."""
+    answers: Mapping[str, Difference]
+    """The fields of its answers that differ from those of kafkalite."""
+
+    @property
+    def added_topic_settings(self) -> Mapping[str, str | None]:
+        """The default values of the topic settings that kafkalite does not have."""
+        return {
+            name.removeprefix(_TOPIC_SETTING): difference.later
+            for name, difference in self.differences.items()
+            if name.startswith(_TOPIC_SETTING) and difference.emulated is None
+        }
+
+
+RELEASES: Final[Mapping[str, Release]] = {
+    "4.3": Release(None, {}, {}),
+    "4.4": Release("4.4.0", KAFKA_4_4, ANSWERS_OF_KAFKA_4_4),
 }

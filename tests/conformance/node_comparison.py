@@ -6,33 +6,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.conformance.compare import differences
-from tests.conformance.later_releases import KAFKA_4_4
+from tests.conformance.later_releases import RELEASES
 from tests.conformance.node_world import NodeWorlds
 from tests.oracle.node_clusters import ONE_CONTROLLER, EmulatedNodes, RealNodes
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.conformance.later_releases import Difference
+    from tests.conformance.later_releases import Release
     from tests.conformance.world import Entry
     from tests.oracle.node_clusters import NodeCluster
 
-
-class Release(NamedTuple):
-    """A release of Kafka that is compared with kafkalite."""
-
-    version: str | None
-    """None for the pinned version, which has the emulated release."""
-    differences: Mapping[str, Difference]
-    """What it advertises otherwise than kafkalite does."""
-
-
-RELEASES: Final[Mapping[str, Release]] = {
-    "4.3": Release(None, {}),
-    "4.4": Release("4.4.0", KAFKA_4_4),
-}
 
 _CONFIG: Final = {
     # Kafka notices failed nodes soon, and moves no leaders on its own.

@@ -7,7 +7,7 @@ The emulated cluster is in this process, where the principal of a call can be se
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
@@ -32,7 +32,9 @@ from kafkalite.protocol._generated.messages.share_group_heartbeat import (
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.errors import ProtocolViolation
+from tests.conformance import acl_requests
 from tests.conformance.compare import tree_differences
+from tests.conformance.later_releases import RELEASES
 from tests.conformance.normalization import Normaliser
 from tests.conformance.raw import ConnectionClosedError, RawClient
 from tests.oracle.real_kafka import RealKafka
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkalite.protocol.message import Message
+    from tests.conformance.later_releases import Release
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(600)]
 
@@ -81,10 +84,10 @@ _IGNORED = frozenset((
 class Kafka:
     """A real Kafka, its administrator and the client whose requests are compared."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, release: str | None) -> None:
         self._sasl_port = free_port()
         config = dict(COMMON_CONFIG)
-        self._broker = RealKafka(directory, config)
+        self._broker = RealKafka(directory, config, release=release)
         plain, controller = self._broker.bootstrap, self._broker.controller
         listeners = (
             f"PLAINTEXT://{plain},CONTROLLER://{controller},"
@@ -172,16 +175,28 @@ class Emulator:
         self._wire.clock.advance(50)
 
 
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kafka, Emulator]]:
+class Brokers(NamedTuple):
+    """A real Kafka of a release, and the emulated cluster."""
+
+    release: Release
+    kafka: Kafka
+    emulator: Emulator
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def brokers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Brokers]:
+    release = RELEASES[request.param]
     directory = tmp_path_factory.mktemp("authorization")
-    kafka, emulator = Kafka(directory / "kafka"), Emulator(directory / "kafkalite")
+    kafka = Kafka(directory / "kafka", release.version)
+    emulator = Emulator(directory / "kafkalite")
     try:
         with required():
             kafka.start()
         for broker in (kafka, emulator):
             prepare(broker)
-        yield kafka, emulator
+        yield Brokers(release, kafka, emulator)
     finally:
         kafka.close()
         emulator.close()
@@ -275,9 +290,32 @@ def tree_of(broker: Kafka | Emulator, case: Case, version: int, ids: Mapping[str
     return normaliser.tree(response)
 
 
-def compare(
-    kafka: Kafka, emulator: Emulator, case: Case, version: int, needs: Sequence[Needs]
-) -> list[str]:
+def add_settings(tree: Any, release: Release) -> None:  # noqa: ANN401 - a tree
+    """Add the topic settings of a later release to the settings in an emulated answer."""
+    if tree == CLOSED:
+        return
+    for topic in tree.get("topics", ()):
+        configs = topic.get("configs") if isinstance(topic, dict) else None
+        if configs and "is_sensitive" in configs[0]:
+            configs += [
+                {**configs[0], "name": name, "value": value}
+                for name, value in release.added_topic_settings.items()
+            ]
+            configs.sort(key=lambda config: config["name"])
+
+
+def known_differences(release: Release, path: str) -> set[str]:
+    """Return the differences of a release in the fields whose path starts this way."""
+    return {
+        f"{field}: real {difference.later!r}, emulated {difference.emulated!r}"
+        for field, difference in release.answers.items()
+        if field.startswith(path)
+    }
+
+
+def compare(brokers: Brokers, case: Case, version: int, needs: Sequence[Needs]) -> list[str]:
+    """Return the differences that the release of the real Kafka is not known to have."""
+    release, kafka, emulator = brokers
     for broker in (kafka, emulator):
         restore(broker)
         grant(broker, needs)
@@ -285,9 +323,11 @@ def compare(
     path = f"{codec.api_name(case.key)} v{version} {case.label} with {names}"
     deadline = time.monotonic() + _CONTROLLER_DELAY_S
     emulated = tree_of(emulator, case, version, topic_ids(emulator))
+    add_settings(emulated, release)
+    expected = known_differences(release, f"{path}.")
     while True:
         real = tree_of(kafka, case, version, topic_ids(kafka))
-        lines = tree_differences(path, real, emulated)
+        lines = sorted(expected ^ set(tree_differences(path, real, emulated)))
         # The controller of the real Kafka may know the ACLs later than the broker.
         if not lines or time.monotonic() > deadline:
             return lines
@@ -299,15 +339,76 @@ def test_the_cases_are_many() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.key.name} {case.label}".strip())
-def test_answers_are_those_of_kafka(brokers: tuple[Kafka, Emulator], case: Case) -> None:
+def test_answers_are_those_of_kafka(brokers: Brokers, case: Case) -> None:
     lines = [
         line
         for version in versions_of(case)
         if version >= kafka_lowest(case)
         for needs in grants_of(case)
-        for line in compare(*brokers, case, version, needs)
+        for line in compare(brokers, case, version, needs)
     ]
     assert not lines, "\n".join(lines)
+
+
+def described_acls(broker: Kafka | Emulator) -> Any:  # noqa: ANN401 - a tree
+    return acl_tree(broker.ask(acl_requests.EVERYTHING, 3, as_admin=True))
+
+
+def acl_tree(response: Any) -> Any:  # noqa: ANN401 - any response, a tree
+    """Return a tree in which ACLs are sorted: Kafka has them in the order of hash tables."""
+    if response == CLOSED:
+        return CLOSED
+
+    def sort(tree: Any) -> Any:  # noqa: ANN401 - a tree
+        if isinstance(tree, dict):
+            for name in ("resources", "acls", "matching_acls"):
+                if name in tree:
+                    tree[name].sort(key=repr)
+            return {name: sort(value) for name, value in tree.items()}
+        return [sort(each) for each in tree] if isinstance(tree, list) else tree
+
+    return sort(sort(Normaliser(_IGNORED).tree(response)))
+
+
+def differences_of_acls(kafka: Kafka, emulator: Emulator, path: str) -> list[str]:
+    """Compare all ACLs; those of the real Kafka follow their change after a while."""
+    emulated = described_acls(emulator)
+    wait_until(lambda: described_acls(kafka) == emulated)
+    return tree_differences(f"{path}: all ACLs", described_acls(kafka), emulated)
+
+
+@pytest.mark.parametrize("version", acl_requests.VERSIONS)
+def test_acls_are_administered_as_in_kafka(brokers: Brokers, version: int) -> None:
+    _release, kafka, emulator = brokers
+    for broker in (kafka, emulator):
+        grant(broker, [])
+    lines = []
+    for number, request in enumerate(acl_requests.requests()):
+        real, emulated = (
+            acl_tree(broker.ask(request, version, as_admin=True)) for broker in (kafka, emulator)
+        )
+        path = f"{number} {codec.api_name(request.API_KEY)} v{version}"  # type: ignore[attr-defined]
+        lines += tree_differences(path, real, emulated)
+        if not isinstance(request, DescribeAclsRequest):
+            lines += differences_of_acls(kafka, emulator, path)
+            if lines:
+                break  # The later answers depend on the ACLs.
+    assert not lines, "\n".join(lines)
+
+
+@pytest.mark.parametrize("version", acl_requests.VERSIONS)
+def test_acls_for_unusual_hosts_are_created_as_in_kafka(brokers: Brokers, version: int) -> None:
+    release, kafka, emulator = brokers
+    lines = set()
+    for host in acl_requests.HOSTS:
+        for broker in (kafka, emulator):
+            grant(broker, [])
+        request = acl_requests.creation_for_host(host)
+        real, emulated = (
+            acl_tree(broker.ask(request, version, as_admin=True)) for broker in (kafka, emulator)
+        )
+        lines |= set(tree_differences(f"CreateAcls v{version} for host {host!r}", real, emulated))
+    assert lines == known_differences(release, f"CreateAcls v{version} for host ")
 
 
 def kafka_lowest(case: Case) -> int:

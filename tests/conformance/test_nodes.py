@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.advertised import advertised
-from tests.conformance.node_comparison import RELEASES, compare, node_clusters
+from tests.conformance.later_releases import RELEASES
+from tests.conformance.node_comparison import compare, node_clusters
 from tests.conformance.node_scenarios import failures, followers, lag, reassignments
 from tests.conformance.node_world import NodeWorlds
 

@@ -1,16 +1,18 @@
-"""The cost of ACLs: heartbeats and commits of a broker with an authorizer and of one without.
+"""The cost of ACLs: heartbeats and commits of a broker with an authorizer and of two without.
 
-Both brokers run in the same rounds, in turns, so that the ratio does not depend on other work of
-the machine. Run: `python -m tests.perf.authorization`.
+The brokers run in the same rounds, in turns, so that the ratios do not depend on other work of the
+machine. The ratio of the two brokers without authorizer shows how exact the measurement is. Run:
+`python -m tests.perf.authorization [--rounds N] [--seconds S]`.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -23,8 +25,6 @@ from tests.oracle.served_kafkalite import ServedKafkalite
 from tests.perf import groups_commits, heartbeats
 from tests.perf.pipeline import frame, pump
 
-_ROUNDS: Final = 5
-_SECONDS: Final = 0.5
 _CHUNK: Final = 500
 _OTHER_ACLS: Final = 1_000
 _TOPIC, _GROUP, _LITERAL, _PREFIXED, _ALL, _ALLOW, _DENY = 2, 3, 3, 4, 2, 3, 2
@@ -109,38 +109,62 @@ def _commits(group_id: str, membership: heartbeats.Membership) -> list[bytes]:
     ]
 
 
-def ratios(directory: Path) -> dict[str, float]:
-    """Return the median throughput per CPU second with ACLs, relative to that without."""
+class Ratios(NamedTuple):
+    """Requests per second of processor time, relative to brokers without authorizer."""
+
+    secured: float
+    """With an authorizer, relative to the mean of both brokers without."""
+    plain: float
+    """One broker without an authorizer, relative to the other; exactly measured, it is 1."""
+
+
+def ratios(directory: Path, rounds: int, seconds: float) -> dict[str, Ratios]:
+    """Return the median ratios of each measurement."""
+    reference = ServedKafkalite(directory / "reference", {})
     plain = ServedKafkalite(directory / "plain", {})
     secured = ServedKafkalite(directory / "secured", AUTHORIZER)
-    found: dict[str, list[float]] = {}
+    brokers = [reference, plain, secured]
+    found: dict[str, list[Ratios]] = {}
     requests = {}
     try:
-        for broker in (plain, secured):
+        for broker in brokers:
             broker.start()
             groups_commits.create_topic(broker.port)
             if broker is secured:
                 create_acls(broker.port)
             requests[broker] = requests_of_members(broker.port)
-        for turn in range(_ROUNDS):
-            for name in requests[plain]:
+        for turn in range(rounds):
+            first = turn % len(brokers)
+            for name in requests[reference]:
                 rates = {
-                    broker: pump(broker.port, broker.pid, requests[broker][name], _SECONDS)
-                    for broker in ((plain, secured) if turn % 2 else (secured, plain))
+                    broker: pump(broker.port, broker.pid, requests[broker][name], seconds)
+                    for broker in (*brokers[first:], *brokers[:first])
                 }
-                ratio = rates[secured].per_cpu_second / rates[plain].per_cpu_second
+                with_acls, *without = (
+                    rates[broker].per_cpu_second for broker in (secured, plain, reference)
+                )
+                ratio = Ratios(with_acls / statistics.mean(without), without[0] / without[1])
                 found.setdefault(name, []).append(ratio)
     finally:
-        plain.kill()
-        secured.kill()
-    return {name: statistics.median(values) for name, values in found.items()}
+        for broker in brokers:
+            broker.kill()
+    return {
+        name: Ratios(*map(statistics.median, zip(*values, strict=True)))
+        for name, values in found.items()
+    }
 
 
 def main() -> None:
-    """Print the ratio of each measurement."""
+    """Print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    options = parser.parse_args()
+    sys.stdout.write("| | with ACLs / without | without / without |\n| --- | ---: | ---: |\n")
     with tempfile.TemporaryDirectory() as directory:
-        for name, ratio in ratios(Path(directory)).items():
-            sys.stdout.write(f"{name}: {ratio:.3f}\n")
+        measured = ratios(Path(directory), options.rounds, options.seconds)
+    for name, (secured, plain) in measured.items():
+        sys.stdout.write(f"| {name} | {secured:.3f} | {plain:.3f} |\n")
 
 
 if __name__ == "__main__":

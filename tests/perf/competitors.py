@@ -21,7 +21,7 @@ _KFAKE_SOURCES = Path(__file__).parent / "kfake"
 _START_TIMEOUT_S = 60.0
 
 # Both brokers get the same settings where Kafka's default would only slow down a benchmark.
-_CONFIG: Mapping[str, str] = {
+CONFIG: Mapping[str, str] = {
     "num.partitions": "1",
     "offsets.topic.num.partitions": "5",
     "group.consumer.assignment.interval.ms": "0",
@@ -53,8 +53,10 @@ class Kfake:
 
     name = "kfake"
 
-    def __init__(self) -> None:
+    def __init__(self, pem: str | None = None) -> None:
+        """`pem` is the file with the broker's key and certificates, for TLS."""
         self.port = free_port()
+        self._pem = pem
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -66,6 +68,8 @@ class Kfake:
     def launch(self) -> None:
         """Start the process without waiting for anything."""
         command = [str(kfake_program()), "--port", str(self.port)]
+        if self._pem is not None:
+            command += ["--tls", self._pem]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
     def kill(self) -> None:
@@ -98,11 +102,11 @@ def broker_factories(directory: Path) -> dict[str, Callable[[], Competitor]]:
     numbers = iter(range(1_000_000))
 
     def kafkalite() -> Competitor:
-        return ServedKafkalite(directory / f"kafkalite-{next(numbers)}", _CONFIG)
+        return ServedKafkalite(directory / f"kafkalite-{next(numbers)}", CONFIG)
 
     def kafka() -> Competitor:
         broker = RealKafka(
-            directory / f"kafka-{next(numbers)}", _CONFIG, heap="1g", flags=PRODUCTION_FLAGS
+            directory / f"kafka-{next(numbers)}", CONFIG, heap="1g", flags=PRODUCTION_FLAGS
         )
         broker.prepare()
         return broker

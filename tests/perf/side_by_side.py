@@ -30,6 +30,8 @@ _IDLE_S = 1.0
 # kfake stores nothing on disk. With data directories in memory, the comparison does not depend on
 # the disk.
 _MEMORY = "/dev/shm"  # noqa: S108 - a new directory is created in it
+MEMORY_DIRECTORY = _MEMORY if Path(_MEMORY).is_dir() else None
+"""The directory for data, None for the directory of temporary files."""
 
 # Targets: milliseconds to start, start-up speed relative to Kafka, idle megabytes, and heartbeats
 # per second on one core.
@@ -42,7 +44,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", default="kafka,kfake")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--directory", default=_MEMORY if Path(_MEMORY).is_dir() else None)
+    parser.add_argument("--directory", default=MEMORY_DIRECTORY)
     options = parser.parse_args()
     results = Results()
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:

@@ -15,6 +15,7 @@ from kafkalite.metadata.client_quotas import QuotaAlteration
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
+from kafkalite.metadata.delegation_tokens import TokenRequest
 from kafkalite.metadata.image import (
     NO_LEADER,
     AddedNode,
@@ -30,6 +31,7 @@ from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
 from kafkalite.metadata.shard import MetadataShard
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.security.acls import Acl, AclFilter
+from kafkalite.security.delegation_tokens import token_hmac
 from kafkalite.testing.entropy import SeededEntropy
 from tests.effort import examples
 from tests.unit.metadata_world import MetadataWorld
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from kafkalite.coordinator.contract import CoordinatorRecord
 
+SECRET_KEY = "key"  # noqa: S105 - of a test
 NAMES = st.sampled_from(["a", "b", "c.d", "c_d", "__consumer_offsets", "bad name", ""])
 ADDED = AddedNode({"broker.rack": "b"}, (RegisteredListener("PLAINTEXT", "h", 9095, 0, 3),))
 NODES = st.sets(st.integers(1, 4), min_size=1)
@@ -103,7 +106,7 @@ class Cluster(RuleBasedStateMachine):
 
     @initialize(nodes=NODES)
     def start(self, nodes: set[int]) -> None:
-        self.world = MetadataWorld(nodes=nodes)
+        self.world = MetadataWorld(nodes=nodes, delegation_token_secret_key=SECRET_KEY)
         self.epochs: dict[tuple[bytes, int], int] = {}
         self.max_incarnation_epoch = 0
 
@@ -116,10 +119,35 @@ class Cluster(RuleBasedStateMachine):
     def remove_scram_credential(self, user: str, mechanism: int) -> None:
         self.world.controller.alter_scram_credentials([ScramDeletion(user, mechanism)], [])
 
+    @rule(owner=NAMES, renewers=st.lists(NAMES, max_size=2), lifetime_ms=st.integers(-1, 9))
+    def create_token(self, owner: str, renewers: list[str], lifetime_ms: int) -> None:
+        request = TokenRequest(
+            f"User:{owner}", "User:a", tuple(f"User:{each}" for each in renewers), lifetime_ms
+        )
+        self.world.controller.create_delegation_token(request)
+
+    @rule(
+        index=st.integers(0, 3), principal=NAMES, is_renewed=st.booleans(),
+        period_ms=st.integers(-1, 9),
+    )  # fmt: skip
+    def change_token(self, *, index: int, principal: str, is_renewed: bool, period_ms: int) -> None:
+        controller = self.world.controller
+        change = controller.expire_delegation_token
+        if is_renewed:
+            change = controller.renew_delegation_token
+        for token_id in [*self.world.image.delegation_tokens][index : index + 1]:
+            with suppress(KafkaError):
+                change(token_hmac(SECRET_KEY, token_id), f"User:{principal}", period_ms)
+
+    @rule(elapsed_ms=st.integers(0, 5), limit=st.integers(1, 2))
+    def remove_expired_tokens(self, elapsed_ms: int, limit: int) -> None:
+        self.world.clock.advance(elapsed_ms)
+        self.world.controller.remove_expired_delegation_tokens(limit)
+
     @rule(nodes=NODES)
     def restart(self, nodes: set[int]) -> None:
         with suppress(NoNodesError):  # all of these nodes were removed
-            self.world = self.world.restart(*nodes)
+            self.world = self.world.restart(*nodes, delegation_token_secret_key=SECRET_KEY)
 
     @rule(name=NAMES, partitions=st.integers(-1, 4), replicas=st.integers(-1, 3))
     def create(self, name: str, partitions: int, replicas: int) -> None:

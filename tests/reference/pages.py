@@ -10,6 +10,7 @@ from tests.reference.cli import cli_page
 from tests.reference.configurations import configurations_page
 from tests.reference.control_api import control_api_page
 from tests.reference.error_texts import error_texts_page
+from tests.reference.images import images_page
 from tests.reference.man_page import man_page
 from tests.reference.page_parts import PARTS
 from tests.reference.python_api import python_api_page
@@ -36,6 +37,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "configurations": configurations_page,
     "control-api": control_api_page,
     "error-texts": error_texts_page,
+    "images": images_page,
     "python-api": python_api_page,
     "record-tags": record_tags_page,
 }

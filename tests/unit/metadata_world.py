@@ -41,18 +41,24 @@ class MetadataWorld:
             {name.replace("_", "."): text for name, text in config.items()}, as_version=as_version
         )
         self.changes: list[tuple[MetadataImage, MetadataDelta]] = []
+        self.clock = ManualClock()
         self.controller = MetadataController(
-            log=self.log, config=self.config, clock=ManualClock(), entropy=SeededEntropy(seed)
+            log=self.log, config=self.config, clock=self.clock, entropy=SeededEntropy(seed)
         )
         self.controller.subscribe(lambda image, delta: self.changes.append((image, delta)))
         self.racks = dict.fromkeys(nodes) if racks is None else racks
         self.controller.start(self.racks)
 
     def restart(
-        self, *nodes: int, as_version: str | None = None, transaction_version: str | None = None
+        self,
+        *nodes: int,
+        as_version: str | None = None,
+        transaction_version: str | None = None,
+        **config: str,
     ) -> MetadataWorld:
         """Return the cluster after its next start, with other random values."""
-        config = {} if transaction_version is None else {"transaction_version": transaction_version}
+        if transaction_version is not None:
+            config["transaction_version"] = transaction_version
         return MetadataWorld(
             nodes=nodes,
             racks=None,

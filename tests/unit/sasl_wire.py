@@ -10,6 +10,7 @@ from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.metadata.controller import MetadataController
+from kafkalite.ports.executors import InlineExecutor
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -20,6 +21,7 @@ from kafkalite.security.sasl.users import users_of
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.sasl_listener import SaslListener, SaslSettings
 from kafkalite.server.scram_users import store_users
+from kafkalite.server.token_validator import TokenValidator, read_signed_token_settings
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from kafkalite.testing.entropy import SeededEntropy
@@ -79,9 +81,21 @@ class SaslWire:
         """Return the listener with its settings; raises ConfigError."""
         security = ListenerSecurity("OUTSIDE", SecurityProtocol.SASL_PLAINTEXT, self.config)
         secret = self.entropy.uuid() + self.entropy.uuid()
-        self.sasl_settings = SaslSettings(security, self.users, secret, self.reports.append)
+        self.sasl_settings = SaslSettings(
+            security, self.users, secret, self.reports.append, self._new_validator
+        )
         self.config.dynamic_checks = [self.sasl_settings.check_change]
         return SaslListener(self.node, self.sasl_settings, self.gateway)
+
+    def _new_validator(
+        self, security: ListenerSecurity, options: Mapping[str, str]
+    ) -> TokenValidator:
+        return TokenValidator.open(
+            read_signed_token_settings(security, options),
+            clock=self.clock,
+            new_executor=InlineExecutor,
+            report=self.reports.append,
+        )
 
     def connect(self) -> SaslClient:
         """Return a new client."""

@@ -148,6 +148,8 @@ RULES: Final[Mapping[int, Rule]] = {
             Operation.ALTER, Resource.TOPIC, "topics", "name", "results", omits_repeated=True
         )
     ),
+    ApiKey.CREATE_DELEGATION_TOKEN: Rule(is_in_handler=True),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Rule(is_in_handler=True),
     ApiKey.DELETE_GROUPS: Rule(
         listed=Listed(Operation.DELETE, Resource.GROUP, "groups_names", "", "results")
     ),

@@ -117,7 +117,7 @@ def _name_error(acl: Acl) -> KafkaError | None:
 
 def _creation_result(error: KafkaError | None) -> CreateAclsResponse.AclCreationResult:
     if error is None:
-        return CreateAclsResponse.AclCreationResult(error_message=None)
+        return CreateAclsResponse.AclCreationResult(error_message="")  # In Kafka it is not null.
     return CreateAclsResponse.AclCreationResult(error_code=error.code, error_message=error.message)
 
 

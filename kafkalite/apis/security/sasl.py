@@ -24,6 +24,7 @@ from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
+    from kafkalite.ports.waiting import Waiting
     from kafkalite.security.sasl.authenticator import Authenticator
 
 
@@ -52,16 +53,24 @@ def _authenticator_of(call: Call, message: str | None = None) -> Authenticator:
     return authenticator
 
 
-def handle_sasl_handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Choose the mechanism, and return the enabled ones; raises KafkaError ILLEGAL_SASL_STATE."""
+def handle_sasl_handshake(
+    call: Call, request: SaslHandshakeRequest
+) -> SaslHandshakeResponse | Waiting[SaslHandshakeResponse]:
+    """Choose the mechanism, and return the enabled ones; raises KafkaError ILLEGAL_SASL_STATE.
+
+    The response may have to wait for the first keys of signed tokens.
+    """
     authenticator = _authenticator_of(call)
     era: SaslHandshakeEra = call.era
     mechanisms = list(authenticator.mechanisms)
     try:
-        authenticator.choose_mechanism(request.mechanism, has_bare_tokens=era.has_bare_tokens)
+        waiting = authenticator.choose_mechanism(
+            request.mechanism, has_bare_tokens=era.has_bare_tokens
+        )
     except KafkaError as error:
         return SaslHandshakeResponse(error_code=error.code, mechanisms=mechanisms)
-    return SaslHandshakeResponse(mechanisms=mechanisms)
+    response = SaslHandshakeResponse(mechanisms=mechanisms)
+    return response if waiting is None else waiting.map(lambda _: response)
 
 
 def refuse_sasl_handshake(

@@ -18,6 +18,7 @@ from kafkalite.security.sasl.mechanism import SaslAuthenticationError, SaslError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from kafkalite.ports.waiting import Waiting
     from kafkalite.security.sasl.mechanism import SaslServer
 
 MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1000
@@ -40,16 +41,22 @@ class SaslState(Enum):
     FAILED = 7
 
 
+def _is_ready(_: str) -> None:
+    """Let clients use a mechanism at once."""
+
+
 class AuthenticationRules(NamedTuple):
     """The settings of one listener.
 
     `new_server` returns the server's side of a mechanism. `max_session_ms` is the maximum time
-    until a client of a mechanism must authenticate again; it may be 0, which is no limit.
+    until a client of a mechanism must authenticate again; it may be 0, which is no limit. `prepare`
+    returns a Waiting if a mechanism cannot be used yet.
     """
 
     mechanisms: Sequence[str]
     new_server: Callable[[str], SaslServer]
     max_session_ms: Mapping[str, int]
+    prepare: Callable[[str], Waiting[None] | None] = _is_ready
 
 
 class AuthenticationFailedError(Exception):
@@ -83,6 +90,7 @@ class Authenticator:
         "expires_at_ms",
         "failure",
         "has_bare_tokens",
+        "is_token_authenticated",
         "principal",
         "state",
     )  # fmt: skip
@@ -97,6 +105,8 @@ class Authenticator:
         """The user, such as "User:alice"; None before the first authentication is complete."""
         self.expires_at_ms: int | None = None
         """The time at which the session ends; None if it does not end."""
+        self.is_token_authenticated = False
+        """Whether the client authenticated by a delegation token."""
         self.has_bare_tokens = False
         """Whether the next frame is a token without a header (SaslHandshake v0)."""
         self.failure: AuthenticationFailedError | None = None
@@ -155,18 +165,22 @@ class Authenticator:
         """The mechanisms that clients can use."""
         return self._rules.mechanisms
 
-    def choose_mechanism(self, mechanism: str, *, has_bare_tokens: bool) -> None:
-        """Begin an exchange; raises KafkaError UNSUPPORTED_SASL_MECHANISM."""
+    def choose_mechanism(self, mechanism: str, *, has_bare_tokens: bool) -> Waiting[None] | None:
+        """Begin an exchange; raises KafkaError UNSUPPORTED_SASL_MECHANISM.
+
+        Returns a Waiting if the exchange must wait.
+        """
         if mechanism not in self._rules.mechanisms:
             self._fail(f"Unsupported SASL mechanism {mechanism}")
             raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
         if self._mechanism and mechanism != self._mechanism:
             self.state = SaslState.BAD_MECHANISM
-            return
+            return None
         self._mechanism = mechanism
         self._server = self._rules.new_server(mechanism)
         self.has_bare_tokens = has_bare_tokens
         self.state = SaslState.AUTHENTICATE
+        return self._rules.prepare(mechanism)
 
     def authenticate(self, token: bytes, now_ms: int) -> Authentication:
         """Evaluate the client's next token.
@@ -181,7 +195,7 @@ class Authenticator:
             return Authentication(answer, 0)
         except SaslAuthenticationError as error:
             message = str(error)
-            self._fail(f"{self._mechanism}: {message}")
+            self._fail(f"{self._mechanism}: {error.detail}")
         except SaslError as error:
             message = (
                 f"Authentication failed during {self._activity} due to invalid credentials with "
@@ -254,6 +268,7 @@ class Authenticator:
         lifetime_ms = min(max(0, min(limits)), MAX_TIME_MS) if limits else 0
         self.expires_at_ms = now_ms + lifetime_ms if limits else None
         self.principal = principal
+        self.is_token_authenticated = server.is_token_authenticated
         self.state = SaslState.COMPLETE
         self._server = None
         return lifetime_ms
@@ -261,6 +276,9 @@ class Authenticator:
     def _fail(self, reason: str, *, is_delayed: bool = True) -> AuthenticationFailedError:
         """Set the last state and return its error, which the caller may raise."""
         activity = "SASL " + self._activity
+        if self._server is not None and self._server.refusal:
+            # The client sent another request in place of its last message.
+            reason = f"{reason} Before: {self._mechanism}: {self._server.refusal}"
         self.state = SaslState.FAILED
         self._server = None
         self.failure = AuthenticationFailedError(f"{activity}: {reason}", is_delayed=is_delayed)

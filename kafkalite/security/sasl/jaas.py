@@ -39,7 +39,7 @@ class LoginModule(NamedTuple):
 
 def parse_jaas(text: str) -> LoginModule:
     """Return the only login module of a text; raises JaasError if it is invalid."""
-    modules = list(_modules(list(_tokens(text))))
+    modules = parse_modules(text)
     if not modules:
         raise JaasError("JAAS config property does not contain any login modules")
     if len(modules) > 1:
@@ -47,6 +47,11 @@ def parse_jaas(text: str) -> LoginModule:
             f"JAAS config property contains {len(modules)} login modules, should be 1 module"
         )
     return modules[0]
+
+
+def parse_modules(text: str) -> list[LoginModule]:
+    """Return all login modules of a text; raises JaasError if it is invalid."""
+    return list(_modules(list(_tokens(text))))
 
 
 def _tokens(text: str) -> Iterator[str]:

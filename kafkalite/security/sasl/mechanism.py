@@ -17,7 +17,14 @@ class SaslError(Exception):
 
 
 class SaslAuthenticationError(SaslError):
-    """The authentication of the client failed, and it gets the text of this error."""
+    """The authentication of the client failed, and it gets the text of this error.
+
+    `detail` is the reason for the log, if it differs from the text.
+    """
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail or message
 
 
 class SaslServer(Protocol):
@@ -37,3 +44,11 @@ class SaslServer(Protocol):
     @property
     def expires_at_ms(self) -> int | None:
         """The time at which the credentials expire; None if they do not expire."""
+
+    @property
+    def refusal(self) -> str:
+        """The reason of an error that the client has yet to acknowledge; empty without one."""
+
+    @property
+    def is_token_authenticated(self) -> bool:
+        """Whether the credentials are those of a delegation token."""

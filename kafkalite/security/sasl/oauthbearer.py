@@ -42,14 +42,23 @@ class BearerToken(NamedTuple):
 class OAuthBearerServer:
     """One exchange; `validate` returns the claims of a token or raises InvalidTokenError."""
 
-    __slots__ = ("_failure", "_validate", "expires_at_ms", "is_complete", "user")
+    __slots__ = ("_failure", "_reason", "_validate", "expires_at_ms", "is_complete", "user")
+
+    is_token_authenticated = False
 
     def __init__(self, validate: Callable[[str], BearerToken]) -> None:
         self._validate = validate
         self._failure: str | None = None
+        self._reason = ""
+        """The reason of the failure, for the log."""
         self.expires_at_ms: int | None = None
         self.is_complete = False
         self.user = ""
+
+    @property
+    def refusal(self) -> str:
+        """The reason of an error that the client has yet to acknowledge; empty without one."""
+        return self._reason if self._failure is not None else ""
 
     def evaluate(self, token: bytes) -> bytes:
         """Check the client's message, and return an error as JSON if its token is invalid.
@@ -58,13 +67,14 @@ class OAuthBearerServer:
         """
         failure, self._failure = self._failure, None
         if token == _END_OF_FAILURE and failure is not None:
-            raise SaslAuthenticationError(failure)
+            raise SaslAuthenticationError(failure, self._reason)
         authorization_id, bearer_token = _parse_first_message(token)
         try:
             claims = self._validate(bearer_token)
         except InvalidTokenError as error:
             scope = f', "scope":"{error.scope}"' if error.scope else ""
             self._failure = f'{{"status":"{error.status}"{scope}}}'
+            self._reason = str(error)
             return self._failure.encode()
         if authorization_id not in {"", claims.principal}:
             raise SaslAuthenticationError(

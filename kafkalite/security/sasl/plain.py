@@ -23,6 +23,8 @@ class PlainServer:
     __slots__ = ("_passwords", "is_complete", "user")
 
     expires_at_ms = None
+    refusal = ""
+    is_token_authenticated = False
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords

@@ -71,6 +71,7 @@ class ScramServer:
         "is_token_authenticated",
         "user",
     )  # fmt: skip
+    refusal = ""
 
     def __init__(
         self,

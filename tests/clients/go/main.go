@@ -191,10 +191,7 @@ func main() {
 		return
 	}
 	if os.Args[1] == "secured" {
-		if err := secured(os.Args[2], os.Args[3], os.Args[4]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		secured()
 		return
 	}
 	if err := run(); err != nil {

@@ -1,38 +1,62 @@
-// A program of franz-go that connects by TLS, with settings in JSON as Broker.client_config returns them.
+// A driver of franz-go that connects with settings in JSON as Broker.client_config returns them.
+// Each request writes one record and reads it in a group; see drivers/security_driver.py.
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"os"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const securedTimeout = 20 * time.Second
 
-type securedSettings struct {
-	SeedBrokers []string `json:"seed_brokers"`
-	TLS         struct {
-		CA   string `json:"ca_file"`
-		Cert string `json:"cert_file"`
-		Key  string `json:"key_file"`
-	} `json:"tls"`
+type tlsSettings struct {
+	CA   string `json:"ca_file"`
+	Cert string `json:"cert_file"`
+	Key  string `json:"key_file"`
 }
 
-func (s *securedSettings) tlsConfig() (*tls.Config, error) {
-	authority, err := os.ReadFile(s.TLS.CA)
+type saslSettings struct {
+	Mechanism string
+	User      string
+	Password  string
+	Token     string
+	IsToken   bool `json:"is_token"`
+}
+
+type securedSettings struct {
+	SeedBrokers []string `json:"seed_brokers"`
+	TLS         *tlsSettings
+	SASL        *saslSettings
+}
+
+type exchange struct {
+	Settings securedSettings
+	Topic    string
+	Group    string
+	Value    string
+}
+
+func (s *tlsSettings) config() (*tls.Config, error) {
+	authority, err := os.ReadFile(s.CA)
 	if err != nil {
 		return nil, err
 	}
 	config := &tls.Config{RootCAs: x509.NewCertPool()}
 	config.RootCAs.AppendCertsFromPEM(authority)
-	if s.TLS.Cert != "" {
-		certificate, err := tls.LoadX509KeyPair(s.TLS.Cert, s.TLS.Key)
+	if s.Cert != "" {
+		certificate, err := tls.LoadX509KeyPair(s.Cert, s.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -41,41 +65,89 @@ func (s *securedSettings) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// Produce one record to the topic, read it, and print its value.
-func secured(text string, topic string, value string) error {
-	var settings securedSettings
-	if err := json.Unmarshal([]byte(text), &settings); err != nil {
-		return err
+func (s *saslSettings) mechanism() (sasl.Mechanism, error) {
+	switch s.Mechanism {
+	case "PLAIN":
+		return plain.Auth{User: s.User, Pass: s.Password}.AsMechanism(), nil
+	case "SCRAM-SHA-256":
+		return scram.Auth{User: s.User, Pass: s.Password, IsToken: s.IsToken}.AsSha256Mechanism(), nil
+	case "SCRAM-SHA-512":
+		return scram.Auth{User: s.User, Pass: s.Password, IsToken: s.IsToken}.AsSha512Mechanism(), nil
+	case "OAUTHBEARER":
+		return oauth.Auth{Token: s.Token}.AsMechanism(), nil
 	}
-	config, err := settings.tlsConfig()
+	return nil, errors.New("unknown mechanism " + s.Mechanism)
+}
+
+func (s *securedSettings) options() ([]kgo.Opt, error) {
+	options := []kgo.Opt{kgo.SeedBrokers(s.SeedBrokers...)}
+	if s.TLS != nil {
+		config, err := s.TLS.config()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, kgo.DialTLSConfig(config))
+	}
+	if s.SASL != nil {
+		mechanism, err := s.SASL.mechanism()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, kgo.SASL(mechanism))
+	}
+	return options, nil
+}
+
+// Write the value and return the value that the group reads.
+func (e *exchange) perform() (string, error) {
+	options, err := e.Settings.options()
 	if err != nil {
-		return err
+		return "", err
 	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(settings.SeedBrokers...),
-		kgo.DialTLSConfig(config),
-		kgo.ConsumeTopics(topic),
+	client, err := kgo.NewClient(append(
+		options,
+		kgo.ConsumerGroup(e.Group),
+		kgo.ConsumeTopics(e.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
+	)...)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer client.Close()
 	limit, cancel := context.WithTimeout(context.Background(), securedTimeout)
 	defer cancel()
 	if err := client.Ping(limit); err != nil {
-		return err
+		return "", err
 	}
-	record := &kgo.Record{Topic: topic, Value: []byte(value)}
+	record := &kgo.Record{Topic: e.Topic, Value: []byte(e.Value)}
 	if err := client.ProduceSync(limit, record).FirstErr(); err != nil {
-		return err
+		return "", err
 	}
 	fetches := client.PollFetches(limit)
 	if err := fetches.Err(); err != nil {
-		return err
+		return "", err
 	}
-	for _, record := range fetches.Records() {
-		fmt.Println(string(record.Value))
+	if err := client.CommitUncommittedOffsets(limit); err != nil {
+		return "", err
 	}
-	return nil
+	return string(fetches.Records()[0].Value), nil
+}
+
+// Answer requests from standard input until it ends.
+func secured() {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<24)
+	answers := json.NewEncoder(os.Stdout)
+	for lines.Scan() {
+		var asked exchange
+		value, err := "", json.Unmarshal(lines.Bytes(), &asked)
+		if err == nil {
+			value, err = asked.perform()
+		}
+		if err != nil {
+			answers.Encode(map[string]any{"error": err.Error()})
+		} else {
+			answers.Encode(map[string]any{"ok": value})
+		}
+	}
 }

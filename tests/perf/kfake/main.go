@@ -2,6 +2,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"log"
@@ -14,19 +15,29 @@ import (
 
 func main() {
 	port := flag.Int("port", 0, "port of the only broker; 0 picks one")
+	pem := flag.String("tls", "", "file with the key and the certificates of the broker, for TLS")
 	flag.Parse()
-	if err := serve(*port); err != nil {
+	if err := serve(*port, *pem); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(port int) error {
-	cluster, err := kfake.NewCluster(
+func serve(port int, pem string) error {
+	options := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.Ports(port),
 		kfake.AllowAutoTopicCreation(),
 		kfake.DefaultNumPartitions(6),
-	)
+	}
+	if pem != "" {
+		certificate, err := tls.LoadX509KeyPair(pem, pem)
+		if err != nil {
+			return fmt.Errorf("load certificate: %w", err)
+		}
+		config := &tls.Config{Certificates: []tls.Certificate{certificate}}
+		options = append(options, kfake.TLS(config))
+	}
+	cluster, err := kfake.NewCluster(options...)
 	if err != nil {
 		return fmt.Errorf("start kfake: %w", err)
 	}

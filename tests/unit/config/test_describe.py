@@ -81,6 +81,24 @@ def test_a_listener_key_has_the_type_of_the_key_it_overrides() -> None:
     assert (entry.value, entry.type) == ("/x", ConfigType.STRING)
 
 
+def test_a_key_of_a_sasl_mechanism_has_the_type_of_the_key_it_overrides() -> None:
+    prefix = "listener.name.login.scram-sha-512."
+    reauthentication, jaas = f"{prefix}connections.max.reauth.ms", f"{prefix}sasl.jaas.config"
+    layers = BrokerLayers(
+        node={}, cluster_default={}, static={reauthentication: "600000", jaas: "secret"}
+    )
+    shown = by_name(describe_broker(layers, CONFIG))
+    entry = shown[reauthentication]
+    assert (entry.value, entry.type, entry.is_sensitive) == ("600000", ConfigType.LONG, False)
+    assert [(each.name, each.value) for each in entry.synonyms] == [
+        (reauthentication, "600000"),
+        ("connections.max.reauth.ms", "0"),
+    ]
+    entry = shown[jaas]
+    assert (entry.value, entry.type, entry.is_sensitive) == (None, ConfigType.PASSWORD, True)
+    assert [each.value for each in entry.synonyms] == [None]
+
+
 def test_the_cluster_default_shows_its_own_settings() -> None:
     layers = BrokerLayers(
         node={"message.max.bytes": "1"},

@@ -31,6 +31,8 @@ _MODULES_WITHOUT_READS = (
     "protocol/",
     # Known differences of replays.
     "traffic/replay/comparison/known_differences.py",
+    # Translates environments of containers into settings.
+    "docker/",
     # Warnings for settings without effect.
     "server/settings.py",
 )

@@ -13,8 +13,11 @@ import pytest
 import yaml
 
 from kafkalite.config.options import DEFAULT_CONTROL_PORT
+from kafkalite.docker.install import ENTRYPOINT
+from kafkalite.docker.own_variables import DEFAULT_LISTEN
+from kafkalite.docker.start import serve_arguments
 from kafkalite.server.settings import Settings
-from tests.unit.docker.image import DOCKER, ROOT, load_entrypoint
+from tests.unit.docker.image import DOCKER, ROOT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
 BROKER = COMPOSE["services"]["kafkalite"]
@@ -24,7 +27,7 @@ NOTHING_TESTED = 77
 
 def options(name: str) -> tuple[str, ...]:
     """Return the values of an option in the variables of the compose file."""
-    given: list[str] = load_entrypoint().serve_arguments(BROKER["environment"], "unused")
+    given = serve_arguments(BROKER["environment"], "unused")
     return tuple(each.split("=", 1)[1] for each in given if each.startswith(f"--{name}="))
 
 
@@ -74,6 +77,13 @@ def test_image_does_not_run_as_root() -> None:
     assert users[-1] not in {"root", "0"}
 
 
+def test_image_has_the_scripts_of_other_images_for_its_user() -> None:
+    (user,) = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
+    assert f"useradd --uid {user} " in DOCKERFILE
+    assert f"python -m kafkalite.docker.install / {user}\n" in DOCKERFILE
+    assert f" {ENTRYPOINT}\n" in DOCKERFILE
+
+
 def test_copied_files_exist_and_are_not_ignored() -> None:
     copied = re.findall(r"^COPY (?:--\S+ )*(.+) \S+$", DOCKERFILE, re.MULTILINE)
     paths = {path for each in copied for path in each.split()}
@@ -85,8 +95,7 @@ def test_copied_files_exist_and_are_not_ignored() -> None:
 
 def test_image_exposes_the_ports_of_its_listeners() -> None:
     exposed = re.findall(r"^EXPOSE (.+)$", DOCKERFILE, re.MULTILINE)[0].split()
-    defaults = load_entrypoint().DEFAULT_LISTEN
-    assert set(exposed) == {*re.findall(r":(\d+)", defaults), str(DEFAULT_CONTROL_PORT)}
+    assert set(exposed) == {*re.findall(r":(\d+)", DEFAULT_LISTEN), str(DEFAULT_CONTROL_PORT)}
 
 
 def test_smoke_test_passes_where_a_docker_engine_runs() -> None:

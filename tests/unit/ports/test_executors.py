@@ -74,3 +74,24 @@ async def test_closing_waits_for_the_job_that_runs_and_drops_the_others() -> Non
     worker.submit(lambda: events.append("too late"), lambda _: None)
     await asyncio.sleep(0)
     assert events == ["slow"]
+
+
+async def test_an_abandoned_executor_does_not_wait_for_its_job() -> None:
+    worker = ThreadExecutor(asyncio.get_running_loop())
+    begun, may_end, has_ended = threading.Event(), threading.Event(), threading.Event()
+    events: list[str] = []
+
+    def slow() -> None:
+        begun.set()
+        may_end.wait()
+        has_ended.set()
+
+    worker.submit(slow, lambda _: events.append("slow done"))
+    worker.submit(lambda: events.append("dropped"), lambda _: events.append("dropped done"))
+    begun.wait()
+    worker.abandon()
+    assert not has_ended.is_set()
+    may_end.set()
+    has_ended.wait()
+    await asyncio.sleep(0)
+    assert events == []

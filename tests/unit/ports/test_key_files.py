@@ -10,6 +10,7 @@ import pytest
 from kafkalite.ports.key_files import (
     modification_time_ns,
     read_key_file,
+    read_small_file,
     remove_key_file,
     temporary_key_file,
     write_key_file,
@@ -48,3 +49,14 @@ def test_a_file_is_removed_if_it_exists(tmp_path: Path) -> None:
     remove_key_file(str(path))
     remove_key_file(str(path))
     assert not path.exists()
+
+
+def test_a_small_file_is_regular_and_within_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_bytes(b"12345")
+    assert read_small_file(str(path), 5) == b"12345"
+    with pytest.raises(OSError, match="is larger than 4 bytes"):
+        read_small_file(str(path), 4)
+    for other in (str(tmp_path), "/dev/zero"):
+        with pytest.raises(OSError, match="is not a regular file"):
+            read_small_file(other, 5)

@@ -24,6 +24,9 @@ class HeldWorker:
     def close(self) -> None:
         self.jobs.clear()
 
+    def abandon(self) -> None:
+        self.jobs.clear()
+
     def run(self) -> None:
         job, done = self.jobs.pop(0)
         InlineExecutor().submit(job, done)

@@ -5,6 +5,7 @@ import pytest
 from kafkalite.protocol.uuids import (
     ONE_UUID,
     ZERO_UUID,
+    is_cluster_id,
     is_reserved,
     parse_uuid,
     uuid_from_text,
@@ -87,3 +88,17 @@ def test_each_form_that_clients_send_is_read(text: str) -> None:
 def test_other_texts_are_no_uuid(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         parse_uuid(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_valid"),
+    [
+        ("4L6g3nShT-eMCtK--X86sw", True),
+        ("MkU3OEVBNTcwNTJENDM2Qk", True),  # its last character has bits of no byte
+        ("test-cluster", False),
+        ("3q2+7wAAQIGBAgMEBQYHCA", False),
+        ("4L6g3nShT-eMCtK--X86sw==", False),
+    ],
+)
+def test_id_of_a_cluster_has_22_characters(text: str, is_valid: bool) -> None:  # noqa: FBT001
+    assert is_cluster_id(text) is is_valid

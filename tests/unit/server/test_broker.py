@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import socket
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from kafkalite.cluster.cluster import TopicError
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.sasl_classes import SIGNED_TOKEN_HANDLERS
 from kafkalite.gateway.fault_rules import parse_rule
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.metadata.configs import AlterOperation, ConfigChange
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 ANY_PORT = ("127.0.0.1:0",)
+KEYS_THREAD = "kafkalite-token-keys"
 
 
 @pytest.fixture
@@ -369,6 +372,31 @@ async def test_only_the_data_of_killed_brokers_is_removed(
 async def test_stopping_twice_is_harmless(broker: Broker) -> None:
     await broker.stop()
     await broker.stop()
+
+
+async def test_a_download_of_keys_that_hangs_delays_neither_start_nor_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        prefix = "listener.name.sasl_plaintext.oauthbearer.sasl"
+        settings = Settings(
+            listen=("SASL_PLAINTEXT://127.0.0.1:0",),
+            config={
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                f"{prefix}.server.callback.handler.class": SIGNED_TOKEN_HANDLERS[0],
+                f"{prefix}.oauthbearer.jwks.endpoint.url": (
+                    f"http://127.0.0.1:{server.getsockname()[1]}/"
+                ),
+            },
+        )
+        output = io.StringIO()
+        broker = Broker(settings, Log(Level.INFO, "json", output))
+        await broker.start()
+        threads = [each for each in threading.enumerate() if each.name == KEYS_THREAD]
+        assert len(threads) == 1
+        await broker.stop(grace_s=0.1)
+        assert threads[0].is_alive()
+    threads[0].join()
+    assert "the listener accepts signed tokens without an audience" in output.getvalue()
+    assert "cannot be loaded" not in output.getvalue()
 
 
 async def test_a_delayed_call_between_nodes_is_dropped_at_the_end() -> None:

@@ -10,9 +10,14 @@ from kafkalite.ports.files import OsFiles
 from kafkalite.server.broker_directory import BrokerDirectory, BrokerDirectoryError
 from kafkalite.testing.entropy import SeededEntropy
 
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 
-def open_directory(path: Path | str | None, seed: int = 0) -> BrokerDirectory:
-    return BrokerDirectory(OsFiles(), None if path is None else str(path), 1, SeededEntropy(seed))
+
+def open_directory(
+    path: Path | str | None, seed: int = 0, cluster_id: str | None = None
+) -> BrokerDirectory:
+    text = None if path is None else str(path)
+    return BrokerDirectory(OsFiles(), text, 1, SeededEntropy(seed), cluster_id=cluster_id)
 
 
 def test_a_directory_has_a_permanent_cluster_id(tmp_path: Path) -> None:
@@ -22,6 +27,28 @@ def test_a_directory_has_a_permanent_cluster_id(tmp_path: Path) -> None:
     assert again.cluster_id == first.cluster_id
     again.close({})
     assert Path(first.path).is_dir()
+
+
+def test_a_new_directory_has_the_requested_cluster_id(tmp_path: Path) -> None:
+    for requested in (CLUSTER_ID, CLUSTER_ID, None):
+        directory = open_directory(tmp_path, cluster_id=requested)
+        assert directory.cluster_id == CLUSTER_ID
+        directory.close({})
+
+
+def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    first = open_directory(tmp_path)
+    first.close({})
+    with pytest.raises(
+        BrokerDirectoryError, match=f"cluster {first.cluster_id}, not to {CLUSTER_ID}"
+    ):
+        open_directory(tmp_path, cluster_id=CLUSTER_ID)
+    open_directory(tmp_path).close({})
+
+
+def test_an_invalid_cluster_id_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BrokerDirectoryError, match="'test' is not a UUID in URL-safe base64"):
+        open_directory(tmp_path, cluster_id="test")
 
 
 def test_meta_properties_are_those_of_kafka(tmp_path: Path) -> None:

@@ -10,19 +10,29 @@ import pytest
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.dynamic import check_dynamic_values
+from kafkalite.config.sasl_classes import CALLBACK_HANDLERS, SIGNED_TOKEN_HANDLERS
 from kafkalite.gateway.call import Call
+from kafkalite.ports.waiting import Waiting
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
 from kafkalite.security.sasl.scram_credentials import SCRAM_SHA_256
 from kafkalite.security.sasl.users import User
 from kafkalite.server.logging import Level, Log
 from kafkalite.wire.session import Session
 from tests.unit.frames import request_frame
 from tests.unit.sasl_wire import SaslWire, parsed
+from tests.unit.security.sasl.token_signer import NOW_S, TokenSigner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 MECHANISMS = "sasl.enabled.mechanisms"
+HANDLER = "sasl.server.callback.handler.class"
+URL = "sasl.oauthbearer.jwks.endpoint.url"
+INVALID_TOKEN = b'{"status":"invalid_token"}'
+SIGNER = TokenSigner()
 PLAIN_JAAS = "listener.name.outside.plain.sasl.jaas.config"
 PLAIN_REAUTH = "listener.name.outside.plain.connections.max.reauth.ms"
 JAAS_OF_TOKENS = "listener.name.outside.oauthbearer.sasl.jaas.config"
@@ -143,6 +153,129 @@ def test_unsecured_tokens_are_accepted_if_their_mechanism_is_enabled() -> None:
             assert client.authenticate(b"\x01") is None
             refused = parsed(client.fail_later(), SaslAuthenticateRequest(), 2)
             assert refused.error_message == error.decode()
+
+
+def signed_token_config(path: Path, **more: str) -> dict[str, str]:
+    path.write_bytes(SIGNER.key_set)
+    return {
+        MECHANISMS: "OAUTHBEARER,PLAIN",
+        f"listener.name.outside.oauthbearer.{HANDLER}": SIGNED_TOKEN_HANDLERS[0],
+        f"listener.name.outside.oauthbearer.{URL}": path.as_uri(),
+        **more,
+    }
+
+
+def bearer(token: str) -> bytes:
+    return f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+
+
+def test_signed_tokens_are_accepted_until_they_expire(tmp_path: Path) -> None:
+    wire = SaslWire(signed_token_config(tmp_path / "keys.json"))
+    client = wire.connect()
+    assert client.handshake("OAUTHBEARER").error_code == 0
+    response = client.authenticate(bearer(SIGNER.token()))
+    assert (response.error_code, client.call.principal) == (0, "User:alice")
+    assert response.session_lifetime_ms == 60_000
+    assert wire.connect().log_in().error_code == 0
+    wire.clock.advance(60_001)
+    assert client.send(request_frame(MetadataRequest(topics=[]), 9)) == b""
+    assert "the session has expired" in str(client.violation)
+
+
+def test_a_client_authenticates_again_with_a_new_token(tmp_path: Path) -> None:
+    wire = SaslWire(signed_token_config(tmp_path / "keys.json"))
+    client = wire.connect()
+    client.handshake("OAUTHBEARER")
+    client.authenticate(bearer(SIGNER.token()))
+    wire.clock.advance(30_000)
+    client.handshake("OAUTHBEARER")
+    response = client.authenticate(bearer(SIGNER.token(exp=NOW_S + 100)))
+    assert (response.error_code, response.session_lifetime_ms) == (0, 70_000)
+
+
+def test_an_invalid_signed_token_gets_the_error_of_kafka(tmp_path: Path) -> None:
+    wire = SaslWire(signed_token_config(tmp_path / "keys.json"))
+    header, claims = unpadded('{"alg":"none"}'), unpadded('{"sub":"alice","exp":9999999999}')
+    unsecured = f"{header}.{claims}."
+    for token, reason in (
+        (TokenSigner("ES256", "x").token({"kid": "key-1"}), "the signature of the token"),
+        (SIGNER.token(exp=NOW_S - 31, iat=0), "the token has expired"),
+        (unsecured, "a section of the token is not base64url"),
+    ):
+        client = wire.connect()
+        client.handshake("OAUTHBEARER")
+        response = client.authenticate(bearer(token))
+        assert (response.error_code, bytes(response.auth_bytes)) == (0, INVALID_TOKEN)
+        assert client.authenticate(b"\x01") is None
+        refused = parsed(client.fail_later(), SaslAuthenticateRequest(), 2)
+        assert (refused.error_code, refused.error_message) == (58, INVALID_TOKEN.decode())
+        violation = str(client.violation)
+        assert f"OAUTHBEARER: {reason}" in violation
+        assert all(each not in violation for each in token.split(".") if each)
+
+
+def test_the_log_has_the_reason_if_a_client_ignores_the_error(tmp_path: Path) -> None:
+    wire = SaslWire(signed_token_config(tmp_path / "keys.json"))
+    client = wire.connect()
+    client.handshake("OAUTHBEARER")
+    client.authenticate(bearer(SIGNER.token(aud="x")))
+    client.send(request_frame(MetadataRequest(topics=[]), 9))
+    refused = parsed(client.fail_later(), MetadataRequest(), 9)
+    assert refused.topics == []
+    assert str(client.violation).endswith(
+        "Unexpected Kafka request of type METADATA during SASL authentication. "
+        "Before: OAUTHBEARER: the token has an audience, but no audience is expected"
+    )
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_client_waits_for_the_first_keys(version: int) -> None:
+    class Validator:
+        waiting: Waiting[None] = Waiting()
+
+        def first_keys(self) -> Waiting[None]:
+            return self.waiting
+
+    wire = SaslWire({MECHANISMS: "OAUTHBEARER,PLAIN"})
+    validator = wire.sasl_settings.signed_tokens = Validator()  # type: ignore[assignment]
+    client = wire.connect()
+    assert client.handshake("OAUTHBEARER", version) is None
+    assert wire.connect().log_in().error_code == 0
+    validator.waiting.resolve(None)
+    response = parsed(client.answers(), SaslHandshakeRequest(), version)
+    assert (response.error_code, response.mechanisms) == (0, ["OAUTHBEARER", "PLAIN"])
+
+
+def test_a_mechanism_that_is_enabled_later_accepts_no_unsecured_token(tmp_path: Path) -> None:
+    wire = SaslWire(signed_token_config(tmp_path / "keys.json", **{MECHANISMS: "PLAIN"}))
+    wire.config.publish({MECHANISMS: "OAUTHBEARER"}, {}, {})
+    for token, is_accepted in ((SIGNER.token(), True), ("e30.e30.", False)):
+        client = wire.connect()
+        client.handshake("OAUTHBEARER")
+        assert (client.authenticate(bearer(token)).session_lifetime_ms == 60_000) is is_accepted
+
+
+def test_a_callback_handler_without_a_listener_has_no_effect() -> None:
+    wire = SaslWire({HANDLER: SIGNED_TOKEN_HANDLERS[0], MECHANISMS: "OAUTHBEARER"})
+    assert wire.sasl_settings.signed_tokens is None
+    wire.sasl_settings.close()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "name"),
+    [
+        ("plain", SIGNED_TOKEN_HANDLERS[0]),
+        ("scram-sha-256", CALLBACK_HANDLERS["PLAIN"][0]),
+        ("oauthbearer", CALLBACK_HANDLERS["PLAIN"][0]),
+    ],
+)
+def test_a_callback_handler_of_another_mechanism_prevents_the_start(
+    mechanism: str, name: str
+) -> None:
+    key = f"listener.name.outside.{mechanism}.{HANDLER}"
+    with pytest.raises(ConfigError) as error:
+        SaslWire({key: name})
+    assert error.value.message.startswith(f"{key} is {name}, but must be org.apache.kafka.")
 
 
 @pytest.mark.parametrize(

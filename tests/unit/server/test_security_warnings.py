@@ -8,6 +8,7 @@ import json
 import pytest
 
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.sasl_classes import SIGNED_TOKEN_HANDLERS
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.metadata.image import MetadataImage
 from kafkalite.security.listener_security import ListenerSecurity
@@ -45,6 +46,33 @@ def test_a_listener_with_sasl_and_without_users_is_reported() -> None:
     assert unusable_listeners({}, ALICE) == []
     assert unusable_listeners({JAAS_KEY: JAAS}) == []
     assert unusable_listeners({"sasl.enabled.mechanisms": "OAUTHBEARER"}) == []
+
+
+def test_signed_tokens_without_expected_audience_or_issuer_are_reported() -> None:
+    prefix = "listener.name.sasl_plaintext.oauthbearer.sasl."
+    config = {
+        f"{prefix}server.callback.handler.class": SIGNED_TOKEN_HANDLERS[0],
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+    }
+
+    def warnings_of(**more: str) -> list[str]:
+        security = ListenerSecurity(
+            "SASL_PLAINTEXT",
+            SecurityProtocol.SASL_PLAINTEXT,
+            BrokerConfig.from_text({**config, **more}),
+        )
+        return [each.text for each in sasl_warnings([security], (), MetadataImage())]
+
+    audience, issuer = warnings_of()
+    assert audience == (
+        "the listener accepts signed tokens without an audience: "
+        "set sasl.oauthbearer.expected.audience"
+    )
+    assert issuer == (
+        "the listener accepts signed tokens of every issuer: set sasl.oauthbearer.expected.issuer"
+    )
+    assert warnings_of(**{f"{prefix}oauthbearer.expected.audience": "kafka"}) == [issuer]
+    assert warnings_of(**{"sasl.oauthbearer.expected.issuer": "https://idp"}) == [audience]
 
 
 @pytest.mark.parametrize(

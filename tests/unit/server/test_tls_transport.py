@@ -181,6 +181,23 @@ async def test_garbage_closes_the_connection(tmp_path: Path, sent: bytes, reason
         await other.close()
 
 
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        (VERSIONS_FRAME, b"\x15\x03\x03\x00\x02\x02\x50"),  # fatal: internal error
+        (b"\x15\x03\x03\x00\x02\x02\x28", b""),
+    ],
+)
+async def test_plain_text_is_answered_by_an_alert(
+    tmp_path: Path, sent: bytes, answer: bytes
+) -> None:
+    async with secured_broker(tmp_path) as world:
+        reader, writer = await world.connect_socket()
+        writer.write(sent)
+        assert await reader.read() == answer
+        writer.close()
+
+
 async def test_tls_on_a_plain_listener_closes_the_connection(tmp_path: Path) -> None:
     async with secured_broker(tmp_path) as world:
         context = world.files.client_context()

@@ -73,6 +73,20 @@ def test_java(secured: ClientAccess) -> None:
     }
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_client_without_a_certificate_has_no_settings_for_it(
+    library: str, secured: ClientAccess
+) -> None:
+    settings = client_settings(library, secured._replace(client_file=None))
+    flat = {**settings, **settings.get("ssl", {}), **settings.get("tls", {})}
+    assert None not in flat.values()
+    with_certificate = client_settings(library, secured)
+    nested = {**with_certificate.get("ssl", {}), **with_certificate.get("tls", {})}
+    omitted = {*with_certificate, *nested} - {*flat}
+    assert all("key" in name or "cert" in name for name in omitted)
+    assert bool(omitted) is (library != "aiokafka")  # it has them in a context
+
+
 def test_jaas_texts_have_the_module_of_the_mechanism() -> None:
     assert jaas_config(LOGIN) == (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "

@@ -227,6 +227,7 @@ FIELD_RULES: Mapping[tuple[str, str], FieldRule] = {
     (ANY, "node_endpoints"): _ignored_rule("repeats what Metadata returns"),
     (ANY, "auth_bytes"): _ignored_rule("secrets, which captures do not contain"),
     (ANY, "hmac"): _ignored_rule("secrets"),
+    (ANY, "token_id"): _presence_rule("random"),
 }  # fmt: skip
 """(API, field) → its rule. A rule for a path has precedence over a rule for a name. A rule for one
 API has precedence over a rule for all APIs."""

@@ -72,7 +72,7 @@ EXPLAINED: tuple[ExplainedDifference, ...] = (
     ExplainedDifference(
         "ApiVersions",
         "api_keys",
-        "kafkalite has no ACLs, SASL, quotas, tokens, telemetry or quorum",
+        "kafkalite has no KRaft quorum",
         lambda difference, _: (
             difference.target == ABSENT
             and difference.recorded in {f"api_key={key}" for key in NOT_SERVED}

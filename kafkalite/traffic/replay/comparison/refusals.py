@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.replay.comparison.shapes import Shape
 
-NO_SECRETS = "captures do not contain the secrets of authentication requests"
+NO_SECRETS = "captures do not contain the secrets of these requests"
 REFUSED_WITH_RETRIABLE_ERROR = (
     "the recorded broker refused it with a retriable error, so it had no effect"
 )
@@ -26,7 +26,9 @@ NOT_SERVED = "the target does not serve it"
 INCOMPLETE_REQUEST = "the capture does not have the complete request"
 BEYOND_LOOK_AHEAD = "its response is further ahead in the capture than the replay's look-ahead"
 
-SECRET_APIS = keys_where(lambda row: row.is_authentication)
+SECRET_APIS = keys_where(lambda row: row.is_authentication or row.request.credentials == "hmac")
+"""The APIs whose requests are refused without the secrets in them: a password, or the HMAC of a
+delegation token of the target."""
 
 _COORDINATOR_ERRORS = frozenset(
     (

@@ -332,6 +332,20 @@ def _create_partitions(request: Any, version: int, ids: Mapping[str, bytes]) -> 
     return request(topics=[topic], validate_only=True, timeout_ms=10_000)
 
 
+def _create_token(owner: str | None) -> Callable[..., Any]:
+    def build(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+        del version, ids
+        kind = None if owner is None else "User"
+        return request(owner_principal_type=kind, owner_principal_name=owner, max_lifetime_ms=-1)
+
+    return build
+
+
+def _describe_tokens(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    return request(owners=None)
+
+
 def _delete_groups(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del version, ids
     return request(groups_names=[GROUP])
@@ -565,6 +579,10 @@ CASES: Final = (
     Case(ApiKey.ALTER_REPLICA_LOG_DIRS, _alter_log_dirs, (ALTER_CLUSTER,)),
     Case(ApiKey.DESCRIBE_LOG_DIRS, _describe_log_dirs, (DESCRIBE_CLUSTER,), lowest=3),
     Case(ApiKey.CREATE_PARTITIONS, _create_partitions, (Needs(ALTER, Resource.TOPIC),)),
+    Case(ApiKey.CREATE_DELEGATION_TOKEN, _create_token(None), ()),
+    Case(ApiKey.CREATE_DELEGATION_TOKEN, _create_token("bob"),
+         (Needs(Operation.CREATE_TOKENS, Resource.USER, "User:bob"),), "of bob", lowest=3),
+    Case(ApiKey.DESCRIBE_DELEGATION_TOKEN, _describe_tokens, ()),
     Case(ApiKey.DELETE_GROUPS, _delete_groups, (DELETE_GROUP,)),
     Case(ApiKey.ELECT_LEADERS, _elect_leaders, (ALTER_CLUSTER,)),
     Case(ApiKey.INCREMENTAL_ALTER_CONFIGS, _alter_configs(2, TOPIC, *_RETENTION),

@@ -82,7 +82,7 @@ def test_created_acls_are_described_by_resource_pattern(wire: ClusterWire, versi
         creation(operation=WRITE),
         creation(resource_name="b", resource_pattern_type=PREFIXED, host="10.0.0.1"),
     ]
-    assert create(wire, *requested, version=version) == [(0, None)] * 3
+    assert create(wire, *requested, version=version) == [(0, "")] * 3
     response = wire.ask(DescribeAclsRequest(**selection()), version)
     assert (response.error_code, response.error_message) == (0, "")
     assert [
@@ -112,7 +112,7 @@ def test_invalid_acls_are_refused_one_by_one(wire: ClusterWire, version: int) ->
         version=version,
     ) == [
         (invalid, "The only valid name for the CLUSTER resource is kafka-cluster"),
-        (0, None),
+        (0, ""),
         (invalid, "Invalid empty resource name"),
         (invalid, "Invalid resourceType UNKNOWN"),
         (

@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
+from functools import cache
 
 from kafkalite.security.sasl.scram_credentials import ScramMechanism, salt_password
+
+_salt_password = cache(salt_password)
+"""As `salt_password`; a test makes many exchanges with the same password and salt."""
 
 
 class ScramClient:
@@ -30,7 +34,7 @@ class ScramClient:
         """Return the client's final message, and set the signature that the server must send."""
         attributes = dict(pair.split("=", 1) for pair in answer.decode().split(","))
         without_proof = f"c={self.channel},r={attributes['r']}"
-        salted = salt_password(
+        salted = _salt_password(
             self.mechanism, self.password, b64decode(attributes["s"]), int(attributes["i"])
         )
         hash_name = self.mechanism.hash_name

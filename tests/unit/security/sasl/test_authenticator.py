@@ -21,11 +21,14 @@ NOW_MS = 1_000_000
 class EchoServer:
     """Accepts the user that a token names, after `more` tokens; refuses others."""
 
+    refusal = ""
+
     def __init__(self, mechanism: str) -> None:
         self.mechanism = mechanism
         self.is_complete = False
         self.user = ""
         self.expires_at_ms: int | None = None
+        self.is_token_authenticated = False
 
     def evaluate(self, token: bytes) -> bytes:
         text = token.decode()
@@ -35,7 +38,8 @@ class EchoServer:
             raise SaslError("a reason for the log")
         if text == "specific":
             raise SaslAuthenticationError("a reason for the client")
-        self.user, _, expiry = text.partition(" until ")
+        self.is_token_authenticated = text.startswith("token of ")
+        self.user, _, expiry = text.removeprefix("token of ").partition(" until ")
         self.expires_at_ms = int(expiry) if expiry else None
         self.is_complete = True
         return b"welcome"
@@ -283,3 +287,19 @@ def test_a_frame_of_an_invalid_length_ends_the_connection_later() -> None:
 def test_a_token_without_a_mechanism_is_a_bug() -> None:
     with pytest.raises(AssertionError):
         new_authenticator().authenticate(b"alice", NOW_MS)
+
+
+def test_a_client_is_authenticated_by_a_token_until_it_uses_a_password() -> None:
+    authenticator = new_authenticator(max_session_ms=60_000)
+    assert authenticate(authenticator, f"token of alice until {NOW_MS + 9}") == 9
+    assert (authenticator.principal, authenticator.is_token_authenticated) == ("User:alice", True)
+    assert authenticator.begin_again(NOW_MS)
+    authenticate(authenticator, "alice")
+    assert not authenticator.is_token_authenticated
+
+
+def test_the_session_of_an_expired_token_has_no_lifetime() -> None:
+    authenticator = new_authenticator()
+    assert authenticate(authenticator, f"token of alice until {NOW_MS - 9}") == 0
+    with pytest.raises(AuthenticationFailedError, match="the session has expired"):
+        authenticator.check_session(NOW_MS + 1)

@@ -46,6 +46,7 @@ def test_an_invalid_token_is_refused_after_the_client_has_seen_the_error(
     with pytest.raises(SaslAuthenticationError) as refusal:
         server.evaluate(b"\x01")
     assert str(refusal.value).encode() == error
+    assert refusal.value.detail == ("no good" if token == b"bad" else "too little")
     assert (server.is_complete, server.user) == (False, "")
 
 

@@ -78,3 +78,9 @@ def test_most_specific_rule_has_precedence() -> None:
     assert field_rule("Metadata", "topics.is_internal").treatment is Treatment.EXACT
     assert field_rule("Produce", "timeout_ms").treatment is Treatment.EXACT
     assert field_rule("CreateTopics", "timeout_ms").treatment is Treatment.IGNORED
+
+
+def test_ids_of_tokens_are_compared_by_presence_and_their_hmacs_not() -> None:
+    assert field_rule("CreateDelegationToken", "token_id").treatment is Treatment.PRESENCE
+    assert field_rule("DescribeDelegationToken", "tokens.token_id").treatment is Treatment.PRESENCE
+    assert field_rule("DescribeDelegationToken", "tokens.hmac").treatment is Treatment.IGNORED

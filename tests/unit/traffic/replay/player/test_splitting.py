@@ -71,4 +71,7 @@ def test_retriable_errors_are_known_for_retried_changes_only() -> None:
         not {ApiKey.OFFSET_FETCH, ApiKey.CREATE_TOPICS, ApiKey.SHARE_FETCH}
         & RETRIABLE_ERRORS.keys()
     )
-    assert {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} == SECRET_APIS
+    assert {
+        ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE,
+        ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN,
+    } == SECRET_APIS  # fmt: skip

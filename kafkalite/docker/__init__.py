@@ -1,0 +1,1 @@
+"""The programs of the Docker image, and the environments of other Kafka images."""

@@ -1,0 +1,116 @@
+"""`python -m kafkalite.docker.install`: the scripts and directories of Kafka images, in a root.
+
+The build of the image runs it with the root `/`. Links are relative, so that another root works.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.docker.programs import TOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ENTRYPOINT: Final = "/usr/local/bin/kafkalite-entrypoint"
+
+DIRECTORIES: Final = (
+    "/bitnami/kafka/config",
+    "/bitnami/kafka/data",
+    "/etc/confluent/docker",
+    "/etc/kafka/docker",
+    "/etc/kafka/secrets",
+    "/mnt/shared/config",
+    "/opt/bitnami/kafka/config/certs",
+    "/opt/kafka/config",
+    "/var/lib/kafka/data",
+    "/var/lib/kafkalite",
+)
+"""Directories that every user may write: compose files set other users than the image's."""
+
+_OWNED: Final = ("/bitnami", "/etc/confluent", "/etc/kafka", "/mnt/shared", "/opt/bitnami",
+                 "/opt/kafka", "/var/lib/kafka", "/var/lib/kafkalite")  # fmt: skip
+
+_WRITABLE: Final = 0o777
+"""As in the Confluent images, whose scripts the user of a container may change."""
+
+_TOOL_DIRECTORIES: Final = (
+    "/opt/kafka/bin",
+    "/opt/bitnami/kafka/bin",
+    "/usr/bin",
+    "/usr/local/bin",
+)
+"""Directories with each tool, with and without the suffix `.sh`."""
+
+_LINKS: Final = (
+    "/etc/confluent/docker/launch",
+    "/etc/kafka/docker/launch",
+    "/etc/kafka/docker/run",
+    "/opt/bitnami/scripts/kafka/entrypoint.sh",
+    "/opt/bitnami/scripts/kafka/run.sh",
+)
+"""Scripts that are links to the entrypoint."""
+
+SCRIPTS: Final[Mapping[str, str]] = {
+    "/etc/confluent/docker/bash-config": "# Scripts of Testcontainers source this file.\n",
+    "/etc/confluent/docker/configure": (
+        "#!/bin/sh\n"
+        "# The broker reads its variables itself. Scripts of Testcontainers append commands.\n"
+    ),
+    "/etc/confluent/docker/ensure": "#!/bin/sh\n# Scripts of Testcontainers empty this file.\n",
+    "/etc/confluent/docker/run": (
+        "#!/bin/sh\n"
+        'directory=$(dirname "$0")\n'
+        '. "$directory/bash-config"\n'
+        'sh "$directory/configure" && sh "$directory/ensure" && exec "$directory/launch" "$@"\n'
+    ),
+}
+"""Scripts that Testcontainers changes before it runs them, so that they are files."""
+
+
+def links() -> list[str]:
+    """Return the paths of all links to the entrypoint."""
+    tools = [
+        f"{directory}/{tool}{suffix}"
+        for directory in _TOOL_DIRECTORIES
+        for tool in TOOLS
+        for suffix in ("", ".sh")
+    ]
+    return [*_LINKS, *tools]
+
+
+def install(root: Path, owner: int | None = None) -> None:
+    """Write scripts, links and directories below `root`, and give them to the user `owner`."""
+
+    def real(path: str) -> Path:
+        return root / path.lstrip("/")
+
+    for directory in DIRECTORIES:
+        real(directory).mkdir(parents=True, exist_ok=True)
+        real(directory).chmod(_WRITABLE)
+    for path, text in SCRIPTS.items():
+        real(path).write_text(text, encoding="utf-8")
+        real(path).chmod(_WRITABLE)
+    for path in links():
+        link = real(path)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        target = os.path.relpath(ENTRYPOINT, PurePosixPath(path).parent)
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+    if owner is not None:
+        for directory in _OWNED:
+            for file in (real(directory), *real(directory).rglob("*")):
+                os.chown(file, owner, owner, follow_symlinks=False)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Install into the root in the first argument, for the user id in the second."""
+    root, *owner = arguments
+    install(Path(root), int(owner[0]) if owner else None)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

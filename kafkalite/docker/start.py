@@ -1,0 +1,188 @@
+"""The start of the broker of a container: from its environment to `kafkalite serve`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalite.cli.streams import printable, try_print
+from kafkalite.config.options import TOPIC
+from kafkalite.docker.files import ImageFiles
+from kafkalite.docker.own_variables import (
+    find_misspelt_variables,
+    option_values,
+    own_arguments,
+)
+from kafkalite.docker.properties import VariableError
+from kafkalite.docker.translation import Container, Translation, translate
+from kafkalite.server.settings import Settings, parse_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kafkalite.docker.topics import TopicToCreate
+    from kafkalite.server.broker import Broker
+
+USAGE_STATUS = 2
+
+
+class Plan(NamedTuple):
+    """The start that the environment of a container describes."""
+
+    translation: Translation
+    arguments: tuple[str, ...]
+    """The arguments of `kafkalite serve`."""
+    topics: tuple[str, ...]
+    """The names of the topics that the start creates."""
+
+    @property
+    def settings(self) -> Settings:
+        """The listeners and configurations of the broker; raises SettingsError."""
+        values: dict[str, list[str]] = {"listen": [], "advertise": [], "config": []}
+        for argument in self.arguments:
+            flag, _, value = argument.partition("=")
+            values.setdefault(flag.removeprefix("--"), []).append(value)
+        return Settings(
+            listen=values["listen"],
+            advertise=values["advertise"],
+            config=parse_config(values["config"]),
+        )
+
+
+def plan_from(
+    environment: Mapping[str, str], hostname: str, properties: Mapping[str, str] | None = None
+) -> Plan:
+    """Return the start that an environment describes; raises VariableError if it is invalid.
+
+    `properties` are those of a properties file; None for those of a mounted file.
+    """
+    files = ImageFiles.of(environment)
+    translation = translate(
+        Container(
+            environment,
+            hostname,
+            files.read_text,
+            files.is_mounted,
+            files.mounted_properties() if properties is None else properties,
+            files.formatted_users(),
+            files.path,
+        )
+    )
+    own = own_arguments(environment, hostname, has_listeners=translation.has_listeners)
+    names = [text.rpartition(":")[0] for text in option_values(TOPIC, environment)]
+    names += [topic.name for topic in translation.topics]
+    return Plan(translation, (*_arguments(translation), *own), tuple(names))
+
+
+def serve_arguments(environment: Mapping[str, str], hostname: str) -> list[str]:
+    """Return the arguments of `kafkalite serve`; raises VariableError."""
+    return list(plan_from(environment, hostname).arguments)
+
+
+def _arguments(translation: Translation) -> list[str]:
+    """Return the arguments for a translation; own variables come later, and take precedence."""
+    arguments = [f"--config={key}={value}" for key, value in translation.config.items()]
+    arguments += [f"--user={user.option}" for user in translation.users]
+    single = {
+        "--cluster-id": translation.cluster_id,
+        "--data-dir": translation.data_directory,
+        "--log-level": translation.log_level,
+    }
+    return [*arguments, *(f"{flag}={value}" for flag, value in single.items() if value)]
+
+
+def print_line(text: str) -> None:
+    """Print one line for the log of the container."""
+    print(f"kafkalite: {printable(text)}", file=sys.stderr, flush=True)  # noqa: T201 - see above
+
+
+def run(
+    environment: Mapping[str, str],
+    hostname: str,
+    options: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+) -> int:
+    """Run the broker that an environment describes, with more options of `kafkalite serve`.
+
+    `properties` are those of `plan_from`. Returns an exit status if the broker cannot start.
+    """
+    for name, suggestion in find_misspelt_variables(environment).items():
+        print_line(f"unknown variable {name}: did you mean {suggestion}?")
+    try:
+        plan = plan_from(environment, hostname, properties)
+    except VariableError as error:
+        print_line(str(error))
+        return USAGE_STATUS
+    for notice in plan.translation.notices:
+        print_line(notice)
+    if plan.translation.is_controller_only:
+        return _wait_for_signal()
+    return _serve(plan, options)
+
+
+def _wait_for_signal() -> int:
+    """Wait until the container is stopped: a broker needs no controller in another container."""
+    signals = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try_print(
+        "no broker: the brokers need no controller; this container waits until it is stopped\n"
+    )
+    signal.sigwait(signals)
+    return 0
+
+
+def _serve(plan: Plan, options: Sequence[str]) -> int:
+    from kafkalite.cli import process  # noqa: PLC0415 - a health check does not need it
+    from kafkalite.cli.main import CommandParser  # noqa: PLC0415 - as above
+    from kafkalite.cli.serve import add_options, run_broker  # noqa: PLC0415 - as above
+    from kafkalite.docker.ready_lines import ready_lines  # noqa: PLC0415 - as above
+
+    parser = CommandParser(prog="kafkalite serve", allow_abbrev=False)
+    add_options(parser)
+    arguments = parser.parse_args([*plan.arguments, *options])
+    try:
+        run_broker(
+            arguments, prepare=topic_creator(plan.translation.topics), more_ready_lines=ready_lines
+        )
+    except process.START_ERRORS as error:
+        print_line(with_variables(str(error), plan.translation.variables))
+        return USAGE_STATUS
+
+
+def topic_creator(topics: Sequence[TopicToCreate]) -> Callable[[Broker], None]:
+    """Return a function that creates the topics that do not exist in a broker that starts."""
+
+    def create(broker: Broker) -> None:
+        from kafkalite.metadata.creation import NewTopic  # noqa: PLC0415 - only with topics
+
+        assert broker.cluster is not None
+        metadata = broker.cluster.metadata
+        missing = [
+            NewTopic(
+                name=topic.name,
+                partitions=topic.partitions,
+                configs={} if topic.policy is None else {"cleanup.policy": topic.policy},
+            )
+            for topic in topics
+            if topic.name not in metadata.image.topics
+        ]
+        for creation in metadata.create_topics(missing) if missing else ():
+            if creation.error is not None:
+                from kafkalite.cluster.cluster import TopicError  # noqa: PLC0415 - rarely used
+
+                reason = creation.error.message or creation.error.code.name
+                raise TopicError(f"KAFKA_CREATE_TOPICS: cannot create {creation.name}: {reason}")
+
+    return create
+
+
+def with_variables(text: str, variables: Mapping[str, str]) -> str:
+    """Return an error with the variables that set the properties it names."""
+    named = [
+        name
+        for key, name in variables.items()
+        if re.search(rf"(?<![\w.]){re.escape(key)}(?![\w-]|\.\w)", text)
+    ]
+    return f"{text} (set by {', '.join(named)})" if named else text

@@ -1,0 +1,203 @@
+"""`kafka-acls`: add, list and remove ACLs."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.docker.tools.arguments import (
+    ToolError,
+    ToolParser,
+    add_bootstrap_options,
+    error_reason,
+)
+from kafkalite.docker.tools.running import run_tool, run_with_client, write_line
+from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
+from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest
+from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
+from kafkalite.protocol.acl_operations import Resource
+from kafkalite.protocol.versions import Versions
+from kafkalite.security.acls import (
+    ANY,
+    CLUSTER_NAME,
+    OPERATION_NAMES,
+    WILDCARD,
+    Acl,
+    PatternType,
+    PermissionType,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkalite.client.client import KafkaClient
+
+_ACTIONS: Final = ("add", "list", "remove")
+_RESOURCES: Final = {
+    "topic": Resource.TOPIC,
+    "group": Resource.GROUP,
+    "transactional_id": Resource.TRANSACTIONAL_ID,
+}
+"""Option → type of resource."""
+_ROLES: Final[Mapping[str, Mapping[Resource, tuple[str, ...]]]] = {
+    "producer": {Resource.TOPIC: ("WRITE", "DESCRIBE", "CREATE")},
+    "consumer": {Resource.TOPIC: ("READ", "DESCRIBE"), Resource.GROUP: ("READ",)},
+}
+"""Option → the operations that it allows, by type of resource."""
+_CODES: Final = {name: code for code, name in OPERATION_NAMES.items()}
+_PATTERNS: Final = {"literal": PatternType.LITERAL, "prefixed": PatternType.PREFIXED}
+_VERSIONS: Final = Versions(1, 3)
+
+
+def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run the tool; return its exit status."""
+    return run_tool(name, lambda: run_with_client(_parse(name, arguments), environment, _run))
+
+
+def _parse(name: str, arguments: Sequence[str]) -> Namespace:
+    parser = ToolParser(name, "Add, list and remove ACLs.")
+    add_bootstrap_options(parser)
+    for action in (*_ACTIONS, *_ROLES, "cluster", "force"):
+        parser.add_argument(f"--{action}", action="store_true")
+    for resource in _RESOURCES:
+        parser.add_argument(f"--{resource.replace('_', '-')}", action="append", default=[])
+    for option in ("--allow-principal", "--deny-principal", "--allow-host", "--deny-host"):
+        parser.add_argument(option, action="append", default=[])
+    parser.add_argument("--principal")
+    parser.add_argument("--operation", action="append", default=[])
+    parser.add_argument("--resource-pattern-type", choices=tuple(_PATTERNS), default="literal")
+    parsed = parser.parse(arguments)
+    if sum(getattr(parsed, action) for action in _ACTIONS) != 1:
+        parser.error("exactly one of --add, --list and --remove is needed")
+    if not parsed.list and not (parsed.allow_principal or parsed.deny_principal):
+        parser.error("--allow-principal or --deny-principal is needed, such as User:alice")
+    return parsed
+
+
+async def _run(client: KafkaClient, parsed: Namespace) -> int:
+    if parsed.list:
+        for acl in await _described(client, parsed):
+            write_line(str(acl))
+        return 0
+    acls = list(dict.fromkeys(_acls(parsed)))
+    if not acls:
+        raise ToolError("name a resource: --topic, --group, --transactional-id or --cluster")
+    await (_add if parsed.add else _remove)(client, acls)
+    return 0
+
+
+def _resources(parsed: Namespace) -> Iterator[tuple[Resource, str]]:
+    for option, kind in _RESOURCES.items():
+        for name in getattr(parsed, option):
+            yield kind, name
+    if parsed.cluster:
+        yield Resource.CLUSTER, CLUSTER_NAME
+
+
+def _operations(parsed: Namespace, kind: Resource) -> list[int]:
+    """Return the codes of the operations on a type of resource; raises ToolError."""
+    names = [name.upper().replace("-", "_") for name in parsed.operation]
+    roles = [role for role in _ROLES if getattr(parsed, role)]
+    if roles:
+        names += [name for role in roles for name in _ROLES[role].get(kind, ())]
+    elif not names:
+        names = ["ALL"]
+    for name in names:
+        if name not in _CODES:
+            raise ToolError(f"--operation {name}: valid are {', '.join(_CODES)}")
+    return [_CODES[name] for name in names]
+
+
+def _acls(parsed: Namespace) -> Iterator[Acl]:
+    """Yield the ACLs that the options describe."""
+    pattern = _PATTERNS[parsed.resource_pattern_type]
+    for permission, principals, hosts in (
+        (PermissionType.ALLOW, parsed.allow_principal, parsed.allow_host),
+        (PermissionType.DENY, parsed.deny_principal, parsed.deny_host),
+    ):
+        for (kind, name), principal, host in product(
+            list(_resources(parsed)), principals, hosts or [WILDCARD]
+        ):
+            for operation in _operations(parsed, kind):
+                yield Acl(kind, name, pattern, principal, host, operation, permission)
+
+
+async def _add(client: KafkaClient, acls: Sequence[Acl]) -> None:
+    rows = [
+        CreateAclsRequest.AclCreation(
+            resource_type=acl.resource_type,
+            resource_name=acl.resource_name,
+            resource_pattern_type=acl.pattern_type,
+            principal=acl.principal,
+            host=acl.host,
+            operation=acl.operation,
+            permission_type=acl.permission,
+        )
+        for acl in acls
+    ]
+    response = await client.ask_any(CreateAclsRequest(creations=rows), _VERSIONS)
+    _check(response.results)
+    for acl in acls:
+        write_line(f"Added: {acl}")
+
+
+async def _remove(client: KafkaClient, acls: Sequence[Acl]) -> None:
+    rows = [
+        DeleteAclsRequest.DeleteAclsFilter(
+            resource_type_filter=acl.resource_type,
+            resource_name_filter=acl.resource_name,
+            pattern_type_filter=acl.pattern_type,
+            principal_filter=acl.principal,
+            host_filter=acl.host,
+            operation=acl.operation,
+            permission_type=acl.permission,
+        )
+        for acl in acls
+    ]
+    response = await client.ask_any(DeleteAclsRequest(filters=rows), _VERSIONS)
+    _check(response.filter_results)
+    for acl, result in zip(acls, response.filter_results, strict=True):
+        _check(result.matching_acls)
+        if result.matching_acls:
+            write_line(f"Removed: {acl}")
+
+
+def _check(rows: Sequence[Any]) -> None:
+    """Raise ToolError for the first error in the rows of a response."""
+    for row in rows:
+        if row.error_code:
+            raise ToolError(error_reason(row))
+
+
+async def _described(client: KafkaClient, parsed: Namespace) -> list[Acl]:
+    """Return the ACLs of the resources that the options name, of all without one."""
+    found: list[Acl] = []
+    named: list[tuple[int, str | None]] = list(_resources(parsed))
+    for kind, name in named or [(ANY, None)]:
+        request = DescribeAclsRequest(
+            resource_type_filter=kind,
+            resource_name_filter=name,
+            pattern_type_filter=ANY,
+            principal_filter=parsed.principal,
+            host_filter=None,
+            operation=ANY,
+            permission_type=ANY,
+        )
+        response = await client.ask_any(request, _VERSIONS)
+        if response.error_code:
+            raise ToolError(error_reason(response))
+        found += [
+            Acl(
+                resource.resource_type,
+                resource.resource_name,
+                resource.pattern_type,
+                acl.principal,
+                acl.host,
+                acl.operation,
+                acl.permission_type,
+            )
+            for resource in response.resources
+            for acl in resource.acls
+        ]
+    return sorted(found)

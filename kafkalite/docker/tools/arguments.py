@@ -1,0 +1,179 @@
+"""Command lines of the tools: options, addresses of brokers, and settings of clients."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from kafkalite.client.access import PLAINTEXT, Access, Login
+from kafkalite.config.keys import broker_keys
+from kafkalite.config.security_protocols import SecurityProtocol
+from kafkalite.docker.files import ImageFiles
+from kafkalite.security.listener_security import ListenerSecurity
+from kafkalite.security.sasl.jaas import JaasError, parse_jaas
+from kafkalite.server.addresses import Address, AddressError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkalite.config.definitions import Value
+
+FAILED_STATUS: Final = 1
+
+
+class ToolError(Exception):
+    """The reason why a tool failed; the text is one line."""
+
+
+class ToolParser(argparse.ArgumentParser):
+    """Parses the options of a tool; an unknown option is an error that lists the supported ones."""
+
+    def __init__(self, name: str, description: str) -> None:
+        super().__init__(prog=name, description=description, allow_abbrev=False)
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Return the values of the options; raises ToolError."""
+        parsed, unknown = self.parse_known_args(list(arguments))
+        if unknown:
+            self.error(f"{' '.join(unknown)} is not supported here")
+        return parsed
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ToolError with the supported options."""
+        options = sorted(
+            action.option_strings[-1] for action in self._actions if action.option_strings
+        )
+        raise ToolError(f"{message}; supported options: {', '.join(options)}")
+
+
+def add_bootstrap_options(parser: ToolParser, *more_names: str, config: str | None = None) -> None:
+    """Add the option for addresses of brokers, with more names, and that of a properties file."""
+    parser.add_argument("--bootstrap-server", *more_names, dest="bootstrap_server", metavar="LIST")
+    names = ("--command-config",) if config is None else (config,)
+    parser.add_argument(*names, dest="client_config", metavar="FILE")
+
+
+def bootstrap_addresses(text: str | None) -> list[Address]:
+    """Return the addresses in a list such as `kafka:9092,PLAINTEXT://other:9092`; ToolError."""
+    if not text:
+        raise ToolError("--bootstrap-server is missing: name a broker, as HOST:PORT")
+    addresses = []
+    for item in text.split(","):
+        try:
+            address = Address.parse(item.strip())
+        except AddressError as error:
+            raise ToolError(f"--bootstrap-server: {error}") from None
+        if not address.host or not address.port:
+            raise ToolError(f"--bootstrap-server: {item!r} is not HOST:PORT")
+        addresses.append(Address(address.host, address.port))
+    return addresses
+
+
+class _ClientProperties:
+    """The settings in a properties file of a client, with the defaults of a broker's."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def get(self, key: str) -> Value:
+        definition = broker_keys()[key]
+        text = self._values.get(key)
+        return definition.default if text is None else definition.parse(text)
+
+
+def access_from(path: str | None, environment: Mapping[str, str]) -> Access:
+    """Return the access in a properties file of a client, PLAINTEXT without a file; ToolError."""
+    if path is None:
+        return PLAINTEXT
+    import javaproperties  # noqa: PLC0415 - rarely used
+
+    text = ImageFiles.of(environment).read_text(path)
+    if text is None:
+        raise ToolError(f"cannot read {path}")
+    values: dict[str, str] = javaproperties.loads(text)
+    name = values.get("security.protocol", "PLAINTEXT").strip().upper()
+    protocol = SecurityProtocol.__members__.get(name)
+    if protocol is None:
+        raise ToolError(
+            f"{path}: security.protocol is one of "
+            f"{', '.join(SecurityProtocol.__members__)}, not {name!r}"
+        )
+    tls = _tls_context(values, protocol, path) if protocol.uses_tls else None
+    return Access(tls, _login(values, path) if protocol.uses_sasl else None)
+
+
+def _tls_context(
+    values: Mapping[str, str], protocol: SecurityProtocol, path: str
+) -> ssl.SSLContext:
+    import ssl  # noqa: PLC0415 - rarely used
+
+    from kafkalite.security.key_stores import (  # noqa: PLC0415 - as above
+        KeyStoreError,
+        read_trust_store,
+    )
+
+    def read_file(name: str) -> bytes:
+        with open(name, "rb") as file:  # noqa: PTH123 - Path adds nothing here
+            return file.read()
+
+    if any(key.startswith("ssl.keystore.") for key in values):
+        raise ToolError(f"{path}: client certificates (ssl.keystore.*) are not supported here")
+    try:
+        security = ListenerSecurity("", protocol, _ClientProperties(values))
+        context = ssl.create_default_context(cadata=read_trust_store(security, read_file))
+    except (KeyStoreError, OSError, ValueError) as error:
+        raise ToolError(f"{path}: {error}") from error
+    check = values.get("ssl.endpoint.identification.algorithm", "https").strip()
+    context.check_hostname = bool(check)
+    return context
+
+
+def _login(values: Mapping[str, str], path: str) -> Login:
+    from kafkalite.client.access import MECHANISMS  # noqa: PLC0415 - rarely used
+
+    mechanism = values.get("sasl.mechanism", "").strip().upper()
+    if mechanism not in MECHANISMS:
+        raise ToolError(
+            f"{path}: sasl.mechanism is one of {', '.join(MECHANISMS)}, not {mechanism!r}"
+        )
+    try:
+        options = parse_jaas(values.get("sasl.jaas.config", "")).options
+        return Login(mechanism, options["username"], options["password"])
+    except (JaasError, KeyError):
+        raise ToolError(
+            f"{path}: sasl.jaas.config has no module with username and password"
+        ) from None
+
+
+def key_values(texts: Sequence[str] | None, option: str) -> Iterator[tuple[str, str]]:
+    """Yield keys and values of repeated options such as `retention.ms=1000`; ToolError."""
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ToolError(f"{option} {text!r}: write NAME=VALUE")
+        yield key.strip(), value.strip()
+
+
+def bracketed_items(text: str) -> list[str]:
+    """Return the items of `a=1,b=[2,3]`: commas in brackets do not divide it."""
+    items, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "," and not depth:
+            items.append(text[start:position])
+            start = position + 1
+    return [item.strip() for item in [*items, text[start:]] if item.strip()]
+
+
+def unbracketed(text: str) -> str:
+    """Return a value without the brackets around it."""
+    return text[1:-1] if text.startswith("[") and text.endswith("]") else text
+
+
+def error_reason(row: Any) -> str:  # noqa: ANN401 - rows of many responses
+    """Return the message of an error in a response, else its name."""
+    from kafkalite.protocol.error_codes import ErrorCode  # noqa: PLC0415 - only for errors
+
+    code = ErrorCode(row.error_code)
+    return f"{getattr(row, 'error_message', None) or code.message} ({code.name})"

@@ -1,0 +1,177 @@
+"""`kafka-configs`: show and change configurations, and add SCRAM users."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.docker.tools.arguments import (
+    ToolError,
+    ToolParser,
+    add_bootstrap_options,
+    bracketed_items,
+    error_reason,
+    key_values,
+    unbracketed,
+)
+from kafkalite.docker.tools.running import run_tool, run_with_client, write_line
+from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.protocol._generated.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+)
+from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from kafkalite.protocol.versions import Versions
+from kafkalite.server.addresses import Address
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping, Sequence
+
+    from kafkalite.client.client import KafkaClient
+    from kafkalite.protocol.message import Message
+
+_TOPICS: Final = "topics"
+_BROKERS: Final = "brokers"
+_USERS: Final = "users"
+_RESOURCE_TYPES: Final = {_TOPICS: 2, _BROKERS: 4}
+_MECHANISMS: Final = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+"""Mechanism → its code in requests, and its hash function."""
+_ITERATIONS: Final = 4096
+_SET, _DELETE = 0, 1
+_DESCRIBE_VERSIONS: Final = Versions(1, 4)
+_ALTER_VERSIONS: Final = Versions(0, 1)
+_USER_VERSIONS: Final = Versions(0, 0)
+
+
+def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run the tool; return its exit status."""
+    return run_tool(name, lambda: run_with_client(_parse(name, arguments), environment, _run))
+
+
+def _parse(name: str, arguments: Sequence[str]) -> Namespace:
+    parser = ToolParser(name, "Show and change configurations, and add SCRAM users.")
+    add_bootstrap_options(parser)
+    parser.add_argument("--describe", action="store_true")
+    parser.add_argument("--alter", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--entity-type", choices=(_TOPICS, _BROKERS, _USERS))
+    parser.add_argument("--entity-name")
+    for entity, option in ((_TOPICS, "topic"), (_BROKERS, "broker"), (_USERS, "user")):
+        parser.add_argument(f"--{option}", dest=f"name_of_{entity}")
+    parser.add_argument("--entity-default", action="store_true")
+    parser.add_argument("--add-config")
+    parser.add_argument("--delete-config")
+    parsed = parser.parse(arguments)
+    for entity in (_TOPICS, _BROKERS, _USERS):
+        entity_name = getattr(parsed, f"name_of_{entity}")
+        if entity_name is not None:
+            parsed.entity_type, parsed.entity_name = entity, entity_name
+    if parsed.alter is parsed.describe:
+        parser.error("exactly one of --alter and --describe is needed")
+    if parsed.entity_type is None or not (parsed.entity_name or parsed.entity_default):
+        parser.error("--entity-type and --entity-name are needed")
+    if parsed.alter and not (parsed.add_config or parsed.delete_config):
+        parser.error("--alter needs --add-config or --delete-config")
+    if parsed.entity_type == _USERS and (parsed.describe or parsed.delete_config):
+        parser.error("of users, only --alter --add-config is supported")
+    return parsed
+
+
+async def _run(client: KafkaClient, parsed: Namespace) -> int:
+    if parsed.describe:
+        await _describe(client, parsed)
+    elif parsed.entity_type == _USERS:
+        await _add_users(client, parsed)
+    else:
+        await _alter(client, parsed)
+    if parsed.alter:
+        kind = parsed.entity_type.removesuffix("s")
+        write_line(f"Completed updating config for {kind} {parsed.entity_name or '<default>'}.")
+    return 0
+
+
+async def _ask(client: KafkaClient, parsed: Namespace, request: Message, versions: Versions) -> Any:  # noqa: ANN401 - any response class
+    """Return the response of the broker that a request is about, else of any broker."""
+    if parsed.entity_type == _BROKERS and parsed.entity_name:
+        for broker in (await client.metadata()).brokers:
+            if str(broker.node_id) == parsed.entity_name:
+                return await client.ask(Address(broker.host, broker.port), request, versions)
+        raise ToolError(f"there is no broker {parsed.entity_name}")
+    return await client.ask_any(request, versions)
+
+
+async def _describe(client: KafkaClient, parsed: Namespace) -> None:
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=_RESOURCE_TYPES[parsed.entity_type],
+        resource_name=parsed.entity_name or "",
+        configuration_keys=None,
+    )
+    request = DescribeConfigsRequest(resources=[resource])
+    result = (await _ask(client, parsed, request, _DESCRIBE_VERSIONS)).results[0]
+    if result.error_code:
+        raise ToolError(error_reason(result))
+    kind = parsed.entity_type.removesuffix("s")
+    scope = "All" if parsed.all else "Dynamic"
+    write_line(f"{scope} configs for {kind} {parsed.entity_name or '<default>'} are:")
+    own_sources = (1,) if parsed.entity_type == _TOPICS else (2, 3)
+    for config in result.configs:
+        if parsed.all or config.config_source in own_sources:
+            sensitive = str(config.is_sensitive).lower()
+            write_line(f"  {config.name}={config.value} sensitive={sensitive}")
+
+
+async def _alter(client: KafkaClient, parsed: Namespace) -> None:
+    row = IncrementalAlterConfigsRequest.AlterableConfig
+    configs = [
+        row(name=key, config_operation=_SET, value=unbracketed(value))
+        for key, value in key_values(bracketed_items(parsed.add_config or ""), "--add-config")
+    ]
+    configs += [
+        row(name=key, config_operation=_DELETE, value=None)
+        for key in bracketed_items(parsed.delete_config or "")
+    ]
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=_RESOURCE_TYPES[parsed.entity_type],
+        resource_name=parsed.entity_name or "",
+        configs=configs,
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    response = await _ask(client, parsed, request, _ALTER_VERSIONS)
+    for result in response.responses:
+        if result.error_code:
+            raise ToolError(error_reason(result))
+
+
+async def _add_users(client: KafkaClient, parsed: Namespace) -> None:
+    entropy = SystemEntropy()
+    rows = []
+    for mechanism, text in key_values(bracketed_items(parsed.add_config), "--add-config"):
+        if mechanism not in _MECHANISMS:
+            raise ToolError(
+                f"--add-config {mechanism} is not supported for users; supported are "
+                f"{', '.join(_MECHANISMS)}"
+            )
+        options = dict(key_values(bracketed_items(unbracketed(text)), "--add-config"))
+        if "password" not in options:
+            raise ToolError(f"--add-config {mechanism} needs a password")
+        code, hash_name = _MECHANISMS[mechanism]
+        iterations = int(options.get("iterations", _ITERATIONS))
+        salt = entropy.uuid()
+        password = options["password"].encode()
+        rows.append(
+            AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+                name=parsed.entity_name,
+                mechanism=code,
+                iterations=iterations,
+                salt=salt,
+                salted_password=hashlib.pbkdf2_hmac(hash_name, password, salt, iterations),
+            )
+        )
+    request = AlterUserScramCredentialsRequest(upsertions=rows)
+    response = await client.ask_any(request, _USER_VERSIONS)
+    for result in response.results:
+        if result.error_code:
+            raise ToolError(error_reason(result))

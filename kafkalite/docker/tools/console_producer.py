@@ -1,0 +1,135 @@
+"""`kafka-console-producer`: send the lines of the standard input as records."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+from kafkalite.client.client import KafkaClient
+from kafkalite.client.epochs import TopicPartition
+from kafkalite.client.errors import ClientError
+from kafkalite.client.producer import Producer
+from kafkalite.client.records import ProducerRecord
+from kafkalite.docker.tools.arguments import (
+    ToolError,
+    ToolParser,
+    access_from,
+    add_bootstrap_options,
+    bootstrap_addresses,
+    key_values,
+)
+from kafkalite.docker.tools.partitioning import partition_count, partition_of_key
+from kafkalite.docker.tools.running import run_tool
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from io import BufferedReader
+
+_PROPERTIES: Final = ("parse.key", "key.separator")
+_READ_BYTES: Final = 65_536
+_ACKS: Final[Mapping[str, Literal["all", 1, 0]]] = {"all": "all", "-1": "all", "1": 1, "0": 0}
+
+
+def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run the tool; return its exit status."""
+
+    def command() -> int:
+        parsed = _parse(name, arguments)
+        separator = _key_separator(parsed)
+        asyncio.run(_send(parsed, environment, separator))
+        return 0
+
+    return run_tool(name, command)
+
+
+def _parse(name: str, arguments: Sequence[str]) -> Namespace:
+    parser = ToolParser(name, "Send the lines of the standard input as records.")
+    add_bootstrap_options(parser, "--broker-list", config="--producer.config")
+    parser.add_argument("--command-config", dest="client_config", metavar="FILE")
+    parser.add_argument("--topic")
+    parser.add_argument("--property", "--reader-property", action="append", metavar="NAME=VALUE")
+    parser.add_argument("--request-required-acks", default="all", choices=tuple(_ACKS))
+    parser.add_argument("--sync", action="store_true")
+    parsed = parser.parse(arguments)
+    if not parsed.topic:
+        parser.error("--topic is missing")
+    return parsed
+
+
+def _key_separator(parsed: Namespace) -> bytes | None:
+    """Return the bytes between a key and its value; None if lines have no keys."""
+    values = dict(key_values(parsed.property, "--property"))
+    if unknown := values.keys() - set(_PROPERTIES):
+        raise ToolError(
+            f"--property {', '.join(sorted(unknown))} is not supported here; supported are "
+            f"{', '.join(_PROPERTIES)}"
+        )
+    if values.get("parse.key", "false").lower() != "true":
+        return None
+    return (values.get("key.separator") or "\t").encode()
+
+
+def _records(
+    lines: Iterable[bytes], separator: bytes | None, position: int
+) -> Iterator[ProducerRecord]:
+    """Yield a record for each line; raises ToolError for a line without a key.
+
+    `position` is the number of lines before these.
+    """
+    for number, line in enumerate(lines, position + 1):
+        text = line.rstrip(b"\r")
+        if separator is None:
+            yield ProducerRecord(text)
+            continue
+        key, found, value = text.partition(separator)
+        if not found:
+            raise ToolError(f"No key separator found on line number {number}")
+        yield ProducerRecord(value, key)
+
+
+async def _send(parsed: Namespace, environment: Mapping[str, str], separator: bytes | None) -> None:
+    """Send the lines as they arrive; raises ToolError."""
+    addresses = bootstrap_addresses(parsed.bootstrap_server)
+    access = access_from(parsed.client_config, environment)
+    async with KafkaClient(addresses, access) as client:
+        count = await partition_count(client, parsed.topic)
+    bootstrap = ",".join(map(str, addresses))
+    position, rest = 0, b""
+    try:
+        async with Producer(
+            bootstrap, acks=_ACKS[parsed.request_required_acks], access=access
+        ) as producer:
+            while data := await asyncio.to_thread(_read_available):
+                *lines, rest = (rest + data).split(b"\n")
+                await _send_records(
+                    producer,
+                    parsed.topic,
+                    count,
+                    list(_records(lines, separator, position)),
+                    position,
+                )
+                position += len(lines)
+            if rest:
+                last = list(_records([rest], separator, position))
+                await _send_records(producer, parsed.topic, count, last, position)
+    except ClientError as error:
+        raise ToolError(str(error)) from error
+
+
+def _read_available() -> bytes:
+    """Return the bytes that the standard input has, at least one; none at its end."""
+    return cast("BufferedReader", sys.stdin.buffer).read1(_READ_BYTES)
+
+
+async def _send_records(
+    producer: Producer, topic: str, count: int, records: Sequence[ProducerRecord], position: int
+) -> None:
+    """Send records: those without a key to the partitions in turn."""
+    by_partition: dict[int, list[ProducerRecord]] = {}
+    for number, record in enumerate(records, position):
+        partition = number % count if record.key is None else partition_of_key(record.key, count)
+        by_partition.setdefault(partition, []).append(record)
+    for partition, batch in by_partition.items():
+        await producer.send_batch(TopicPartition(topic, partition), batch)

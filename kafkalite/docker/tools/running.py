@@ -1,0 +1,55 @@
+"""Running of a tool: a client for its commands, and its exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from kafkalite.client.client import KafkaClient
+from kafkalite.client.connection import UnreachableError
+from kafkalite.docker.tools.arguments import (
+    FAILED_STATUS,
+    ToolError,
+    access_from,
+    bootstrap_addresses,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Coroutine, Mapping
+
+_RESPONSE_TIMEOUT_S = 30.0
+
+if TYPE_CHECKING:
+    Command = Callable[[KafkaClient, Namespace], Coroutine[None, None, int]]
+
+
+def run_tool(name: str, command: Callable[[], int]) -> int:
+    """Run a tool; print the reason of a failure as one line, and return the exit status."""
+    try:
+        return command()
+    except (ToolError, UnreachableError) as error:
+        print(f"{name}: {error}", file=sys.stderr)  # noqa: T201 - the output of a program
+        return FAILED_STATUS
+    except KeyboardInterrupt:
+        return FAILED_STATUS
+    except BrokenPipeError:
+        return 0
+
+
+def run_with_client(parsed: Namespace, environment: Mapping[str, str], command: Command) -> int:
+    """Run a command with a client of the cluster that the options name; return its status."""
+    addresses = bootstrap_addresses(parsed.bootstrap_server)
+    access = access_from(parsed.client_config, environment)
+
+    async def run() -> int:
+        async with KafkaClient(addresses, access, response_timeout_s=_RESPONSE_TIMEOUT_S) as client:
+            return await command(client, parsed)
+
+    return asyncio.run(run())
+
+
+def write_line(text: str) -> None:
+    """Print a line of the output."""
+    print(text, flush=True)  # noqa: T201 - the output of a program

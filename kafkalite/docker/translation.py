@@ -1,0 +1,231 @@
+"""The start of a broker that the environment of another Kafka image describes.
+
+The translation is pure: files and mount points are read by functions of the caller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.docker.credentials import (
+    Credential,
+    add_key_stores,
+    add_logins,
+    with_secret_files,
+)
+from kafkalite.docker.listeners import LISTENERS, complete_listeners, security_protocols
+from kafkalite.docker.properties import Properties, VariableError, read_properties
+from kafkalite.docker.topics import TopicToCreate, topics_to_create
+from kafkalite.docker.variables import (
+    AUTHORIZER,
+    DATA_DIRECTORIES,
+    REPLICATION_PROPERTIES,
+    ZOOKEEPER_AUTHORIZERS,
+)
+from kafkalite.protocol.uuids import is_cluster_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+_BROKERS: Final = "KAFKALITE_BROKERS"
+_LISTEN: Final = "KAFKALITE_LISTEN"
+_CLUSTER_ID_VARIABLES: Final = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID", "KAFKA_CLUSTER_ID")
+_LEVELS: Final = {
+    "TRACE": "debug",
+    "DEBUG": "debug",
+    "INFO": "info",
+    "WARN": "warning",
+    "ERROR": "error",
+    "FATAL": "error",
+    "OFF": "error",
+}
+"""Level of Log4j → the value of `--log-level`."""
+_LEVEL_VARIABLE: Final = "KAFKA_LOG4J_ROOT_LOGLEVEL"
+_AUTHORIZER_KEY: Final = "authorizer.class.name"
+
+
+class Container(NamedTuple):
+    """Everything that a translation reads.
+
+    `mounted` has the properties of a mounted file, and `formatted` the users that
+    `kafka-storage format` added. `read_text` returns the content of a file, None if it does not
+    exist. `is_mounted` returns whether a volume is mounted at a path. `real_path` returns the path
+    at which the broker finds a file of the image.
+    """
+
+    environment: Mapping[str, str]
+    hostname: str
+    read_text: Callable[[str], str | None]
+    is_mounted: Callable[[str], bool]
+    mounted: Mapping[str, str] = {}
+    formatted: Sequence[Credential] = ()
+    real_path: Callable[[str], str] = str
+
+
+class Translation(NamedTuple):
+    """The start of a broker: its settings, and one line for each variable without effect."""
+
+    config: Mapping[str, str]
+    variables: Mapping[str, str]
+    """Property → the variable that sets it."""
+    users: tuple[Credential, ...] = ()
+    topics: tuple[TopicToCreate, ...] = ()
+    cluster_id: str | None = None
+    data_directory: str | None = None
+    log_level: str | None = None
+    notices: tuple[str, ...] = ()
+    is_controller_only: bool = False
+    """Whether the node of the environment is no broker, so that no client connects to it."""
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether the environment has listeners."""
+        return LISTENERS in self.config
+
+
+def translate(container: Container) -> Translation:
+    """Return the start that an environment describes; raises VariableError if it is invalid."""
+    environment = with_secret_files(container.environment, container.read_text)
+    nodes = _node_count(environment)
+    properties = read_properties(environment, container.mounted)
+    if _is_controller_only(properties):
+        return Translation({}, {}, notices=properties.notices, is_controller_only=True)
+    _set_node_id(properties)
+    _check_size(properties, nodes, has_size=_BROKERS in environment)
+    _replace_authorizer(properties)
+    complete_listeners(properties, environment, container.hostname)
+    if properties.values.get(LISTENERS) and environment.get(_LISTEN, "").strip():
+        raise VariableError(
+            f"{_LISTEN} and {properties.variable_of(LISTENERS)} both set the listeners: remove one"
+        )
+    add_key_stores(properties, environment, container.read_text, container.real_path)
+    users = add_logins(properties, environment, container.read_text)
+    formatted, user_notices = _formatted_users(properties, container)
+    cluster_id, notices = _cluster_id(environment)
+    return Translation(
+        properties.values,
+        properties.variables,
+        tuple(_distinct((*users, *formatted))),
+        tuple(topics_to_create(environment, nodes)),
+        cluster_id,
+        _data_directory(properties, container),
+        _log_level(environment),
+        (*properties.notices, *notices, *user_notices),
+    )
+
+
+def _node_count(environment: Mapping[str, str]) -> int:
+    text = environment.get(_BROKERS, "").strip()
+    return int(text) if text.isascii() and text.isdigit() else 1
+
+
+def _roles(properties: Properties) -> set[str]:
+    text = properties.values.get("process.roles", "")
+    return {role.strip() for role in text.split(",") if role.strip()}
+
+
+def _is_controller_only(properties: Properties) -> bool:
+    return _roles(properties) == {"controller"}
+
+
+def _set_node_id(properties: Properties) -> None:
+    """Use `broker.id` as `node.id`; -1 lets Kafka choose an id.
+
+    Raises VariableError if both are set to different values.
+    """
+    broker_id = properties.values.pop("broker.id", "-1").strip()
+    node_id = properties.values.get("node.id", broker_id).strip()
+    if broker_id not in ("-1", node_id):
+        raise VariableError(
+            f"{properties.variable_of('broker.id')} is {broker_id}, but "
+            f"{properties.variable_of('node.id')} is {node_id}: give both the same value"
+        )
+    if node_id != "-1":
+        properties.values["node.id"] = node_id
+        properties.variables.setdefault("node.id", properties.variable_of("broker.id"))
+
+
+def _check_size(properties: Properties, nodes: int, *, has_size: bool) -> None:
+    """Refuse an environment of a cluster with more nodes than this container has.
+
+    Each of its containers would be a cluster of its own, and clients of one would not find the
+    records of another.
+    """
+    advice = (
+        "this container is the whole cluster: remove the other brokers, and set "
+        f"{_BROKERS} to their number"
+    )
+    voters = properties.values.get("controller.quorum.voters", "").split(",")
+    count = sum(1 for voter in voters if voter.strip())
+    if count > 1 and "controller" in _roles(properties) and not has_size:
+        raise VariableError(
+            f"{properties.variable_of('controller.quorum.voters')} has {count} nodes, but {advice}"
+        )
+    for key in REPLICATION_PROPERTIES:
+        value = properties.values.get(key, "").strip()
+        if value.isascii() and value.isdigit() and int(value) > nodes:
+            raise VariableError(
+                f"{properties.variable_of(key)}={value} needs {value} nodes, but there "
+                f"{'is' if nodes == 1 else 'are'} {nodes}: set it to {nodes}, or if other services "
+                f"are brokers of the same cluster, {advice}"
+            )
+
+
+def _replace_authorizer(properties: Properties) -> None:
+    if properties.values.get(_AUTHORIZER_KEY) in ZOOKEEPER_AUTHORIZERS:
+        properties.values[_AUTHORIZER_KEY] = AUTHORIZER
+
+
+def _distinct(users: Sequence[Credential]) -> Iterator[Credential]:
+    """Yield each user once: one for all mechanisms includes one for a single mechanism."""
+    general = {user.name: user.password for user in users if user.mechanism is None}
+    for user in dict.fromkeys(users):
+        if user.mechanism is None or general.get(user.name) != user.password:
+            yield user
+
+
+def _formatted_users(
+    properties: Properties, container: Container
+) -> tuple[Sequence[Credential], list[str]]:
+    """Return the users that `kafka-storage format` added, and a notice if none can log in."""
+    protocols = security_protocols(properties).values()
+    if not container.formatted or not protocols or any(each.uses_sasl for each in protocols):
+        return container.formatted, []
+    return (), ["the users of kafka-storage format have no effect: no listener has SASL"]
+
+
+def _cluster_id(environment: Mapping[str, str]) -> tuple[str | None, list[str]]:
+    """Return the id of the cluster, and a notice if it cannot be used."""
+    given = {
+        name: environment[name].strip()
+        for name in _CLUSTER_ID_VARIABLES
+        if environment.get(name, "").strip()
+    }
+    if environment.get("KAFKALITE_CLUSTER_ID", "").strip() or not given:
+        return None, []
+    if len(set(given.values())) > 1:
+        raise VariableError(f"{' and '.join(given)} are different: remove all but one")
+    name, text = next(iter(given.items()))
+    # Some programs write the id in standard base64, with padding.
+    cluster_id = text.rstrip("=").translate(str.maketrans("+/", "-_"))
+    if is_cluster_id(cluster_id):
+        return cluster_id, []
+    return None, [
+        f"{name} has no effect: {text!r} is not a UUID in base64, such as 5L6g3nShT-eMCtK--X86sw"
+    ]
+
+
+def _data_directory(properties: Properties, container: Container) -> str | None:
+    """Return the data directory of an image whose volume is mounted; None if others apply."""
+    if {"log.dirs", "log.dir"} & properties.values.keys():
+        return None
+    if container.environment.get("KAFKALITE_DATA_DIR", "").strip():
+        return None
+    return next((path for mount, path in DATA_DIRECTORIES if container.is_mounted(mount)), None)
+
+
+def _log_level(environment: Mapping[str, str]) -> str | None:
+    text = environment.get(_LEVEL_VARIABLE, "").strip().upper()
+    if text and text not in _LEVELS:
+        raise VariableError(f"{_LEVEL_VARIABLE} is one of {', '.join(_LEVELS)}, not {text!r}")
+    return _LEVELS.get(text)

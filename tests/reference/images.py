@@ -1,0 +1,156 @@
+"""The page of other Kafka images: their variables, scripts and tools, with their effect here."""
+
+from __future__ import annotations
+
+from kafkalite.docker.install import DIRECTORIES, SCRIPTS, links
+from kafkalite.docker.programs import TOOLS
+from kafkalite.docker.variables import (
+    BITNAMI_DEFAULTS,
+    DATA_DIRECTORIES,
+    IGNORED,
+    KUBERNETES,
+    OPTIONS,
+    PROPERTY_FILES,
+    REMOVED_PROPERTIES,
+    REPLICATION_PROPERTIES,
+    SECRET_FILES,
+    SECRETS_DIRECTORY,
+    STORE_FILE_IMAGES,
+    STORE_FILES,
+    ZOOKEEPER,
+    Image,
+    StoreFile,
+    variable_name,
+)
+from tests.reference.markdown import code, codes, page, table
+
+_INTRODUCTION = """\
+The image of kafkalite accepts the environments of these images, and has their scripts. [Use Docker
+Compose](../how-to/compose.md#replace-a-kafka-image) describes how to replace one of them. An empty
+variable has no effect. The image's own variables take precedence; the page [Command
+line](cli.md#environment-variables-of-the-docker-image) lists them."""
+
+_PROPERTIES = """\
+`KAFKA_` and the name of a property set this property, and so does `KAFKA_CFG_` as in
+`bitnami/kafka`. One underscore is a dot, two are an underscore, three are a hyphen:
+`KAFKA_LISTENER_NAME_SASL__SSL_PLAIN_SASL_JAAS_CONFIG` sets
+`listener.name.sasl_ssl.plain.sasl.jaas.config`. A backslash in a value has its effect in a
+properties file. The page [Configurations](configurations.md) lists
+the properties with their effect. A variable that is not the name of a property is reported in one
+line, with names that resemble it, and has no effect. This is also the case in Kafka."""
+
+_LISTENERS = """\
+Without `KAFKA_LISTENERS`, the broker listens on the ports in `KAFKA_ADVERTISED_LISTENERS`; with
+variables of `bitnami/kafka`, on port 9092 if only PLAINTEXT is advertised. The host name of the
+container is advertised for an address without a host. Without any listener in the environment, the
+listeners are those of the image of kafkalite: port 9092 for the host, 29092 for other
+containers."""
+
+_REFUSED = """\
+The container does not start, and prints one line with the variable and valid values, if
+
+- two variables contradict each other, such as `KAFKA_NODE_ID` and `KAFKA_BROKER_ID`;
+- an advertised address has the host `0.0.0.0` or the port 0, so that no client can connect to it;
+- a listener has no security protocol, or one that does not exist;
+- a SASL mechanism is not served, such as GSSAPI;
+- a setting is that of a listener that does not exist;
+- a file with a password, a key store or login modules cannot be read;
+- `KAFKA_CONTROLLER_QUORUM_VOTERS` has several nodes, or a property in the table below has more
+  replicas than there are nodes: each container is a cluster of its own, so its clients would not
+  find the records of the others. Remove the other brokers, and set `KAFKALITE_BROKERS` to their
+  number.
+
+A container with `KAFKA_PROCESS_ROLES=controller` waits until it is stopped: brokers need no
+controller in another container."""
+
+_FILES = """\
+Properties in the first of these files that exists have the effect of variables; variables take
+precedence. If one of these directories is a volume, the data is stored there unless
+`KAFKA_LOG_DIRS` or `KAFKALITE_DATA_DIR` name another directory."""
+
+_SCRIPTS = """\
+The scripts that start a broker are links to the entrypoint of the image, or files that test
+libraries may change. Every user may write these files and directories. The user of the container is
+10001 unless the compose file sets another one."""
+
+_TOOLS = """\
+These programs use kafkalite's own client, and have the options of Kafka's tools that health checks
+and init containers use. They are in `/usr/bin`, `/usr/local/bin`, `/opt/kafka/bin` and
+`/opt/bitnami/kafka/bin`, with and without `.sh`. An option that a tool does not have is an error
+that lists the options it has."""
+
+
+def images_page() -> str:
+    """Return the page of other Kafka images."""
+    names = [image.value for image in Image]
+    return page(
+        "Kafka images",
+        _INTRODUCTION,
+        "\n".join(f"- `{name}`" for name in names),
+        "## Properties",
+        _PROPERTIES,
+        "## Listeners",
+        _LISTENERS,
+        "With a variable `KAFKA_CFG_…`, these are defaults, as in `bitnami/kafka`:",
+        table(("Property", "Default"), [(code(k), code(v)) for k, v in BITNAMI_DEFAULTS.items()]),
+        "## Other variables",
+        table(
+            ("Variable", "Images", "Effect"),
+            [
+                (code(option.name), codes(image.value for image in option.images), option.effect)
+                for option in OPTIONS
+            ],
+        ),
+        f"With the suffix `_FILE`, {codes(SECRET_FILES)} are read from a file.",
+        f"These name files in `{SECRETS_DIRECTORY}`, as in "
+        f"{codes(image.value for image in STORE_FILE_IMAGES)}:",
+        table(
+            ("Variable", "Property"),
+            [
+                (
+                    code(file.name),
+                    f"{code(file.target)}: the {_part_of(file)} of the file",
+                )
+                for file in STORE_FILES
+            ],
+        ),
+        "## Environments that are refused",
+        _REFUSED,
+        "\n".join(f"- `{variable_name(key)}`" for key in REPLICATION_PROPERTIES),
+        "## Variables without effect",
+        "These are not reported.",
+        table(("Variables", "Reason"), [(code(row.pattern), row.reason) for row in IGNORED]),
+        "Kubernetes adds variables for services whose names begin with kafka. They are not "
+        f"reported: {codes(KUBERNETES)}, and `KAFKA_PORT` with an address.",
+        f"One line reports all variables of ZooKeeper that are set: {codes(ZOOKEEPER)}.",
+        "One line reports each of these:",
+        table(
+            ("Variable", "Reason"),
+            [
+                (code(variable_name(key)), reason)
+                for key, reason in REMOVED_PROPERTIES.items()
+                if reason
+            ],
+        ),
+        "## Files",
+        _FILES,
+        "\n".join(f"- `{path}`" for path in PROPERTY_FILES),
+        table(
+            ("Volume", "Data directory"),
+            [(code(mount), code(path)) for mount, path in DATA_DIRECTORIES],
+        ),
+        "## Scripts and directories",
+        _SCRIPTS,
+        "\n".join(f"- `{path}`" for path in sorted((*_start_scripts(), *SCRIPTS, *DIRECTORIES))),
+        "## Tools",
+        _TOOLS,
+        "\n".join(f"- `{tool}`" for tool in TOOLS),
+    )
+
+
+def _part_of(file: StoreFile) -> str:
+    return "content" if file.is_content else "path"
+
+
+def _start_scripts() -> list[str]:
+    return [path for path in links() if path.rpartition("/")[2].removesuffix(".sh") not in TOOLS]

@@ -1,0 +1,43 @@
+"""Scripts and directories of Kafka images below a root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kafkalite.docker.install import DIRECTORIES, ENTRYPOINT, SCRIPTS, install, links, main
+from kafkalite.docker.programs import TOOLS
+
+
+def test_links_lead_to_the_entrypoint(tmp_path: Path) -> None:
+    install(tmp_path)
+    install(tmp_path)
+    entrypoint = tmp_path / ENTRYPOINT.lstrip("/")
+    for path in links():
+        link = tmp_path / path.lstrip("/")
+        assert link.is_symlink()
+        assert Path(os.path.normpath(link.parent / link.readlink())) == entrypoint
+    for directory in DIRECTORIES:
+        assert (tmp_path / directory.lstrip("/")).stat().st_mode & 0o777 == 0o777
+
+
+def test_each_tool_is_in_the_directory_of_each_image() -> None:
+    paths = set(links())
+    for tool in TOOLS:
+        assert {
+            f"/opt/kafka/bin/{tool}.sh",
+            f"/opt/bitnami/kafka/bin/{tool}.sh",
+            f"/usr/bin/{tool}",
+        } <= paths
+    assert {"/etc/kafka/docker/run", "/opt/bitnami/scripts/kafka/run.sh"} <= paths
+
+
+@pytest.mark.parametrize("path", SCRIPTS)
+def test_scripts_are_valid(path: str, tmp_path: Path) -> None:
+    main([str(tmp_path)])
+    script = tmp_path / path.lstrip("/")
+    assert os.access(script, os.X_OK)
+    subprocess.run(["sh", "-n", str(script)], check=True)

@@ -1,0 +1,116 @@
+"""The start of a broker: arguments, topics, and errors with the names of variables."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.cluster.cluster import TopicError
+from kafkalite.docker.start import plan_from, run, serve_arguments, topic_creator, with_variables
+from kafkalite.docker.topics import TopicToCreate
+from kafkalite.server.broker import Broker
+from kafkalite.server.logging import Level, Log
+from kafkalite.server.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkalite.metadata.image import MetadataImage
+
+
+def test_own_variables_come_after_those_of_other_images() -> None:
+    assert serve_arguments(
+        {
+            "KAFKA_NUM_PARTITIONS": "2",
+            "KAFKALITE_CONFIG": "num.partitions=3",
+            "CLUSTER_ID": "5L6g3nShT-eMCtK--X86sw",
+            "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
+            "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092",
+        },
+        "box",
+    ) == [
+        "--config=advertised.listeners=PLAINTEXT://kafka:9092",
+        "--config=num.partitions=2",
+        "--config=listeners=PLAINTEXT://0.0.0.0:9092",
+        "--cluster-id=5L6g3nShT-eMCtK--X86sw",
+        "--log-level=warning",
+        "--config=num.partitions=3",
+    ]
+
+
+def test_plan_has_the_topics_of_both_kinds_of_variables() -> None:
+    plan = plan_from({"KAFKALITE_TOPICS": "a:1,b:2", "KAFKA_CREATE_TOPICS": "c:1:1"}, "box")
+    assert plan.topics == ("a", "b", "c")
+    assert [spec.name for spec in plan.settings.listeners] == ["OUTSIDE", "INSIDE"]
+
+
+def test_plan_has_the_properties_of_a_file(tmp_path: Path) -> None:
+    environment = {"KAFKALITE_ROOT": str(tmp_path)}
+    plan = plan_from(environment, "box", {"listeners": "PLAINTEXT://:19092"})
+    assert [spec.listen_address.port for spec in plan.settings.listeners] == [19092]
+
+
+def created(*topics: TopicToCreate) -> MetadataImage:
+    """Return the metadata of a broker that started twice with these topics."""
+
+    async def start() -> MetadataImage:
+        create = topic_creator(topics)
+        broker = Broker(Settings(listen=["127.0.0.1:0"]), Log(Level.ERROR), prepare=create)
+        await broker.start()
+        try:
+            create(broker)
+            assert broker.cluster is not None
+            return broker.cluster.metadata.image
+        finally:
+            await broker.stop()
+
+    return asyncio.run(start())
+
+
+def test_topics_are_created_with_their_policy() -> None:
+    image = created(TopicToCreate("a", 2), TopicToCreate("b", 1, "compact"))
+    assert {name: len(topic.partitions) for name, topic in image.topics.items()} == {"a": 2, "b": 1}
+
+
+def test_invalid_name_of_a_topic_is_an_error() -> None:
+    with pytest.raises(TopicError, match="KAFKA_CREATE_TOPICS: cannot create a b"):
+        created(TopicToCreate("a b"))
+
+
+def test_refused_environment_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run({"KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9092"}, "box") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("kafkalite: KAFKA_LISTENERS: no client can connect to 0.0.0.0")
+    assert error.count("\n") == 1
+
+
+def test_refused_configuration_names_its_variable(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run({"KAFKA_NUM_PARTITIONS": "many", "KAFKALITE_LISTEN": "127.0.0.1:0"}, "box") == 2
+    error = capsys.readouterr().err
+    assert "num.partitions" in error
+    assert error.endswith("(set by KAFKA_NUM_PARTITIONS)\n")
+
+
+def test_variables_without_effect_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    environment = {
+        "KAFKALITE_TOPIC": "a:1",
+        "KAFKA_FOO": "1",
+        "KAFKA_NUM_PARTITIONS": "many",
+        "KAFKALITE_LISTEN": "127.0.0.1:0",
+    }
+    assert run(environment, "box") == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "kafkalite: unknown variable KAFKALITE_TOPIC: did you mean KAFKALITE_TOPICS?"
+    assert lines[1].startswith("kafkalite: KAFKA_FOO has no effect")
+
+
+def test_error_without_a_property_has_no_variable() -> None:
+    assert with_variables("x", {"a.b": "KAFKA_A_B"}) == "x"
+    assert with_variables("a.b is wrong", {"a.b": "KAFKA_A_B"}) == "a.b is wrong (set by KAFKA_A_B)"
+
+
+def test_variable_of_a_part_of_a_property_is_not_named() -> None:
+    variables = {"b": "KAFKA_B", "a": "KAFKA_A", "a.b": "KAFKA_A_B"}
+    assert with_variables("not a.b.", variables) == "not a.b. (set by KAFKA_A_B)"

@@ -1,0 +1,102 @@
+"""Addresses, settings of clients, and lists in brackets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.client.access import PLAINTEXT, Login
+from kafkalite.docker.tools.arguments import (
+    ToolError,
+    access_from,
+    bootstrap_addresses,
+    bracketed_items,
+    key_values,
+    unbracketed,
+)
+from kafkalite.security.certificates import CertificateAuthority
+from kafkalite.server.addresses import Address
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+def test_addresses_may_have_a_protocol() -> None:
+    assert bootstrap_addresses("kafka:9092, PLAINTEXT://b:1") == [
+        Address("kafka", 9092),
+        Address("b", 1),
+    ]
+
+
+@pytest.mark.parametrize("text", [None, "", "kafka", ":9092", "kafka:0", "a:1,"])
+def test_invalid_address_is_an_error(text: str | None) -> None:
+    with pytest.raises(ToolError, match="--bootstrap-server"):
+        bootstrap_addresses(text)
+
+
+def test_items_in_brackets_are_not_divided() -> None:
+    assert bracketed_items("a=1, b=[2,3],c=[d=[4,5],e=6]") == ["a=1", "b=[2,3]", "c=[d=[4,5],e=6]"]
+    assert unbracketed("[2,3]") == "2,3"
+    assert unbracketed("2") == "2"
+    assert dict(key_values(["a=b=c"], "--config")) == {"a": "b=c"}
+
+
+def properties(tmp_path: Path, *lines: str) -> str:
+    path = tmp_path / "client.properties"
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def test_client_without_file_is_not_secured() -> None:
+    assert access_from(None, {}) is PLAINTEXT
+
+
+def test_file_has_a_login(tmp_path: Path) -> None:
+    path = properties(
+        tmp_path,
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=PLAIN",
+        f"sasl.jaas.config={_MODULE} username=alice password=secret;",
+    )
+    access = access_from(path, {})
+    assert access.login == Login("PLAIN", "alice", "secret")
+    assert access.tls is None
+
+
+def test_file_has_trusted_certificates(tmp_path: Path) -> None:
+    authority = tmp_path / "authority.pem"
+    authority.write_bytes(CertificateAuthority.create().pem)
+    path = properties(
+        tmp_path,
+        "security.protocol=SSL",
+        "ssl.truststore.type=PEM",
+        f"ssl.truststore.location={authority}",
+        "ssl.endpoint.identification.algorithm=",
+    )
+    tls = access_from(path, {}).tls
+    assert tls is not None
+    assert len(tls.get_ca_certs()) == 1
+    assert not tls.check_hostname
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        (["security.protocol=QUIC"], "security.protocol is one of PLAINTEXT, SSL"),
+        (["security.protocol=SASL_PLAINTEXT"], "sasl.mechanism is one of PLAIN, SCRAM-SHA-256"),
+        (["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN"], "no module with username"),
+        (["security.protocol=SSL", "ssl.keystore.location=/k"], "are not supported here"),
+        (["security.protocol=SSL", "ssl.truststore.location=/none"], "/none"),
+    ],
+)
+def test_unusable_file_is_an_error(tmp_path: Path, lines: list[str], error: str) -> None:
+    with pytest.raises(ToolError, match=error):
+        access_from(properties(tmp_path, *lines), {})
+
+
+def test_missing_file_is_an_error() -> None:
+    with pytest.raises(ToolError, match="cannot read /none"):
+        access_from("/none", {})

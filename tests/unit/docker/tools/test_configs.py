@@ -1,0 +1,85 @@
+"""`kafka-configs`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.testing import Broker
+from tests.unit.docker.tools.tool import ToolRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIGS = "kafka-configs"
+ORDERS = ("--entity-type", "topics", "--entity-name", "orders")
+
+
+def test_configurations_of_a_topic_are_changed(tools: ToolRunner) -> None:
+    changed = tools.ask(
+        CONFIGS, "--alter", *ORDERS,
+        "--add-config", "retention.ms=5,cleanup.policy=[compact,delete]",
+    )  # fmt: skip
+    assert changed.lines == ["Completed updating config for topic orders."]
+    assert tools.ask(CONFIGS, "--describe", "--topic", "orders").lines == [
+        "Dynamic configs for topic orders are:",
+        "  cleanup.policy=compact,delete sensitive=false",
+        "  retention.ms=5 sensitive=false",
+    ]
+    tools.ask(CONFIGS, "--alter", *ORDERS, "--delete-config", "retention.ms,cleanup.policy")
+    assert len(tools.ask(CONFIGS, "--describe", *ORDERS).lines) == 1
+    assert len(tools.ask(CONFIGS, "--describe", "--all", *ORDERS).lines) > 20
+
+
+def test_configurations_of_brokers_are_changed(tools: ToolRunner) -> None:
+    one = ("--entity-type", "brokers", "--entity-name", "1")
+    every = ("--entity-type", "brokers", "--entity-default")
+    assert tools.ask(CONFIGS, "--alter", *one, "--add-config", "log.retention.ms=7").status == 0
+    assert tools.ask(CONFIGS, "--alter", *every, "--add-config", "log.retention.ms=8").lines == [
+        "Completed updating config for broker <default>."
+    ]
+    assert "  log.retention.ms=7 sensitive=false" in tools.ask(CONFIGS, "--describe", *one).lines
+    refused = tools.ask(CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "9")
+    assert "there is no broker 9" in refused.error
+
+
+def test_users_are_added(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def client(user: str, password: str) -> str:
+        path = tmp_path / f"{user}.properties"
+        path.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config="
+            f"a.ScramLoginModule required username={user} password={password};\n"
+        )
+        return str(path)
+
+    with Broker(security="SASL_PLAINTEXT", users={"alice": "a"}) as broker:
+        tools = ToolRunner(broker, capsys, monkeypatch)
+        added = tools.ask(
+            CONFIGS, "--command-config", client("alice", "a"), "--alter", "--entity-type", "users",
+            "--entity-name", "bob", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=b]",
+        )  # fmt: skip
+        assert added.lines == ["Completed updating config for user bob."]
+        listed = tools.ask("kafka-topics", "--list", "--command-config", client("bob", "b"))
+        assert listed.status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--alter", "--describe"], "exactly one of --alter and --describe"),
+        (["--describe"], "--entity-type and --entity-name are needed"),
+        (["--alter", *ORDERS], "--alter needs --add-config or --delete-config"),
+        (["--describe", "--user", "a"], "only --alter --add-config is supported"),
+        (["--alter", *ORDERS, "--add-config", "no.such.key=1"], "INVALID_CONFIG"),
+        (["--alter", "--user", "a", "--add-config", "rate=1"], "rate is not supported for users"),
+        (["--alter", "--user", "a", "--add-config", "SCRAM-SHA-256=[iterations=1]"], "a password"),
+        (["--describe", "--entity-type", "clients", "--entity-name", "a"], "invalid choice"),
+    ],
+)
+def test_unsupported_options_are_named(tools: ToolRunner, arguments: list[str], error: str) -> None:
+    result = tools.ask(CONFIGS, *arguments)
+    assert result.status == 1
+    assert error in result.error

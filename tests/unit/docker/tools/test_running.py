@@ -1,0 +1,54 @@
+"""Exit statuses of tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.client.connection import UnreachableError
+from kafkalite.docker.tools.arguments import ToolError
+from kafkalite.docker.tools.running import run_tool
+from kafkalite.testing import Broker
+from tests.unit.docker.tools.tool import ToolRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (ToolError("it failed"), 1, "tool: it failed\n"),
+        (UnreachableError("no broker"), 1, "tool: no broker\n"),
+        (KeyboardInterrupt(), 1, ""),
+        (BrokenPipeError(), 0, ""),
+    ],
+)
+def test_failure_is_one_line(
+    error: BaseException, status: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        raise error
+
+    assert run_tool("tool", fail) == status
+    assert capsys.readouterr().err == text
+
+
+def test_status_is_that_of_the_command() -> None:
+    assert run_tool("tool", lambda: 3) == 3
+
+
+def test_client_logs_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config="
+        "a.ScramLoginModule required username=alice password=secret;\n"
+    )
+    with Broker(security="SASL_PLAINTEXT", users={"alice": "secret"}) as broker:
+        tools = ToolRunner(broker, capsys, monkeypatch)
+        listed = tools.ask("kafka-topics", "--list", "--command-config", str(path))
+        assert listed == (0, [], "")
+        assert tools.ask("kafka-topics", "--list").status == 1

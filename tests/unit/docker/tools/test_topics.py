@@ -1,0 +1,91 @@
+"""`kafka-topics`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.unit.docker.tools.tool import ToolRunner
+
+TOPICS = "kafka-topics"
+
+
+def test_topic_is_created_listed_described_and_deleted(tools: ToolRunner) -> None:
+    created = tools.ask(
+        TOPICS, "--create", "--topic", "new", "--partitions", "2", "--replication-factor", "1",
+        "--config", "retention.ms=1000", "--config", "cleanup.policy=compact",
+    )  # fmt: skip
+    assert created == (0, ["Created topic new."], "")
+    assert tools.ask(TOPICS, "--list").lines == ["new", "orders"]
+    described = tools.ask(TOPICS, "--describe", "--topic", "new").lines
+    assert re.fullmatch(
+        r"Topic: new\tTopicId: \S{22}\tPartitionCount: 2\tReplicationFactor: 1\t"
+        r"Configs: cleanup.policy=compact,retention.ms=1000",
+        described[0],
+    )
+    assert described[1:] == [
+        "\tTopic: new\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1",
+        "\tTopic: new\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1",
+    ]
+    assert tools.ask(TOPICS, "--delete", "--topic", "new") == (0, [], "")
+    assert tools.ask(TOPICS, "--list").lines == ["orders"]
+
+
+def test_topic_has_the_defaults_of_the_broker(tools: ToolRunner) -> None:
+    assert tools.ask(TOPICS, "--create", "--topic", "new").status == 0
+    assert "PartitionCount: 1" in tools.ask(TOPICS, "--describe", "--topic", "new").lines[0]
+
+
+def test_existing_topic_is_an_error_unless_it_may_exist(tools: ToolRunner) -> None:
+    refused = tools.ask(TOPICS, "--create", "--topic", "orders")
+    assert refused.status == 1
+    assert refused.error == (
+        "kafka-topics: Error while executing topic command : Topic 'orders' already exists. "
+        "(TOPIC_ALREADY_EXISTS)\n"
+    )
+    assert tools.ask(TOPICS, "--create", "--if-not-exists", "--topic", "orders") == (0, [], "")
+
+
+def test_missing_topic_is_an_error_unless_it_may_be_missing(tools: ToolRunner) -> None:
+    for action in ("--describe", "--delete"):
+        refused = tools.ask(TOPICS, action, "--topic", "none")
+        assert refused.status == 1
+        assert "Topic 'none' does not exist as expected" in refused.error
+        assert tools.ask(TOPICS, action, "--if-exists", "--topic", "none") == (0, [], "")
+    altered = ("--alter", "--topic", "none", "--partitions", "2")
+    assert tools.ask(TOPICS, *altered).status == 1
+    assert tools.ask(TOPICS, *altered, "--if-exists").status == 0
+
+
+def test_partitions_are_added(tools: ToolRunner) -> None:
+    assert tools.ask(TOPICS, "--alter", "--topic", "orders", "--partitions", "5").status == 0
+    assert "PartitionCount: 5" in tools.ask(TOPICS, "--describe", "--topic", "orders").lines[0]
+    refused = tools.ask(TOPICS, "--alter", "--topic", "orders", "--partitions", "2")
+    assert "INVALID_PARTITIONS" in refused.error
+    assert "needs --partitions" in tools.ask(TOPICS, "--alter", "--topic", "orders").error
+
+
+def test_topics_are_selected_by_a_pattern(tools: ToolRunner) -> None:
+    tools.ask(TOPICS, "--create", "--topic", "other")
+    assert tools.ask(TOPICS, "--list", "--topic", "o.*r").lines == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--list", "--zookeeper", "z:1"],
+         "--zookeeper z:1 is not supported here; supported options: --alter, --bootstrap-server"),
+        (["--list", "--describe"], "exactly one of --create, --list"),
+        (["--create"], "--create needs --topic"),
+        (["--create", "--topic", "a", "--config", "x"], "--config 'x': write NAME=VALUE"),
+        (["--create", "--topic", "a", "--partitions", "x"], "invalid int value"),
+    ],
+)  # fmt: skip
+def test_unsupported_options_are_named(tools: ToolRunner, arguments: list[str], error: str) -> None:
+    refused = tools.ask(TOPICS, *arguments)
+    assert refused.status == 1
+    assert error in refused.error
+    assert refused.error.count("\n") == 1
