@@ -48,7 +48,7 @@ def build(engine: Engine, dockerfile: Path, context: Path, name: str, *options: 
     # The format of OCI has no health check.
     settings = ["--format=docker", "--network=host", "--layers", *mounts]
     completed = engine.try_run(
-        *["build", *settings, *options, f"--file={dockerfile}", f"--tag={name}", context],
+        *["build", *settings, *options, f"--file={dockerfile}", f"--tag={name}", str(context)],
         timeout_s=_BUILD_TIMEOUT_S,
     )
     if completed.status != 0:

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 30.0
 
 
-def produce(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
+def produce(bootstrap: str, topic: str, values: Sequence[bytes], **settings: str | bool) -> None:
     """Write records; raises AssertionError if one is not acknowledged."""
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(_TIMEOUT_S) == 0
 
 
-def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
+def consume(bootstrap: str, topic: str, count: int, **settings: str | bool) -> list[bytes]:
     """Return the values of the first `count` records, read by a new consumer group."""
     consumer = Consumer(
         {
@@ -28,10 +28,11 @@ def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
             "group.id": "tests",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            **settings,
         }
     )
     try:
         consumer.subscribe([topic])
-        return [message.value() for message in consumer.consume(count, _TIMEOUT_S)]
+        return [message.value() or b"" for message in consumer.consume(count, _TIMEOUT_S)]
     finally:
         consumer.close()

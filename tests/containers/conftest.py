@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from filelock import FileLock
 
-from tests.containers.base_images import build, build_kcat, import_python
+from tests.containers.base_images import PYTHON, build, build_kcat, import_python
 from tests.containers.containers import Containers
-from tests.containers.engine import private_engine
+from tests.containers.engine import check_engine, private_engine
 from tests.oracle.requirements import cache_dir, required
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def engine() -> Iterator[Engine]:
         private.run("volume", "prune", "--force")
         with required():
             import_python(private)
+            check_engine(private, PYTHON)
         yield private
 
 

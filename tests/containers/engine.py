@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.oracle.requirements import MissingProgramError, UnavailableError, cache_dir, program
+from tests.oracle.requirements import MissingProgramError, cache_dir, program
 
 _CONTAINERS_CONF = """\
 [containers]
@@ -99,14 +99,13 @@ class Engine(NamedTuple):
 def private_engine() -> Engine:
     """Return the engine; its images are in the cache directory.
 
-    Raises MissingProgramError if a program is not installed or the user is not root, and
-    UnavailableError if podman does not run on this machine.
+    Raises MissingProgramError if a program is not installed or the user is not root.
     """
     for name in _PROGRAMS:
         program(name)
-    for path in _FILES:
-        if not Path(path).exists():
-            raise MissingProgramError(f"{path} is not installed")
+    for file in _FILES:
+        if not Path(file).exists():
+            raise MissingProgramError(f"{file} is not installed")
     if os.geteuid() != 0:
         raise MissingProgramError("debootstrap and networks of containers need root")
     directory = cache_dir() / "containers"
@@ -124,8 +123,11 @@ def private_engine() -> Engine:
         path = runtime / f"{variable.lower()}.conf"
         path.write_text(text.format(directory=directory, runtime=runtime), encoding="utf-8")
         environment[variable] = str(path)
-    engine = Engine(program("podman"), environment)
-    answer = engine.try_run("info")
-    if answer.status != 0:
-        raise UnavailableError(f"podman does not run: {answer.errors[-500:]}")
-    return engine
+    return Engine(program("podman"), environment)
+
+
+def check_engine(engine: Engine, image: str) -> None:
+    """Raise MissingProgramError if this machine cannot run a container, as in another container."""
+    completed = engine.try_run("run", "--rm", image, "true")
+    if completed.status != 0:
+        raise MissingProgramError(f"podman runs no containers here: {completed.errors[-500:]}")
