@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,8 @@ def image(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
     dockerfile.write_text(accepted, encoding="utf-8")
     with required():
         build(engine, dockerfile, ROOT, IMAGE, f"--ignorefile={directory}/Dockerfile.dockerignore")
-    engine.run("image", "prune", "--force")
+    # Recent layers are a cache of the next build.
+    engine.run("image", "prune", "--force", "--filter=until=48h")
     return IMAGE
 
 
@@ -78,3 +80,25 @@ def containers(engine: Engine, image: str) -> Iterator[Containers]:
     started = Containers(engine, image, (f"broker-{number}" for number in itertools.count(1)))
     yield started
     started.remove()
+
+
+@pytest.fixture(scope="session")
+def docker_host(engine: Engine) -> Iterator[str]:
+    """Serve Docker's API, and return its address."""
+    path = Path(engine.environment["CONTAINERS_CONF"]).with_name("docker.sock")
+    path.unlink(missing_ok=True)
+    address = f"unix://{path}"
+    service = subprocess.Popen(
+        [engine.podman, "system", "service", "--time=0", address],
+        env=engine.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with service:
+        try:
+            while service.poll() is None:
+                if engine.try_run("--remote", f"--url={address}", "version").status == 0:
+                    break
+            yield address
+        finally:
+            service.terminate()

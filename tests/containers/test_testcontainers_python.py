@@ -1,0 +1,50 @@
+"""The Kafka module of Testcontainers for Python with the name of kafkalite's image."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.containers.clients import consume, produce
+
+if TYPE_CHECKING:
+    from testcontainers.community.kafka import KafkaContainer
+
+    from tests.containers.engine import Engine
+
+pytestmark = [pytest.mark.container, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+
+@pytest.fixture
+def kafka_container(
+    image: str, docker_host: str, monkeypatch: pytest.MonkeyPatch
+) -> type[KafkaContainer]:
+    """Return the class of the module, with the engine of the tests as its Docker."""
+    assert image
+    monkeypatch.setenv("DOCKER_HOST", docker_host)
+    # The image of its cleaner would be pulled.
+    monkeypatch.setenv("TESTCONTAINERS_RYUK_DISABLED", "true")
+    monkeypatch.setenv("TESTCONTAINERS_CONNECTION_MODE", "docker_host")
+    pytest.importorskip("testcontainers")
+    from testcontainers.community.kafka import KafkaContainer  # noqa: PLC0415 - reads the variables
+
+    return KafkaContainer
+
+
+def test_module_starts_the_image(kafka_container: type[KafkaContainer]) -> None:
+    with kafka_container("kafkalite") as kafka:
+        bootstrap = kafka.get_bootstrap_server()
+        produce(bootstrap, "orders", [b"a", b"b"])
+        assert sorted(consume(bootstrap, "orders", 2)) == [b"a", b"b"]
+
+
+def test_module_starts_the_image_without_zookeeper(
+    engine: Engine, image: str, kafka_container: type[KafkaContainer]
+) -> None:
+    # The module compares the tag with the versions of Confluent.
+    engine.run("tag", image, image.replace(":latest", ":7.6.0"))
+    with kafka_container("kafkalite:7.6.0").with_kraft() as kafka:
+        bootstrap = kafka.get_bootstrap_server()
+        produce(bootstrap, "orders", [b"a"])
+        assert consume(bootstrap, "orders", 1) == [b"a"]
