@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from kafkalite.client.access import Access, Login
 
-_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_MECHANISMS: Final = ("PLAIN", "OAUTHBEARER", "SCRAM-SHA-256", "SCRAM-SHA-512")
 """The SASL mechanisms of `kafkalite.client.access`; `--help` does not import that module."""
 _MAX_PASSWORD_LENGTH: Final = 64 * 1024
 _STDIN: Final = "-"
@@ -39,7 +39,8 @@ def add_access_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--password-file",
         metavar="FILE",
-        help="file with the password in its first line; - for standard input",
+        help="file with the password, or the token of OAUTHBEARER, in its first line; - for "
+        "standard input",
     )
 
 

@@ -17,6 +17,7 @@ from kafkalite.cli import (
     control_commands,
     diff,
     fence,
+    identity_commands,
     node_commands,
     replay,
     serve,
@@ -71,6 +72,12 @@ COMMANDS = (
         "Move the leaders of partitions of a running broker.",
         node_commands.add_leader,
         node_commands.leader,
+    ),
+    (
+        "identity",
+        "Control the identity provider of a running broker.",
+        identity_commands.add_identity,
+        identity_commands.identity,
     ),
     (
         "explain",

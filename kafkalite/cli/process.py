@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
+    from kafkalite.control.identity_server import IdentityServer
     from kafkalite.control.server import ControlServer
+    from kafkalite.identity.clients import OAuthClient
+    from kafkalite.identity.provider import IdentityProvider
     from kafkalite.ports.clock import Clock
     from kafkalite.security.sasl.users import User
     from kafkalite.server.addresses import Address
@@ -158,17 +161,18 @@ def run(
     *,
     control: ControlOptions = NO_CONTROL,
     clock: str = REAL_CLOCK,
+    oidc: OidcSettings | None = None,
     start_recording: Callable[[Callable[[], int]], Recorder] | None = None,
     prepare: Callable[[Broker], None] | None = None,
 ) -> bool:
     """Serve until a signal arrives; return whether the data was closed cleanly.
 
-    `control` has the options of the control API. `clock` is the mode of the
-    clock at startup. `start_recording` starts a recording of all traffic; its argument returns the
-    time. `prepare` is called before clients can connect. Raises one of START_ERRORS if the broker
-    cannot start.
+    `control` has the options of the control API. `clock` is the mode of the clock at startup.
+    `oidc` has the settings of the identity provider, if any. `start_recording` starts a recording
+    of all traffic; its argument returns the time. `prepare` is called before clients can connect.
+    Raises one of START_ERRORS if the broker cannot start.
     """
-    controls = _Controls(control, clock, log)
+    controls = _Controls(control, clock, oidc, log)
     return run_until_signalled(
         lambda stop_requested: _serve(
             settings,
@@ -210,13 +214,50 @@ async def _until_signalled(serve: Callable[[asyncio.Event], Coroutine[None, None
     return await serve(stop_requested)
 
 
-class _Controls:
-    """The clock and the control API of a broker; imported only for brokers that need them."""
+class OidcSettings(NamedTuple):
+    """The identity provider of `--oidc`: its address, and the clients of `--oidc-client`."""
 
-    def __init__(self, control: ControlOptions, clock: str, log: Log) -> None:
+    address: Address
+    clients: Sequence[OAuthClient]
+
+
+def oidc_from(arguments: Namespace) -> OidcSettings | None:
+    """Return the settings of the identity provider; None without `--oidc`.
+
+    The secrets of its clients are hidden from other processes. Raises SettingsError or AddressError
+    for invalid values.
+    """
+    if arguments.oidc is None:
+        if arguments.oidc_client:
+            raise SettingsError("--oidc-client needs --oidc, which serves the identity provider")
+        return None
+    from kafkalite.control.address import control_address  # noqa: PLC0415 - rarely used
+    from kafkalite.identity.clients import parse_clients  # noqa: PLC0415 - as above
+    from kafkalite.identity.errors import IdentityError  # noqa: PLC0415 - as above
+    from kafkalite.ports.command_line import hide_passwords  # noqa: PLC0415 - as above
+
+    try:
+        clients = parse_clients(arguments.oidc_client)
+    except IdentityError as error:
+        raise SettingsError(f"--oidc-client: {error}") from None
+    hide_passwords(arguments.oidc_client)
+    return OidcSettings(control_address(arguments.oidc), clients)
+
+
+class _Controls:
+    """The clock, the control API and the identity provider of a broker.
+
+    Each is imported only for brokers that need it.
+    """
+
+    def __init__(
+        self, control: ControlOptions, clock: str, oidc: OidcSettings | None, log: Log
+    ) -> None:
         """Parse `control` and `clock`; raises AddressError or SettingsError."""
         self._log = log
         self._options = control
+        self._oidc = oidc
+        self._identity: IdentityServer | None = None
         self._server: ControlServer | None = None
         self._address: Address | None = None
         self.clock: Clock | None = None
@@ -232,6 +273,22 @@ class _Controls:
             except CommandError as error:
                 raise SettingsError(f"--clock: {error}") from error
 
+    def bind_identity(self, clock: Clock) -> IdentityProvider | None:
+        """Bind the port of the identity provider, and return it; None if it was not requested.
+
+        Raises AddressError, and SettingsError if the libraries for tokens are not installed.
+        """
+        if self._oidc is None:
+            return None
+        try:
+            from kafkalite.control.identity_server import IdentityServer  # noqa: PLC0415 - heavy
+        except ImportError as error:
+            from kafkalite.security.key_stores import SECURITY_EXTRA  # noqa: PLC0415 - as above
+
+            raise SettingsError(f"--oidc needs {SECURITY_EXTRA}") from error
+        self._identity = IdentityServer(self._oidc.address, self._oidc.clients, clock, self._log)
+        return self._identity.provider
+
     def bind(self, broker: Broker) -> None:
         """Bind the port of the control API if it was requested; raises AddressError.
 
@@ -244,15 +301,18 @@ class _Controls:
             self._server = ControlServer(broker, self._address, self._log, security=security)
 
     async def start(self) -> ControlServer | None:
-        """Start the control API and return it; None if it was not requested."""
+        """Start all servers; return the control API, None if it was not requested."""
+        if self._identity is not None:
+            await self._identity.start()
         if self._server is not None:
             await self._server.start()
         return self._server
 
     async def stop(self) -> None:
-        """Stop the control API."""
-        if self._server is not None:
-            await self._server.stop()
+        """Stop all servers."""
+        for server in (self._server, self._identity):
+            if server is not None:
+                await server.stop()
 
 
 async def _serve(
@@ -266,8 +326,11 @@ async def _serve(
     prepare: Callable[[Broker], None] | None,
 ) -> bool:
     clock = controls.clock or AdjustableClock()
+    identity = controls.bind_identity(clock)
     recorder = None if start_recording is None else start_recording(clock.now_ns)
-    broker = Broker(settings, log, clock=clock, recorder=recorder, prepare=prepare)
+    broker = Broker(
+        settings, log, clock=clock, recorder=recorder, prepare=prepare, identity=identity
+    )
     try:
         controls.bind(broker)
         await broker.start()

@@ -85,6 +85,7 @@ def run_broker(
         report_ready,
         control=process.control_options_from(arguments),
         clock=arguments.clock,
+        oidc=process.oidc_from(arguments),
         start_recording=_recording_starter(arguments, log),
         prepare=prepare_broker,
     )
@@ -134,6 +135,7 @@ def print_ready(
         lines.append(
             f"  clients trust {files.authority}; a client certificate is in {files.client}"
         )
+    lines += _identity_lines(broker)
     if broker.as_version is not None:
         lines.append(f"  it emulates Kafka {broker.as_version}")
     if stand_in is not None:
@@ -166,6 +168,20 @@ def _listener_lines(broker: Broker) -> list[str]:
         is_known = protocol == "PLAINTEXT" or (bool(lines) and protocol == name)
         lines.append(f"{start} at {servers}" + ("" if is_known else f" ({protocol})"))
     return lines
+
+
+def _identity_lines(broker: Broker) -> list[str]:
+    """Return lines about the identity provider, if any; only the documented secret is printed."""
+    provider = broker.identity
+    if provider is None:
+        return []
+    from kafkalite.identity.clients import DEFAULT_CLIENT  # noqa: PLC0415 - only with --oidc
+
+    client = provider.clients[0]
+    secret = f" with secret {client.secret}" if client == DEFAULT_CLIENT else ""
+    return [
+        f"  clients get tokens from {provider.token_endpoint}, as client {client.id}{secret}",
+    ]
 
 
 def _clock_lines(broker: Broker, *, has_control: bool) -> list[str]:

@@ -1,7 +1,7 @@
 """Access: TLS and SASL settings of a connection, and the client's side of SASL.
 
-The mechanisms are PLAIN and SCRAM (RFC 5802). Each is a generator: it yields the client's tokens
-and receives the broker's.
+The mechanisms are PLAIN, SCRAM (RFC 5802) and OAUTHBEARER. Each is a generator: it yields the
+client's tokens and receives the broker's.
 """
 
 from __future__ import annotations
@@ -139,8 +139,18 @@ def _attributes(text: str) -> dict[str, str]:
     return {part[:1]: part[2:] for part in text.split(",")}
 
 
+def bearer_token(login: Login, nonce: str) -> SaslExchange:
+    """Send the password, which is a token (RFC 7628)."""
+    del nonce
+    answer = yield f"n,,\x01auth=Bearer {login.password}\x01\x01".encode()
+    if answer:
+        # The broker answers to this message with the error, and ends the exchange.
+        yield b"\x01"
+
+
 MECHANISMS: Final[Mapping[str, Callable[[Login, str], SaslExchange]]] = {
     "PLAIN": plain,
+    "OAUTHBEARER": bearer_token,
     "SCRAM-SHA-256": partial(scram, "sha256"),
     "SCRAM-SHA-512": partial(scram, "sha512"),
 }

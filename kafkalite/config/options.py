@@ -21,6 +21,9 @@ VARIABLE_PREFIX: Final = "KAFKALITE_"
 
 DEFAULT_CONTROL_HOST: Final = "127.0.0.1"
 DEFAULT_CONTROL_PORT: Final = 9097
+DEFAULT_OIDC_PORT: Final = 9098
+DEFAULT_OIDC: Final = f"{DEFAULT_CONTROL_HOST}:{DEFAULT_OIDC_PORT}"
+"""The address of the identity provider if `--oidc` has no value."""
 DEFAULT_CONTROL: Final = f"{DEFAULT_CONTROL_HOST}:{DEFAULT_CONTROL_PORT}"
 """The address of the control API if `--control` has no value."""
 CONTROL_TOKEN_AUTO: Final = "auto"  # noqa: S105 - not a token
@@ -309,6 +312,30 @@ USER: Final = Option(
         "KAFKALITE_USERS", "alice:secret;bob:secret:SCRAM-SHA-256", _SEMICOLON_OR_NEWLINE
     ),
 )
+OIDC: Final = Option(
+    _SECURITY_SECTION,
+    "--oidc",
+    "serve an identity provider (token endpoint, JWKS, discovery) over HTTP on this address, and "
+    "let clients authenticate with its tokens by OAUTHBEARER; port 0 selects a free port; without "
+    "--listen, the listener is SASL_PLAINTEXT, or SASL_SSL with --tls",
+    "[HOST:]PORT",
+    implied=DEFAULT_OIDC,
+    shown_default=f"off; {DEFAULT_OIDC} if no address is given",
+    keyword=Keyword("oidc", default=False),
+    variable=Variable("KAFKALITE_OIDC", "0.0.0.0:9098"),
+)
+OIDC_CLIENT: Final = Option(
+    _SECURITY_SECTION,
+    "--oidc-client",
+    "let this client request tokens with --oidc; repeatable",
+    "ID:SECRET",
+    shown_default="kafkalite:kafkalite-secret",
+    is_repeatable=True,
+    keyword=Keyword("oidc_clients"),
+    variable=Variable(
+        "KAFKALITE_OIDC_CLIENTS", "billing:secret;audit:secret", _SEMICOLON_OR_NEWLINE
+    ),
+)
 CONTROL: Final = Option(
     _CLOCK_SECTION,
     "--control",
@@ -457,6 +484,8 @@ OPTIONS: Final = (
     AS_VERSION,
     DEFAULTS,
     USER,
+    OIDC,
+    OIDC_CLIENT,
     CONTROL,
     CONTROL_TOKEN,
     CONTROL_TLS,

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
         NodeJson,
         NodesJson,
     )
+    from kafkalite.control.identity_routes import (
+        ClientJson,
+        FailureJson,
+        FailuresJson,
+        IdentityJson,
+        KeyJson,
+    )
 
 _TIMEOUT_S = 60.0
 """The time limit of a request. It is long, because advancing the clock far takes time."""
@@ -108,6 +115,47 @@ class ControlClient:
     def move_leader(self, command: Mapping[str, str | int]) -> LeaderJson:
         """Send a body of POST /v1/leaders and return the partition after it."""
         return cast("LeaderJson", self._request("/v1/leaders", json.dumps(command).encode()))
+
+    def identity(self) -> IdentityJson:
+        """Return the identity provider."""
+        return cast("IdentityJson", self._request("/v1/identity"))
+
+    def change_tokens(self, command: Mapping[str, str | int]) -> IdentityJson:
+        """Send a body of POST /v1/identity and return the provider after it."""
+        return cast("IdentityJson", self._request("/v1/identity", json.dumps(command).encode()))
+
+    def put_oauth_client(self, fields: Mapping[str, object]) -> ClientJson:
+        """Add or replace a client of the identity provider, and return it."""
+        body = json.dumps(fields).encode()
+        return cast("ClientJson", self._request("/v1/identity/clients", body))
+
+    def remove_oauth_client(self, client_id: str) -> ClientJson:
+        """Remove a client of the identity provider, and return it."""
+        path = f"/v1/identity/clients/{quote(client_id, safe='')}"
+        return cast("ClientJson", self._request(path, method="DELETE"))
+
+    def add_signing_key(self, fields: Mapping[str, str]) -> KeyJson:
+        """Let the identity provider sign with a new key, and return it."""
+        return cast("KeyJson", self._request("/v1/identity/keys", json.dumps(fields).encode()))
+
+    def retire_signing_key(self, key_id: str) -> KeyJson:
+        """Let the identity provider publish a key no longer, and return it."""
+        path = f"/v1/identity/keys/{quote(key_id, safe='')}"
+        return cast("KeyJson", self._request(path, method="DELETE"))
+
+    def add_identity_failure(self, fields: Mapping[str, object]) -> FailureJson:
+        """Add a failure of the identity provider, and return it with its id."""
+        body = json.dumps(fields).encode()
+        return cast("FailureJson", self._request("/v1/identity/failures", body))
+
+    def remove_identity_failure(self, failure_id: str) -> FailureJson:
+        """Remove a failure of the identity provider, and return it with its final count."""
+        path = f"/v1/identity/failures/{quote(failure_id, safe='')}"
+        return cast("FailureJson", self._request(path, method="DELETE"))
+
+    def clear_identity_failures(self) -> FailuresJson:
+        """Remove all failures of the identity provider, and return them."""
+        return cast("FailuresJson", self._request("/v1/identity/failures", method="DELETE"))
 
     def _request(self, path: str, body: bytes | None = None, method: str | None = None) -> object:
         headers = {"Content-Type": "application/json"}

@@ -39,6 +39,7 @@
          {"topic": "orders", "partition": 0, "leader": 2, "unclean": true}
          the response is {"topic", "partition", "leader", "leader_epoch", "replicas", "isr",
          "end_offset", "truncated_records"}
+    /v1/identity…                     the identity provider of `--oidc`: see identity_routes.py
 
 An error is answered with {"error": "one sentence"}: 400 for invalid input, 401 without the token of
 the endpoint (`Authorization: Bearer TOKEN`), if it has one, 403 for a web page, 408
@@ -51,7 +52,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -92,6 +93,8 @@ from kafkalite.control.commands import (
     perform_node_command,
     rate_of,
 )
+from kafkalite.control.control_route import ControlRoute
+from kafkalite.control.identity_routes import IDENTITY_PATHS, IdentityRoutes
 from kafkalite.control.times import duration_ms, instant_ms, iso_of
 from kafkalite.gateway.fault_rules import UnknownFaultError, parse_rule, rule_to_json
 from kafkalite.metadata.topic_names import invalid_name_reason
@@ -140,6 +143,7 @@ _PATHS = {
     "/v1/nodes/ID": 'GET: one; POST {"state": "stopped"}, {"metadata": "frozen"}, …; DELETE',
     "/v1/leaders": 'POST {"topic", "partition", "leader", "unclean"}: move a leader',
     "/v1/explain": "GET ?group=g, ?transactional_id=t or ?topic=t, &limit=n: its history",
+    **IDENTITY_PATHS,
 }
 
 
@@ -479,15 +483,6 @@ def _check_number(name: str, value: object) -> int:
 # The application
 
 
-class ControlRoute(NamedTuple):
-    """A path of the control API, its methods, and whether a request needs the token."""
-
-    path: str
-    handler: Callable[[Request], Awaitable[object]]
-    methods: Sequence[str] = ("GET",)
-    needs_token: bool = True
-
-
 def _ignore_refusal(client_host: str, reason: str) -> None:
     """Do nothing."""
 
@@ -520,6 +515,7 @@ class ControlApp:
             ControlRoute("/v1/nodes", self._nodes, ("GET", "POST")),
             ControlRoute("/v1/nodes/{node_id:path}", self._node, ("GET", "POST", "DELETE")),
             ControlRoute("/v1/leaders", self._leaders, ("POST",)),
+            *IdentityRoutes(self._broker, _json_body).routes(),
         )
         self.app = Starlette(
             routes=[

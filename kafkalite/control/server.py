@@ -1,9 +1,10 @@
-"""ControlServer: the control endpoint on a socket, served by the broker's event loop."""
+"""HttpServer and ControlServer: HTTP applications on a socket, in the broker's event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from asyncio import CancelledError
 from functools import partial
 from os.path import abspath
@@ -34,7 +35,10 @@ from kafkalite.server.tls_transport import new_receive_buffer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from starlette.applications import Starlette
+
     from kafkalite.control.token import ControlToken
+    from kafkalite.ports.clock import Clock
     from kafkalite.security.tls import TlsServer
     from kafkalite.server.broker import Broker
     from kafkalite.server.logging import Log
@@ -61,33 +65,23 @@ class ControlSecurity(NamedTuple):
 DEFAULT_SECURITY: Final = ControlSecurity()
 
 
-class ControlServer:
-    """Serves the control endpoint of a broker at `address`."""
+class HttpServer(ABC):
+    """Serves an HTTP application at an address, with TLS if it has a certificate."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        address: Address,
-        log: Log,
-        limits: Limits = _LIMITS,
-        security: ControlSecurity = DEFAULT_SECURITY,
-    ) -> None:
-        """Bind the address; raises AddressError if that is impossible.
-
-        Raises SettingsError if a given token cannot be read.
-        """
-        self._broker = broker
-        self._security = security
-        self._token = _given_token(security)
-        self._tls_server: TlsServer | None = None
+    def __init__(self, address: Address, clock: Clock, log: Log, limits: Limits = _LIMITS) -> None:
+        """Bind the address; raises AddressError if that is impossible."""
         self._sockets = bind(address)
         self._address = Address(address.host, self._sockets[0].getsockname()[1])
         self._log = log
         self._limits = limits
-        self._warnings = ClientWarnings(broker.clock, log.warning)
+        self._warnings = ClientWarnings(clock, log.warning)
         self._state = ServerState()
         self._servers: list[asyncio.Server] = []
-        self._is_published = False
+        self._tls_server: TlsServer | None = None
+
+    @abstractmethod
+    def _new_app(self) -> Starlette:
+        """Return the application, when the address and the TLS settings are known."""
 
     @property
     def url(self) -> str:
@@ -95,21 +89,15 @@ class ControlServer:
         return url_of(self._address, self._scheme)
 
     @property
-    def token(self) -> ControlToken | None:
-        """The token that requests need; None if they need none."""
-        return self._token
-
-    @property
     def _scheme(self) -> str:
         return "http" if self._tls_server is None else "https"
 
     async def start(self) -> None:
-        """Begin to serve; the broker has started. Raises SettingsError.
+        """Begin to serve.
 
         uvicorn's own server is not used: it installs signal handlers, wakes up ten times a second
         and writes to loggers of the whole process.
         """
-        self._prepare_security()
         loop = asyncio.get_running_loop()
         context = EndpointContext(
             self._new_config(),
@@ -124,33 +112,11 @@ class ControlServer:
         for listening_socket in self._sockets:
             server = await loop.create_server(new_protocol, sock=listening_socket)
             self._servers.append(server)
-        self._publish()
-
-    def _prepare_security(self) -> None:
-        """Load the certificate, and generate the token; raises SettingsError."""
-        tls = self._security.tls
-        if tls != CONTROL_TLS_OFF:
-            self._tls_server = self._broker.new_endpoint_tls(is_required=tls == CONTROL_TLS_ON)
-        is_generated = self._security.token == CONTROL_TOKEN_AUTO or (
-            self._security.token is None and not is_loopback(self._address.host)
-        )
-        if is_generated:
-            try:
-                self._token = stored_token(self._broker.data_directory, SystemEntropy())
-            except TokenError as error:
-                raise SettingsError(f"--control-token: {error}") from error
 
     def _new_config(self) -> uvicorn.Config:
-        control = ControlApp(
-            self._broker,
-            self._log,
-            allowed_hosts(self._address),
-            self._token,
-            self._report_refusal,
-        )
         # The logging module is global, and the process may be a test suite that uses uvicorn too.
         config = uvicorn.Config(
-            control.app,
+            self._new_app(),
             http=ControlConnection,
             ws="none",
             lifespan="off",
@@ -171,6 +137,79 @@ class ControlServer:
             return ControlTlsTransport(tls_server, encrypted_buffer, connection, connection)
 
         return new_protocol
+
+    async def stop(self) -> None:
+        """Close all connections; running requests get a short time to finish."""
+        self._warnings.stop()
+        for server in self._servers:
+            server.close()
+        for connection in tuple(self._state.connections):
+            assert isinstance(connection, ControlConnection)
+            connection.transport.close()
+        if self._state.tasks:
+            _, running = await asyncio.wait(tuple(self._state.tasks), timeout=_SHUTDOWN_GRACE_S)
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+        for listening_socket in self._sockets:
+            listening_socket.close()
+        await asyncio.sleep(0)  # closed connections leave the loop in its next iteration
+
+
+class ControlServer(HttpServer):
+    """Serves the control endpoint of a broker at `address`."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        address: Address,
+        log: Log,
+        limits: Limits = _LIMITS,
+        security: ControlSecurity = DEFAULT_SECURITY,
+    ) -> None:
+        """Bind the address; raises AddressError if that is impossible.
+
+        Raises SettingsError if a given token cannot be read.
+        """
+        self._broker = broker
+        self._security = security
+        self._token = _given_token(security)
+        self._is_published = False
+        super().__init__(address, broker.clock, log, limits)
+
+    @property
+    def token(self) -> ControlToken | None:
+        """The token that requests need; None if they need none."""
+        return self._token
+
+    async def start(self) -> None:
+        """Begin to serve; the broker has started. Raises SettingsError."""
+        self._prepare_security()
+        await super().start()
+        self._publish()
+
+    def _prepare_security(self) -> None:
+        """Load the certificate, and generate the token; raises SettingsError."""
+        tls = self._security.tls
+        if tls != CONTROL_TLS_OFF:
+            self._tls_server = self._broker.new_endpoint_tls(is_required=tls == CONTROL_TLS_ON)
+        is_generated = self._security.token == CONTROL_TOKEN_AUTO or (
+            self._security.token is None and not is_loopback(self._address.host)
+        )
+        if is_generated:
+            try:
+                self._token = stored_token(self._broker.data_directory, SystemEntropy())
+            except TokenError as error:
+                raise SettingsError(f"--control-token: {error}") from error
+
+    def _new_app(self) -> Starlette:
+        return ControlApp(
+            self._broker,
+            self._log,
+            allowed_hosts(self._address),
+            self._token,
+            self._report_refusal,
+        ).app
 
     def _report_refusal(self, client_host: str, reason: str) -> None:
         fields = {"peer": client_host, "reason": reason}
@@ -200,20 +239,7 @@ class ControlServer:
         """Close all connections; running requests get a short time to finish."""
         if self._is_published:
             withdraw_endpoint(self._address.port)
-        self._warnings.stop()
-        for server in self._servers:
-            server.close()
-        for connection in tuple(self._state.connections):
-            assert isinstance(connection, ControlConnection)
-            connection.transport.close()
-        if self._state.tasks:
-            _, running = await asyncio.wait(tuple(self._state.tasks), timeout=_SHUTDOWN_GRACE_S)
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
-        for listening_socket in self._sockets:
-            listening_socket.close()
-        await asyncio.sleep(0)  # closed connections leave the loop in its next iteration
+        await super().stop()
 
 
 def _given_token(security: ControlSecurity) -> ControlToken | None:

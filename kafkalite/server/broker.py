@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.faults import Faults
     from kafkalite.gateway.throttling import Throttling
+    from kafkalite.identity.provider import IdentityProvider
     from kafkalite.metadata.image import MetadataImage
     from kafkalite.ports.clock import Clock
     from kafkalite.ports.entropy import Entropy
@@ -171,8 +172,11 @@ class Broker:
         recorder: Recorder | None = None,
         prepare: Callable[[Broker], None] | None = None,
         executor: Executor | None = None,
+        identity: IdentityProvider | None = None,
     ) -> None:
+        """Serve with `settings`; clients may authenticate with the tokens of `identity`."""
         self._settings = settings
+        self.identity = identity
         self._log = Log() if log is None else log
         self._clock: Clock = AdjustableClock() if clock is None else clock
         self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
@@ -224,6 +228,12 @@ class Broker:
     def _open(self) -> None:
         """Check the settings, bind the ports and read the data."""
         settings = self._settings
+        if self.identity is not None:
+            from kafkalite.server.identity_settings import (  # noqa: PLC0415 - only with --oidc
+                settings_with_identity,
+            )
+
+            settings = self._settings = settings_with_identity(settings, self.identity)
         node_ids = settings.node_ids
         settings.check_node_config()
         specs = self._specs = settings.listeners
@@ -365,13 +375,19 @@ class Broker:
             read_signed_token_settings,
         )
 
+        settings = read_signed_token_settings(security, options)
+        if self.identity is not None and settings.url == self.identity.jwks_endpoint:
+            from kafkalite.server.provider_keys import ProviderKeys  # noqa: PLC0415 - as above
+
+            return TokenValidator(settings.rules, ProviderKeys(self.identity))
+
         def report(reason: str) -> None:
             line = "the keys of signed tokens cannot be loaded"
             self._log.error(line, listener=security.name, reason=reason)
 
         loop = asyncio.get_running_loop()
         return TokenValidator.open(
-            read_signed_token_settings(security, options),
+            settings,
             clock=self._clock,
             new_executor=lambda: ThreadExecutor(loop, "kafkalite-token-keys"),
             report=report,

@@ -28,6 +28,7 @@ from kafkalite.control.commands import (
     perform_node_command,
     perform_transactions,
 )
+from kafkalite.control.identity_commands import perform_identity_command
 from kafkalite.ports.clock import AdjustableClock
 from kafkalite.server.addresses import Address
 from kafkalite.server.broker import Broker as ServerBroker
@@ -41,7 +42,10 @@ from kafkalite.testing.client_settings import (
     client_settings,
 )
 from kafkalite.testing.faults import BrokerFaults
+from kafkalite.testing.identity import BrokerIdentity
 from kafkalite.testing.nodes import BrokerNodes
+from kafkalite.testing.served_identity import ServedIdentity
+from kafkalite.testing.token_providers import OAuthLogin, token_login
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -59,9 +63,12 @@ if TYPE_CHECKING:
         NodeCommand,
         NodeStatus,
     )
+    from kafkalite.control.identity_commands import IdentityCommand, IdentityStatus
     from kafkalite.control.server import ControlServer
     from kafkalite.coordinator.event_history import Entry
     from kafkalite.gateway.faults import FaultState
+    from kafkalite.identity.clients import OAuthClient
+    from kafkalite.identity.provider import IdentityProvider
     from kafkalite.security.sasl.users import User
     from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
     from kafkalite.traffic.scalar.recorder import Recorder
@@ -89,6 +96,11 @@ class Broker:
       `client_config` has settings for clients.
     - `users`: passwords by user name. These users can authenticate by SCRAM-SHA-512, SCRAM-SHA-256
       and PLAIN.
+    - `oidc`: True serves an identity provider on a free port; text is its `[HOST:]PORT`. Clients
+      authenticate with its tokens, by "SASL_PLAINTEXT" unless `security` is "SASL_SSL". `identity`
+      controls it.
+    - `oidc_clients`: secrets by client id, for token requests; by default the client "kafkalite"
+      has the secret "kafkalite-secret".
     - `log_level`: "debug", "info", "warning" or "error"; log lines go to stderr.
     - `clock`: "real", "manual" (stopped until advanced) or "accelerated:60". "@TIME" after it, in
       ISO 8601, is its initial time. A restart in the same process continues the time.
@@ -111,8 +123,12 @@ class Broker:
     `control_token` or `control_tls` without `control`.
     """
 
+    _broker: ServerBroker | None = None
     _control: ControlServer | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+    _owner_pid = 0
     _recorder: Recorder | None = None
+    _thread: threading.Thread | None = None
 
     def __init__(
         self,
@@ -125,6 +141,8 @@ class Broker:
         port: int = 0,
         security: str = "PLAINTEXT",
         users: Mapping[str, str] | Sequence[User] | None = None,
+        oidc: bool | str = False,
+        oidc_clients: Mapping[str, str] | Sequence[OAuthClient] | None = None,
         log_level: str = "warning",
         clock: str = "real",
         control: bool | str = False,
@@ -138,7 +156,7 @@ class Broker:
         on_miss: str = "fail",
     ) -> None:
         self._settings = Settings(
-            **_listener_settings(security, port, config or {}),
+            **_listener_settings(_protocol_of(security, oidc), port, config or {}),
             brokers=brokers,
             topics=dict(topics or {}),
             config=_config_texts(config or {}),
@@ -153,16 +171,15 @@ class Broker:
         self._capture = _text_of_path(capture)
         self._replay = _capture_to_replay(replay, match, on_miss)
         self._control_options = _control_options(control, control_token, control_tls)
+        self._served_identity = ServedIdentity(oidc, oidc_clients)
         self.clock = BrokerClock(self._perform_on_clock)
         """The time of the cluster: read it and control it."""
         self.faults = BrokerFaults(self._perform_on_faults)
         """Fault injection: delay, refuse or disconnect requests."""
+        self.identity = BrokerIdentity(self._perform_identity_command)
+        """The identity provider: its clients, keys, tokens and failures; needs `oidc`."""
         self.nodes = BrokerNodes(self._perform_node_command)
         """The nodes by id, from 1 on: stop, start and isolate them."""
-        self._broker: ServerBroker | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._owner_pid = 0
         self._pending_calls: set[Future[Any]] = set()  # results that other threads wait for
 
     @property
@@ -207,8 +224,9 @@ class Broker:
 
         `library` is "librdkafka", "java", "aiokafka", "kafka-python", "kafkajs" or "franz-go". The
         settings have the names of the library. They contain the certificates that the cluster has
-        made, and the login of the first user. Those of kafkajs and franz-go contain only text,
-        lists and mappings, so they can be passed as JSON. Raises ValueError for another library.
+        made, and the login of the first user; with `oidc`, of the first client of the identity
+        provider. Those of kafkajs and franz-go contain only text, lists and mappings, so they can
+        be passed as JSON. Raises ValueError for another library.
         """
         return client_settings(library, self._client_access())
 
@@ -223,6 +241,7 @@ class Broker:
             login=None if user is None else _login_of(user),
             authority_file=None if files is None else files.authority,
             client_file=None if files is None else files.client,
+            oauth=None if broker.identity is None else _oauth_login(broker.identity),
         )
 
     def explain(
@@ -284,7 +303,8 @@ class Broker:
 
         addresses = [Address.parse(each) for each in self.bootstrap_servers.split(",")]
         own = self._client_access()
-        access = Access(client_context(own), own.login)
+        login = own.login if own.oauth is None else token_login(own.oauth)
+        access = Access(client_context(own), login)
         results = self._run_on_loop(fence_producers(addresses, transactional_ids, access=access))
         failed = [f"{each.transactional_id!r}: {each.error}" for each in results if each.error]
         if failed:
@@ -342,6 +362,7 @@ class Broker:
                 clock=self._adjustable_clock,
                 recorder=self._recorder,
                 prepare=prepare,
+                identity=self._served_identity.bind(self._adjustable_clock, self._log),
             )
         except BaseException:
             self._close_recorder()
@@ -352,6 +373,7 @@ class Broker:
             await broker.start()
             if self._control is not None:
                 await self._control.start()
+            await self._served_identity.start()
         except BaseException:
             await self._stop_broker(broker)
             raise
@@ -390,6 +412,7 @@ class Broker:
         control, self._control = self._control, None
         if control is not None:
             await control.stop()
+        await self._served_identity.stop()
         await broker.stop(_SHUTDOWN_GRACE_S)
         self._close_recorder()
 
@@ -484,6 +507,15 @@ class Broker:
         broker = self._running_broker()
         return self._run_on_loop(perform())
 
+    def _perform_identity_command(self, command: IdentityCommand) -> IdentityStatus:
+        """Carry out a command on the broker's event loop, and wait for the result."""
+
+        async def perform() -> IdentityStatus:
+            return perform_identity_command(broker, command)
+
+        broker = self._running_broker()
+        return self._run_on_loop(perform())
+
     def _perform_node_command(self, command: NodeCommand) -> Sequence[NodeStatus]:
         """Carry out a command on the broker's event loop, and wait for the result."""
         return self._run_on_loop(perform_node_command(self._running_broker(), command))
@@ -572,6 +604,11 @@ def _users(users: Mapping[str, str] | Sequence[User] | None) -> Sequence[User]:
     return users_of(users)
 
 
+def _protocol_of(security: str, oidc: bool | str) -> str:  # noqa: FBT001 - as in Broker
+    """Return the security protocol of the listener: clients with tokens need SASL."""
+    return "SASL_PLAINTEXT" if oidc is not False and security == "PLAINTEXT" else security
+
+
 def _config_texts(config: Mapping[str, str | float]) -> dict[str, str]:
     return {key: _config_text(value) for key, value in config.items()}
 
@@ -610,6 +647,18 @@ def _login_of(user: User) -> Login:
     from kafkalite.client.access import Login  # noqa: PLC0415 - rarely used
 
     return Login(user.mechanisms[0], user.name, user.password)
+
+
+def _oauth_login(provider: IdentityProvider) -> OAuthLogin | None:
+    """Return the first client with a secret; None without one."""
+    return next(
+        (
+            OAuthLogin(provider.token_endpoint, client.id, client.secret)
+            for client in provider.clients
+            if client.secret is not None
+        ),
+        None,
+    )
 
 
 class _CaptureToReplay(NamedTuple):

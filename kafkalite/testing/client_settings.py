@@ -6,19 +6,31 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.ports.key_files import read_key_file
-from kafkalite.security.sasl.users import LOGIN_MODULES
+from kafkalite.security.sasl.users import LOGIN_MODULES, OAUTHBEARER
+from kafkalite.testing.token_providers import (
+    aiokafka_token_provider,
+    kafka_python_token_provider,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from ssl import SSLContext
 
     from kafkalite.client.access import Login
+    from kafkalite.testing.token_providers import OAuthLogin
+
+
+_LOGIN_HANDLER: Final = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+)
+"""The class with which a Java client requests tokens."""
 
 
 class ClientAccess(NamedTuple):
     """The facts about a cluster that a client needs.
 
     `authority_file` is the trusted certificate; `client_file` has a private key and a certificate.
+    With `oauth`, the client authenticates with tokens, otherwise by `login`, if there is one.
     """
 
     bootstrap_servers: str
@@ -26,6 +38,7 @@ class ClientAccess(NamedTuple):
     authority_file: str | None = None
     client_file: str | None = None
     login: Login | None = None
+    oauth: OAuthLogin | None = None
 
     @property
     def uses_files(self) -> bool:
@@ -52,7 +65,15 @@ def _librdkafka(access: ClientAccess) -> dict[str, Any]:
                 "ssl.certificate.location": access.client_file,
                 "ssl.key.location": access.client_file,
             }
-    if access.login is not None:
+    if access.oauth is not None:
+        settings |= {
+            "sasl.mechanisms": OAUTHBEARER,
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": access.oauth.token_endpoint,
+            "sasl.oauthbearer.client.id": access.oauth.client_id,
+            "sasl.oauthbearer.client.secret": access.oauth.client_secret,
+        }
+    elif access.login is not None:
         settings |= {
             "sasl.mechanisms": access.login.mechanism,
             "sasl.username": access.login.user,
@@ -76,7 +97,18 @@ def _java(access: ClientAccess) -> dict[str, Any]:
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.location": access.client_file,
             }
-    if access.login is not None:
+    if access.oauth is not None:
+        settings |= {
+            "sasl.mechanism": OAUTHBEARER,
+            "sasl.oauthbearer.token.endpoint.url": access.oauth.token_endpoint,
+            "sasl.login.callback.handler.class": _LOGIN_HANDLER,
+            "sasl.jaas.config": _jaas_text(
+                OAUTHBEARER,
+                clientId=access.oauth.client_id,
+                clientSecret=access.oauth.client_secret,
+            ),
+        }
+    elif access.login is not None:
         settings |= {
             "sasl.mechanism": access.login.mechanism,
             "sasl.jaas.config": jaas_config(access.login),
@@ -86,11 +118,16 @@ def _java(access: ClientAccess) -> dict[str, Any]:
 
 def jaas_config(login: Login) -> str:
     """Return the text of `sasl.jaas.config` for a login."""
-    module = LOGIN_MODULES[login.mechanism]
-    user, password = (
-        text.replace("\\", "\\\\").replace('"', '\\"') for text in (login.user, login.password)
-    )
-    return f'{module} required username="{user}" password="{password}";'
+    return _jaas_text(login.mechanism, username=login.user, password=login.password)
+
+
+def _jaas_text(mechanism: str, **options: str) -> str:
+    """Return the text of a login module and its options."""
+    escaped = {
+        name: text.replace("\\", "\\\\").replace('"', '\\"') for name, text in options.items()
+    }
+    texts = " ".join(f'{name}="{text}"' for name, text in escaped.items())
+    return f"{LOGIN_MODULES[mechanism]} required {texts};"
 
 
 def _python(access: ClientAccess) -> dict[str, Any]:
@@ -99,7 +136,9 @@ def _python(access: ClientAccess) -> dict[str, Any]:
         "bootstrap_servers": access.bootstrap_servers,
         "security_protocol": access.protocol.value,
     }
-    if access.login is not None:
+    if access.oauth is not None:
+        settings["sasl_mechanism"] = OAUTHBEARER
+    elif access.login is not None:
         settings |= {
             "sasl_mechanism": access.login.mechanism,
             "sasl_plain_username": access.login.user,
@@ -110,6 +149,8 @@ def _python(access: ClientAccess) -> dict[str, Any]:
 
 def _aiokafka(access: ClientAccess) -> dict[str, Any]:
     settings = _python(access)
+    if access.oauth is not None:
+        settings["sasl_oauth_token_provider"] = aiokafka_token_provider(access.oauth)
     context = client_context(access)
     if context is not None:
         settings["ssl_context"] = context
@@ -130,6 +171,8 @@ def client_context(access: ClientAccess) -> SSLContext | None:
 
 def _kafka_python(access: ClientAccess) -> dict[str, Any]:
     settings = _python(access)
+    if access.oauth is not None:
+        settings["sasl_oauth_token_provider"] = kafka_python_token_provider(access.oauth)
     if access.uses_files:
         settings["ssl_cafile"] = access.authority_file
         if access.client_file is not None:
@@ -143,7 +186,9 @@ def _kafkajs(access: ClientAccess) -> dict[str, Any]:
         settings["ssl"] = _pem_texts(access)
     elif access.protocol.uses_tls:
         settings["ssl"] = True
-    if access.login is not None:
+    if access.oauth is not None:
+        settings["sasl"] = {"mechanism": OAUTHBEARER.lower(), **access.oauth._asdict()}
+    elif access.login is not None:
         settings["sasl"] = {
             "mechanism": access.login.mechanism.lower(),
             "username": access.login.user,
@@ -179,7 +224,9 @@ def _franz_go(access: ClientAccess) -> dict[str, Any]:
             )
             if path is not None
         }
-    if access.login is not None:
+    if access.oauth is not None:
+        settings["sasl"] = {"mechanism": OAUTHBEARER, **access.oauth._asdict()}
+    elif access.login is not None:
         settings["sasl"] = {
             "user": access.login.user,
             "password": access.login.password,

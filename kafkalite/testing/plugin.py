@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from kafkalite.testing.broker import Broker
 
 _PREFIX = "--kafkalite-"
-_REPEATABLE = ("topic", "config", "node-config", "user")
+_REPEATABLE = ("topic", "config", "node-config", "user", "oidc-client")
 """Options whose values together are one argument."""
+_FREE_PORT = "0"
+"""The address of a server of a fixture, if its option is given without one."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,6 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             arguments["metavar"] = option.metavar
         if option.choices:
             arguments["choices"] = option.choices
+        if option.implied is not None:
+            arguments |= {"nargs": "?", "const": _FREE_PORT}
         if option.name in _REPEATABLE:
             arguments["action"] = "append"
         group.addoption(f"{_PREFIX}{option.name}", **arguments)
@@ -41,6 +45,15 @@ def kafkalite(pytestconfig: pytest.Config) -> Iterator[Broker]:
     from kafkalite.testing.broker import Broker  # noqa: PLC0415 - see above
 
     with Broker(**broker_arguments(pytestconfig)) as broker:
+        yield broker
+
+
+@pytest.fixture
+def kafkalite_oidc(pytestconfig: pytest.Config) -> Iterator[Broker]:
+    """Yield a new broker for this test, whose clients authenticate with tokens of its provider."""
+    from kafkalite.testing.broker import Broker  # noqa: PLC0415 - see above
+
+    with Broker(**{"oidc": True, **broker_arguments(pytestconfig)}) as broker:
         yield broker
 
 
@@ -58,6 +71,7 @@ def broker_arguments(config: pytest.Config) -> dict[str, Any]:
 
     Raises pytest.UsageError if a value is invalid.
     """
+    from kafkalite.identity.clients import parse_clients  # noqa: PLC0415 - as above
     from kafkalite.server.settings import (  # noqa: PLC0415
         SettingsError,
         parse_config,
@@ -66,7 +80,7 @@ def broker_arguments(config: pytest.Config) -> dict[str, Any]:
         parse_users,
     )
 
-    parse_values = (parse_topics, parse_config, parse_node_config, parse_users)
+    parse_values = (parse_topics, parse_config, parse_node_config, parse_users, parse_clients)
     parsers: dict[str, Any] = dict(zip(_REPEATABLE, parse_values, strict=True))
     arguments: dict[str, Any] = {}
     for option in _options():

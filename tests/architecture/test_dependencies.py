@@ -19,12 +19,13 @@ EXTRAS: Final = {
     "traffic.replay": "columnar",
     "traffic.spark": "spark",
     "cli": "spark",
+    "identity": "security",
     "security": "security",
     "testing": "test",
 }
 """Package → the extra that its modules need beyond the dependencies."""
 
-DISTRIBUTIONS: Final = {"re2": "google-re2"}
+DISTRIBUTIONS: Final = {"kafka": "kafka-python", "re2": "google-re2"}
 """Module → the name of its distribution, if the two differ."""
 
 OPTIONAL: Final = {

@@ -66,7 +66,8 @@ def kafkajs_program(name: str) -> list[str]:
     """Return the command that runs one of the kafkajs programs."""
     node, npm = program("node"), program("npm")
     names = (
-        "driver.js", "clock.js", "secured.js", "worker.js", "package.json", "package-lock.json"
+        "driver.js", "clock.js", "secured.js", "tokens.js", "worker.js",
+        "package.json", "package-lock.json",
     )  # fmt: skip
     sources = [_DIRECTORY / "js" / name for name in names]
 

@@ -180,7 +180,8 @@ def _console_broker(block: Block) -> Broker:
         config = {"default.replication.factor": 3, "replica.lag.time.max.ms": 2000}
         return Broker(brokers=3, topics={"orders": 1}, config=config, control=True)
     clock = "real" if "kafkalite replay" in block.text else "manual@2026-03-01T12:00:00Z"
-    return Broker(topics={"orders": 3}, clock=clock, control=True)
+    oidc = "kafkalite identity" in block.text
+    return Broker(topics={"orders": 3}, clock=clock, control=True, oidc=oidc)
 
 
 @for_blocks(Kind.SYNTAX)

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from kafkalite.control import http
+from kafkalite.control import http, identity_routes
 from kafkalite.control.commands import DEFAULT_EXPLAIN_ENTRIES, MAX_EXPLAIN_ENTRIES
 from kafkalite.gateway.fault_rules import MAX_DELAY_MS
+from kafkalite.identity.provider import WRONG_AUDIENCE, WRONG_ISSUER
 from tests.architecture.source import PACKAGE
 from tests.reference.markdown import code, page, table
 from tests.reference.record_tags import attribute_docstrings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class ControlRoute(NamedTuple):
@@ -96,6 +100,45 @@ ROUTES: dict[tuple[str, str], ControlRoute] = {
         "not in sync",
         "[LeaderJson](#leaderjson)",
     ),
+    ("GET", "/v1/identity"): ControlRoute(
+        "Return the identity provider of `--oidc`.", response="[IdentityJson](#identityjson)"
+    ),
+    ("POST", "/v1/identity"): ControlRoute(
+        "Change the audience or the lifetime of tokens; return the provider.",
+        '`{"audience"}`, `{"token_lifetime": "5m"}` or `{"token_lifetime_ms"}`, or an audience and a lifetime',
+        "[IdentityJson](#identityjson)",
+    ),
+    ("POST", "/v1/identity/clients"): ControlRoute(
+        "Add or replace a client. The HTTP status is 201.",
+        "[a client](#clients-of-the-identity-provider)",
+        "[ClientJson](#clientjson)",
+    ),
+    ("DELETE", "/v1/identity/clients/ID"): ControlRoute(
+        "Remove a client, and return it. The HTTP status is 404 for an unknown id.",
+        response="[ClientJson](#clientjson)",
+    ),
+    ("POST", "/v1/identity/keys"): ControlRoute(
+        "Make a key that signs from now on. The HTTP status is 201.",
+        '`{}` or `{"algorithm": "ES256"}`; the default is `RS256`',
+        "[KeyJson](#keyjson)",
+    ),
+    ("DELETE", "/v1/identity/keys/ID"): ControlRoute(
+        "Publish a key no longer, and return it. The HTTP status is 404 for an unknown id.",
+        response="[KeyJson](#keyjson)",
+    ),
+    ("POST", "/v1/identity/failures"): ControlRoute(
+        "Let requests to the provider fail. The HTTP status is 201.",
+        "[a failure](#failures-of-the-identity-provider)",
+        "[FailureJson](#failurejson)",
+    ),
+    ("DELETE", "/v1/identity/failures"): ControlRoute(
+        "Remove all failures; return them with their final counts.",
+        response="[FailuresJson](#failuresjson)",
+    ),
+    ("DELETE", "/v1/identity/failures/ID"): ControlRoute(
+        "Remove a failure; return it with its final count. The HTTP status is 404 for an unknown id.",
+        response="[FailureJson](#failurejson)",
+    ),
 }  # fmt: skip
 
 _CLOCK_COMMANDS: dict[str, tuple[str, str]] = {
@@ -146,6 +189,35 @@ RULE_FIELDS: dict[str, dict[str, str]] = {
     },
 }
 
+CLIENT_FIELDS: dict[str, str] = {
+    "id": "id of the client, without colon",
+    "secret": "secret of the client",
+    "public_key": "key that verifies its assertions: PEM text, or a JSON web key; RSA of 2048 bits or "
+    "more, or P-256, P-384, P-521",
+    "scopes": "list of the scopes that it may request; without it, all",
+    "subjects": "list of principals that its assertions may name, in addition to its id",
+    "audience": "audience of its tokens, in place of that of the provider",
+    "token_lifetime_ms": "lifetime of its tokens, in place of that of the provider",
+}
+
+FAILURES: dict[str, str] = {
+    "expired": "tokens have expired an hour ago",
+    "wrong_audience": f"tokens have the audience `{WRONG_AUDIENCE}`",
+    "wrong_issuer": f"tokens have the issuer `{WRONG_ISSUER}`",
+    "wrong_key": "tokens are signed by a key that is not published, and name the current key",
+    "http_500": "responses have the status 500, and no body",
+    "malformed": "responses have the status 200, but are not JSON",
+    "slow": "responses are delayed by `delay_ms` of the broker's clock",
+}
+
+_CLIENTS = """\
+A client has an `id`, and a `secret` or a `public_key`. The other fields are optional."""
+
+_IDENTITY_FAILURES = """\
+The body is `{"failure": "expired"}`. Optional fields are `"endpoint"` (`"token"`, or `"jwks"` for
+the last three), `"client"` (only its requests are affected) and `"times"` (only so many requests
+are affected). `"slow"` needs `"delay_ms"`."""
+
 _FAULTS = """\
 The body is `{"match": {…}, "trigger": {…}, "action": {…}}`. Only `action` is required, with at
 least one field. The fault selects requests to which all fields of `match` apply. `trigger` defines
@@ -154,7 +226,7 @@ for which of these it fires; without it, for each."""
 _ERRORS = """\
 An error is `{"error": "…"}` with one of these HTTP statuses: 400 invalid input, 403 a request from
 a web page or for another host name, 401 without the token, 404 unknown path,
-fault or node, 405 unknown method, 408 the request took more than 5 seconds to arrive, 413 a body of
+fault, node, client or key, 405 unknown method, 408 the request took more than 5 seconds to arrive, 413 a body of
 more than 64 KiB, 415 not JSON, 500 an error in the broker (see its log), 503 too many
 connections."""
 
@@ -202,6 +274,12 @@ def control_api_page() -> str:
                 for name, meaning in fields.items()
             ],
         ),
+        "## Clients of the identity provider",
+        _CLIENTS,
+        table(("Field", "Meaning"), [(code(name), text) for name, text in CLIENT_FIELDS.items()]),
+        "## Failures of the identity provider",
+        _IDENTITY_FAILURES,
+        table(("Failure", "Effect"), [(code(name), text) for name, text in FAILURES.items()]),
         "## Shapes of responses",
         *_shapes(),
         "## Errors",
@@ -221,23 +299,29 @@ def served_routes() -> list[tuple[str, str]]:
 
 
 def _shapes() -> list[str]:
-    """Return the typed dictionaries of the module, each as a table."""
-    tree = ast.parse((PACKAGE / "control" / "http.py").read_text(encoding="utf-8"))
+    """Return the typed dictionaries of the modules with routes, each as a table."""
     parts = []
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and any(
-            ast.unparse(e) == "TypedDict" for e in node.bases
-        ):
-            meanings = attribute_docstrings(getattr(http, node.name))
-            rows = [
-                (name, code(ast.unparse(field.annotation)), meanings[name.strip("`")])
-                for field in node.body
-                if isinstance(field, ast.AnnAssign)
-                for name in (code(ast.unparse(field.target)),)
-            ]
-            parts += [
-                f"### {node.name}",
-                ast.get_docstring(node) or "",
-                table(("Key", "Type", "Meaning"), rows),
-            ]
+    for module in (http, identity_routes):
+        name = f"{module.__name__.rpartition('.')[2]}.py"
+        tree = ast.parse((PACKAGE / "control" / name).read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and any(
+                ast.unparse(e) == "TypedDict" for e in node.bases
+            ):
+                parts += _shape(node, attribute_docstrings(getattr(module, node.name)))
     return parts
+
+
+def _shape(node: ast.ClassDef, meanings: Mapping[str, str]) -> list[str]:
+    """Return the title, the description and the table of a typed dictionary."""
+    rows = [
+        (name, code(ast.unparse(field.annotation)), meanings[name.strip("`")])
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+        for name in (code(ast.unparse(field.target)),)
+    ]
+    return [
+        f"### {node.name}",
+        ast.get_docstring(node) or "",
+        table(("Key", "Type", "Meaning"), rows),
+    ]

@@ -60,6 +60,7 @@ SECTIONS = (
             "testing.broker": "Broker",
             "testing.broker_clock": "BrokerClock",
             "testing.faults": "BrokerFaults InjectedFault",
+            "testing.identity": "BrokerIdentity IdentityFailure",
             "testing.nodes": "BrokerNodes BrokerNode",
             "control.commands": "LeaderStatus",
             "testing.plugin": "kafkalite kafkalite_session",
@@ -141,8 +142,10 @@ _WIDTH = 90
 RETURNED_ONLY = {
     "BrokerClock",
     "BrokerFaults",
+    "BrokerIdentity",
     "BrokerNode",
     "BrokerNodes",
+    "IdentityFailure",
     "InjectedFault",
     "Metadata",
 }

@@ -11,11 +11,20 @@ import pytest
 from kafkalite.client import Access, Backoff, ClusterMetadata, Metadata
 from kafkalite.control import http
 from kafkalite.gateway.fault_rules import Action, Match, Trigger
+from kafkalite.identity.clients import OAuthClient
+from kafkalite.identity.failures import FailureKind
 from kafkalite.traffic.replay.report import ReplayReport
 from kafkalite.traffic.scalar.recorder import Recorder
 from tests.architecture.source import ROOT
 from tests.reference import pages
-from tests.reference.control_api import _CLOCK_COMMANDS, ROUTES, RULE_FIELDS, served_routes
+from tests.reference.control_api import (
+    _CLOCK_COMMANDS,
+    CLIENT_FIELDS,
+    FAILURES,
+    ROUTES,
+    RULE_FIELDS,
+    served_routes,
+)
 from tests.reference.man_page import man_page
 from tests.reference.page_parts import PARTS
 from tests.reference.pages import DIRECTORY, MAN_PAGE, PAGES
@@ -112,3 +121,8 @@ def test_every_field_of_a_fault_rule_is_described() -> None:
         assert set(RULE_FIELDS[object_name]) - {"nth"} == {
             field.name for field in fields(rule_class)
         }
+
+
+def test_every_field_of_a_client_and_every_failure_is_described() -> None:
+    assert list(CLIENT_FIELDS) == list(OAuthClient._fields)
+    assert list(FAILURES) == [kind.value for kind in FailureKind]

@@ -194,6 +194,25 @@ def test_banner_names_the_certificates(serving: Serving) -> None:
 
 
 @pytest.mark.parametrize(
+    "serving",
+    [("--listen", "SASL_PLAINTEXT://127.0.0.1:0", "--oidc", "0", "--oidc-client", "a:s3cr3t")],
+    indirect=True,
+)
+def test_banner_names_the_token_endpoint_and_the_secret_is_hidden(serving: Serving) -> None:
+    assert serving.process.stdout is not None
+    lines = [serving.process.stdout.readline() for _ in range(3)]
+    assert any(
+        re.fullmatch(
+            r"  clients get tokens from http://127\.0\.0\.1:\d+/token, as client a\n", line
+        )
+        for line in lines
+    )
+    arguments = Path(f"/proc/{serving.process.pid}/cmdline").read_bytes()
+    assert b"a:******\0" in arguments
+    assert b"s3cr3t" not in arguments
+
+
+@pytest.mark.parametrize(
     "serving", [("--control", "0", "--clock", "manual@2026-03-01")], indirect=True
 )
 def test_banner_names_the_control_api_which_advances_the_clock(serving: Serving) -> None:
@@ -349,6 +368,10 @@ def test_config_option_takes_precedence_over_the_properties_file(tmp_path: Path)
         (("--clock", "manual@soon"), "is not a time"),
         (("--as-version", "9.9"), "'3.9', '4.0'"),
         (("--control", "here"), "[HOST:]PORT"),
+        (("--oidc", "here"), "[HOST:]PORT"),
+        (("--oidc", "0"), "--oidc needs a listener with SASL"),
+        (("--oidc", "0", "--oidc-client", "a"), "--oidc-client: a client is ID:SECRET"),
+        (("--oidc-client", "a:s3cr3t"), "--oidc-client needs --oidc"),
         (("--control", "no-such-host.invalid:0"), "no-such-host.invalid"),
         (("--control-token", "a-token-of-tests"), "--control-token needs --control"),
         (("--control-tls", "on"), "--control-tls needs --control"),

@@ -117,6 +117,16 @@ async def test_a_refused_login_has_the_reason(guard: SaslServer, message: str) -
         await log_in(PENCIL, guard.call)
 
 
+def test_a_token_is_sent_and_its_refusal_is_acknowledged() -> None:
+    exchange = access.bearer_token(Login("OAUTHBEARER", "user", "a.b.c"), NONCE)
+    assert next(exchange) == b"n,,\x01auth=Bearer a.b.c\x01\x01"
+    assert exchange.send(b'{"status":"invalid_token"}') == b"\x01"
+    accepted = access.bearer_token(Login("OAUTHBEARER", "user", "a.b.c"), NONCE)
+    next(accepted)
+    with pytest.raises(StopIteration):
+        accepted.send(b"")
+
+
 def test_every_mechanism_has_a_generator() -> None:
     for mechanism, steps in access.MECHANISMS.items():
         assert next(steps(Login(mechanism, "user", "pencil"), NONCE))

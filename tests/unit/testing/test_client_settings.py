@@ -11,12 +11,14 @@ import pytest
 
 from kafkalite.client.access import Login
 from kafkalite.config.security_protocols import SecurityProtocol
+from kafkalite.security.sasl.jaas import parse_jaas
 from kafkalite.testing.client_settings import (
     LIBRARIES,
     ClientAccess,
     client_settings,
     jaas_config,
 )
+from kafkalite.testing.token_providers import OAuthLogin
 from tests.unit.security.issued_files import Files, authority, client
 
 if TYPE_CHECKING:
@@ -143,3 +145,32 @@ def test_kafkajs_uses_the_authorities_of_the_system_without_files() -> None:
 def test_an_unknown_library_is_rejected() -> None:
     with pytest.raises(ValueError, match="library 'kcat' is not one of librdkafka, java"):
         client_settings("kcat", ClientAccess("h:1"))
+
+
+OAUTH = OAuthLogin("http://idp:9098/token", "billing", 'se"cret')
+
+
+def test_clients_request_tokens(secured: ClientAccess) -> None:
+    access = secured._replace(oauth=OAUTH, login=None)
+    librdkafka = client_settings("librdkafka", access)
+    assert (
+        librdkafka.items()
+        >= {
+            "sasl.mechanisms": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": OAUTH.token_endpoint,
+            "sasl.oauthbearer.client.id": "billing",
+            "sasl.oauthbearer.client.secret": 'se"cret',
+        }.items()
+    )
+    java = client_settings("java", access)
+    assert java["sasl.oauthbearer.token.endpoint.url"] == OAUTH.token_endpoint
+    module = parse_jaas(java["sasl.jaas.config"])
+    assert module.options == {"clientId": "billing", "clientSecret": 'se"cret'}
+    for library in ("kafkajs", "franz-go"):
+        sasl = json.loads(json.dumps(client_settings(library, access)))["sasl"]
+        assert sasl.pop("mechanism").upper() == "OAUTHBEARER"
+        assert sasl == OAUTH._asdict()
+    python = client_settings("aiokafka", access)
+    assert python["sasl_mechanism"] == "OAUTHBEARER"
+    assert callable(python["sasl_oauth_token_provider"].token)

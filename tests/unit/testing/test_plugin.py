@@ -71,6 +71,20 @@ def test_options_are_arguments_of_the_brokers(
     run(pytester, monkeypatch, *options).assert_outcomes(passed=1)
 
 
+def test_brokers_have_an_identity_provider(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(
+        """
+        def test_brokers(kafkalite_oidc, kafkalite):
+            for broker in (kafkalite_oidc, kafkalite):
+                assert broker.identity.client_ids == ["billing"]
+        """
+    )
+    options = ("--kafkalite-oidc-client=billing:s", "--kafkalite-oidc")
+    run(pytester, monkeypatch, *options).assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("option", "reason"),
     [

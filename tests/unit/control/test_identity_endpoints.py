@@ -1,0 +1,98 @@
+"""The endpoints of the identity provider: headers, limits, hosts and delays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from kafkalite.control.identity_endpoints import MAX_BODY_BYTES
+from kafkalite.identity.failures import failure_of
+from tests.unit.control.asgi_client import ask
+from tests.unit.control.identity_world import BASIC, FORM, ISSUER, REQUEST, IdentityWorld
+
+TOKEN = "/token"  # noqa: S105 - a path
+
+
+@pytest.fixture
+def world() -> IdentityWorld:
+    return IdentityWorld()
+
+
+async def test_a_token_is_not_stored(world: IdentityWorld) -> None:
+    answer = await ask(world.app, TOKEN, method="POST", body=REQUEST, headers={**FORM, **BASIC})
+    assert answer.status == 200
+    assert answer.body["token_type"] == "Bearer"  # noqa: S105 - no password
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["pragma"] == "no-cache"
+    assert answer.headers["content-type"] == "application/json"
+    assert "www-authenticate" not in answer.headers
+
+
+async def test_a_client_that_is_not_authenticated_gets_a_challenge(world: IdentityWorld) -> None:
+    body = REQUEST + b"&client_id=kafkalite&client_secret=s3cr3t"
+    answer = await ask(world.app, TOKEN, method="POST", body=body, headers=FORM)
+    assert (answer.status, answer.body["error"]) == (401, "invalid_client")
+    assert answer.headers["www-authenticate"] == 'Basic realm="kafkalite"'
+    assert answer.headers["cache-control"] == "no-store"
+    (line,) = world.lines.getvalue().splitlines()
+    assert json.loads(line)["event"] == "a token request is refused"
+    assert "'kafkalite'" in line
+    assert "s3cr3t" not in line
+
+
+async def test_keys_and_metadata_are_public(world: IdentityWorld) -> None:
+    keys = await ask(world.app, "/jwks")
+    assert keys.body == world.provider.keys.public_keys()
+    assert keys.headers["cache-control"] == "no-cache"
+    path = "/.well-known/openid-configuration"
+    for host, base in (
+        ("idp:9098", "http://idp:9098"),
+        ("[::1]:9098", "http://[::1]:9098"),
+        ("idp/x", ISSUER),
+        ("a" * 300, ISSUER),
+    ):
+        metadata = (await ask(world.app, path, headers={"host": host})).body
+        assert metadata["issuer"] == ISSUER
+        assert metadata["token_endpoint"] == f"{base}/token"
+
+
+async def test_a_web_page_cannot_read_the_response(world: IdentityWorld) -> None:
+    headers = {**FORM, **BASIC, "origin": "http://page.test", "host": "rebound.test"}
+    answer = await ask(world.app, TOKEN, method="POST", body=REQUEST, headers=headers)
+    assert answer.status == 200
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+async def test_bodies_are_limited(world: IdentityWorld) -> None:
+    for body, status in ((b"a" * (MAX_BODY_BYTES + 1), 413), (b"a" * MAX_BODY_BYTES, 400)):
+        answer = await ask(world.app, TOKEN, method="POST", body=body, headers=FORM)
+        assert (answer.status, answer.body["error"]) == (status, "invalid_request")
+
+
+async def test_a_body_must_be_a_form(world: IdentityWorld) -> None:
+    headers = {"content-type": "application/json"}
+    answer = await ask(world.app, TOKEN, method="POST", body=b"{}", headers=headers)
+    assert (answer.status, answer.body["error"]) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize(("path", "status"), [("/", 404), ("/v1/clock", 404), (TOKEN, 405)])
+async def test_other_requests_are_refused(world: IdentityWorld, path: str, status: int) -> None:
+    answer = await ask(world.app, path)
+    assert (answer.status, answer.body["error"]) == (status, "invalid_request")
+
+
+async def test_a_slow_response_waits_for_the_clock(world: IdentityWorld) -> None:
+    world.provider.failures.add(failure_of({"failure": "slow", "delay_ms": 60_000}))
+    requested = asyncio.create_task(
+        ask(world.app, TOKEN, method="POST", body=REQUEST, headers={**FORM, **BASIC})
+    )
+    for _ in range(10):
+        await asyncio.sleep(0)
+    world.clock.advance(59_999)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not requested.done()
+    world.clock.advance(1)
+    assert (await requested).status == 200

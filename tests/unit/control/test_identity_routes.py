@@ -1,0 +1,143 @@
+"""Control paths of the identity provider: responses and refusals."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.control.asgi_client import Answer, ask
+from tests.unit.control.identity_world import IdentityWorld
+
+if TYPE_CHECKING:
+    from kafkalite.server.broker import Broker
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture
+def world() -> IdentityWorld:
+    return IdentityWorld()
+
+
+async def post(world: IdentityWorld, path: str, body: object, **headers: str) -> Answer:
+    return await ask(
+        world.control,
+        f"/v1/identity{path}",
+        method="POST",
+        body=json.dumps(body).encode(),
+        headers={**JSON, **headers},
+    )
+
+
+async def delete(world: IdentityWorld, path: str) -> Answer:
+    return await ask(world.control, f"/v1/identity{path}", method="DELETE")
+
+
+async def test_the_provider_is_returned_without_secrets(world: IdentityWorld) -> None:
+    answer = await ask(world.control, "/v1/identity")
+    assert answer.body == {
+        "issuer": "http://127.0.0.1:9098",
+        "token_endpoint": "http://127.0.0.1:9098/token",
+        "jwks_uri": "http://127.0.0.1:9098/jwks",
+        "audience": "kafka",
+        "token_lifetime_ms": 3_600_000,
+        "clients": [
+            {
+                "id": "kafkalite",
+                "has_secret": True,
+                "has_public_key": False,
+                "scopes": None,
+                "subjects": [],
+                "audience": None,
+                "token_lifetime_ms": None,
+            }
+        ],
+        "keys": [{"id": world.provider.keys.current.id, "algorithm": "RS256", "signs": True}],
+        "failures": [],
+    }
+
+
+async def test_tokens_are_changed(world: IdentityWorld) -> None:
+    assert (await post(world, "", {"token_lifetime": "5m"})).body["token_lifetime_ms"] == 300_000
+    changed = await post(world, "", {"audience": "x", "token_lifetime_ms": 1000})
+    assert (changed.body["audience"], changed.body["token_lifetime_ms"]) == ("x", 1000)
+
+
+async def test_clients_are_added_and_removed(world: IdentityWorld) -> None:
+    added = await post(world, "/clients", {"id": "a/b", "secret": "s", "scopes": ["read"]})
+    assert (added.status, added.body["id"], added.body["scopes"]) == (201, "a/b", ["read"])
+    assert "secret" not in added.body
+    assert (await delete(world, "/clients/a/b")).body["id"] == "a/b"
+    unknown = await delete(world, "/clients/a/b")
+    assert (unknown.status, unknown.body) == (404, {"error": "there is no client 'a/b'"})
+
+
+async def test_keys_are_rotated(world: IdentityWorld) -> None:
+    first = world.provider.keys.current.id
+    added = await post(world, "/keys", {"algorithm": "ES256"})
+    assert (added.status, added.body["signs"]) == (201, True)
+    assert (await delete(world, f"/keys/{first}")).body["id"] == first
+    only = await delete(world, f"/keys/{added.body['id']}")
+    assert only.status == 400
+    assert (await delete(world, "/keys/x")).status == 404
+    assert (await post(world, "/keys", {})).body["algorithm"] == "RS256"
+
+
+async def test_failures_are_added_and_removed(world: IdentityWorld) -> None:
+    added = await post(world, "/failures", {"failure": "expired", "times": 1})
+    assert added.status == 201
+    assert added.body == {
+        "id": "i1",
+        "failure": "expired",
+        "endpoint": "token",
+        "client": None,
+        "times": 1,
+        "delay_ms": 0,
+        "firings": 0,
+    }
+    assert (await delete(world, "/failures/i1")).body == added.body
+    assert (await delete(world, "/failures/i1")).status == 404
+    await post(world, "/failures", {"failure": "http_500"})
+    cleared = await delete(world, "/failures")
+    assert [each["failure"] for each in cleared.body["failures"]] == ["http_500"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("", {}),
+        ("", []),
+        ("", {"color": 1}),
+        ("", {"token_lifetime": "soon"}),
+        ("", {"token_lifetime": 5}),
+        ("", {"token_lifetime": "5m", "token_lifetime_ms": 5}),
+        ("", {"audience": 5}),
+        ("/clients", []),
+        ("/clients", {"id": "a"}),
+        ("/keys", {"algorithm": "none"}),
+        ("/keys", {"algorithm": 5}),
+        ("/keys", []),
+        ("/failures", []),
+        ("/failures", {"failure": "late"}),
+    ],
+)
+async def test_invalid_bodies_are_refused(world: IdentityWorld, path: str, body: object) -> None:
+    answer = await post(world, path, body)
+    assert answer.status == 400
+    assert answer.body.keys() == {"error"}
+
+
+async def test_the_checks_of_the_control_endpoint_apply(world: IdentityWorld) -> None:
+    assert (await post(world, "", {}, origin="http://page.test")).status == 403
+    assert (await post(world, "", {}, host="page.test")).status == 403
+    assert (await post(world, "", {}, **{"content-type": "text/plain"})).status == 415
+
+
+async def test_a_broker_without_provider_refuses(world: IdentityWorld) -> None:
+    broker: Broker = world.broker
+    broker.identity = None
+    answer = await ask(world.control, "/v1/identity")
+    assert answer.status == 400
+    assert answer.body["error"].endswith("start it with --oidc")
