@@ -59,6 +59,14 @@ def image(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
+def confluent_tag(engine: Engine, image: str) -> str:
+    """Give the image a tag of Confluent's, which modules compare with versions; return its name."""
+    name = image.replace(":latest", ":7.6.0")
+    engine.run("tag", image, name)
+    return name.rpartition("/")[2]
+
+
+@pytest.fixture(scope="session")
 def kcat(engine: Engine) -> str:
     """Build the stand-in for the image of kcat, and return its name."""
     with required():

@@ -63,8 +63,8 @@ def test_recipe_starts(engine: Engine, project: Project, kcat: str, port: int) -
 
     _check_topics_from_the_host(port)
     inside = _address_inside(recipe)
-    client = ["run", "--rm", "--interactive", f"--network={project.network}", kcat, "-b", inside]
-    metadata = json.loads(engine.run(*client, "-L", "-J", "-t", "orders"))
+    in_network = ["run", "--rm", f"--network={project.network}", kcat, "-b", inside]
+    metadata = json.loads(engine.run(*in_network, "-L", "-J", "-t", "orders"))
     assert [node["name"] for node in metadata["brokers"]] == [inside]
     assert len(metadata["topics"][0]["partitions"]) == 3
 

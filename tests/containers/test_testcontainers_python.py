@@ -11,8 +11,6 @@ from tests.containers.clients import consume, produce
 if TYPE_CHECKING:
     from testcontainers.community.kafka import KafkaContainer
 
-    from tests.containers.engine import Engine
-
 pytestmark = [pytest.mark.container, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
@@ -40,11 +38,9 @@ def test_module_starts_the_image(kafka_container: type[KafkaContainer]) -> None:
 
 
 def test_module_starts_the_image_without_zookeeper(
-    engine: Engine, image: str, kafka_container: type[KafkaContainer]
+    confluent_tag: str, kafka_container: type[KafkaContainer]
 ) -> None:
-    # The module compares the tag with the versions of Confluent.
-    engine.run("tag", image, image.replace(":latest", ":7.6.0"))
-    with kafka_container("kafkalite:7.6.0").with_kraft() as kafka:
+    with kafka_container(confluent_tag).with_kraft() as kafka:
         bootstrap = kafka.get_bootstrap_server()
         produce(bootstrap, "orders", [b"a"])
         assert consume(bootstrap, "orders", 1) == [b"a"]
