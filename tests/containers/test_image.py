@@ -131,10 +131,10 @@ def test_volume_keeps_records_for_the_next_container(
         "--volume=kafkalite-tests-data:/var/lib/kafkalite",
     )  # fmt: skip
     first = containers.start(*stored)
-    produce(f"localhost:{port}", "orders", [b"kept"])
+    produce(f"localhost:{port}", "orders", [b"stored"])
     engine.run("rm", "--force", "--time=10", first)
     containers.start(*stored)
-    assert consume(f"localhost:{port}", "orders", 1) == [b"kept"]
+    assert consume(f"localhost:{port}", "orders", 1) == [b"stored"]
     containers.remove()
     engine.run("volume", "rm", "kafkalite-tests-data")
 
