@@ -99,7 +99,7 @@ class Engine(NamedTuple):
 def private_engine() -> Engine:
     """Return the engine; its images are in the cache directory.
 
-    Raises MissingProgramError if a program is not installed or the user is not root.
+    Raises MissingProgramError if a program is not installed or lacks the rights that it needs.
     """
     for name in _PROGRAMS:
         program(name)
@@ -123,7 +123,11 @@ def private_engine() -> Engine:
         path = runtime / f"{variable.lower()}.conf"
         path.write_text(text.format(directory=directory, runtime=runtime), encoding="utf-8")
         environment[variable] = str(path)
-    return Engine(program("podman"), environment)
+    engine = Engine(program("podman"), environment)
+    answer = engine.try_run("info")
+    if answer.status != 0:
+        raise MissingProgramError(f"podman does not run here: {answer.errors[-500:]}")
+    return engine
 
 
 def check_engine(engine: Engine, image: str) -> None:
