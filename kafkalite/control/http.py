@@ -63,7 +63,7 @@ from starlette.routing import Route
 
 from kafkalite import __version__
 from kafkalite.cluster.node_control import UnknownNodeError
-from kafkalite.control.access_checks import AccessChecks
+from kafkalite.control.access_checks import AccessChecks, ControlRoute
 from kafkalite.control.commands import (
     ACCELERATED,
     DEFAULT_EXPLAIN_ENTRIES,
@@ -93,7 +93,6 @@ from kafkalite.control.commands import (
     perform_node_command,
     rate_of,
 )
-from kafkalite.control.control_route import ControlRoute
 from kafkalite.control.identity_routes import IDENTITY_PATHS, IdentityRoutes
 from kafkalite.control.times import duration_ms, instant_ms, iso_of
 from kafkalite.gateway.fault_rules import UnknownFaultError, parse_rule, rule_to_json

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from starlette.responses import JSONResponse
 
+from kafkalite.control.access_checks import ControlRoute
 from kafkalite.control.commands import CommandError
-from kafkalite.control.control_route import ControlRoute
 from kafkalite.control.identity_commands import (
     AddIdentityFailure,
     AddSigningKey,

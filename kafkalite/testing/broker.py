@@ -166,8 +166,7 @@ class Broker:
             defaults=defaults,
             users=_users(users),
         )
-        self._log = _log_of(log_level)
-        self._adjustable_clock = new_clock(clock)
+        self._log, self._adjustable_clock = _log_of(log_level), new_clock(clock)
         self._capture = _text_of_path(capture)
         self._replay = _capture_to_replay(replay, match, on_miss)
         self._control_options = _control_options(control, control_token, control_tls)

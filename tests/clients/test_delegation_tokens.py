@@ -172,4 +172,4 @@ def test_a_client_with_an_expired_token_sends_no_requests(alice: Tool, broker: B
     with required():
         command = [*franz_go_worker(), "secured"]
     answer = log_in_by_token(command, broker, token.token_id, token.hmac, "SCRAM-SHA-512")
-    assert "SASL" in answer["error"]
+    assert "error" in answer, answer

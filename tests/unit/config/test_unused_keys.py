@@ -33,6 +33,8 @@ _MODULES_WITHOUT_READS = (
     "traffic/replay/comparison/known_differences.py",
     # Translates environments of containers into settings.
     "docker/",
+    # Settings of clients.
+    "testing/client_settings.py",
     # Warnings for settings without effect.
     "server/settings.py",
 )

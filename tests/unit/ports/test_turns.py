@@ -199,7 +199,8 @@ def test_exception_of_a_thread_refers_to_nothing_after_it_was_handled() -> None:
         waited_for.run()
         del waited_for
         assert worker.take_turn(LONG) is None
-        assert not [each for each in gc.get_objects() if isinstance(each, Argument)]
+        # A weak reference of another library raises an error if its class is read.
+        assert not [each for each in gc.get_objects() if type(each) is Argument]
     finally:
         gc.enable()
     worker.end()

@@ -86,7 +86,10 @@ def test_file_has_trusted_certificates(tmp_path: Path) -> None:
     ("lines", "error"),
     [
         (["security.protocol=QUIC"], "security.protocol is one of PLAINTEXT, SSL"),
-        (["security.protocol=SASL_PLAINTEXT"], "sasl.mechanism is one of PLAIN, SCRAM-SHA-256"),
+        (
+            ["security.protocol=SASL_PLAINTEXT"],
+            "sasl.mechanism is one of PLAIN, OAUTHBEARER, SCRAM-SHA-256",
+        ),
         (["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN"], "no module with username"),
         (["security.protocol=SSL", "ssl.keystore.location=/k"], "are not supported here"),
         (["security.protocol=SSL", "ssl.truststore.location=/none"], "/none"),

@@ -44,7 +44,10 @@ class Series:
         if monkeypatch is not None:
             self._write = os.write
             monkeypatch.setattr(os, "write", self.write)
-            monkeypatch.setattr(os, "writev", lambda fd, pieces: self.write(fd, b"".join(pieces)))
+            monkeypatch.setattr(
+                "kafkalite.traffic.scalar.file_rotation.writev",
+                lambda fd, pieces: self.write(fd, b"".join(pieces)),
+            )
 
     def write(self, fd: int, data: bytes) -> int:
         """Write at most three bytes per call, up to the free space."""
