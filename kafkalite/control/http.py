@@ -676,9 +676,13 @@ async def _json_body(request: Request) -> object:
     except ClientDisconnect as disconnect:
         raise CommandError("the client disconnected before the end of the body") from disconnect
     try:
-        return json.loads(body)
+        value: object = json.loads(body)
+        # JSON can have half of a surrogate pair. No response could have it, so that a command would
+        # take effect and fail.
+        json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise CommandError("the body is not JSON") from error
+    return value
 
 
 def _answer_http_error(request: Request, error: Exception) -> Response:

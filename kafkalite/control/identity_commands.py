@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from kafkalite.identity.clients import OAuthClient
     from kafkalite.identity.failures import FailureState
     from kafkalite.identity.provider import IdentityProvider
-    from kafkalite.identity.signing_keys import SigningKey
+    from kafkalite.identity.signing_keys import KeyPair, SigningKey
     from kafkalite.server.broker import Broker
 
 
@@ -103,7 +104,7 @@ class IdentityStatus(NamedTuple):
     failures: Sequence[FailureState] = ()
 
 
-def perform_identity_command(broker: Broker, command: IdentityCommand) -> IdentityStatus:
+async def perform_identity_command(broker: Broker, command: IdentityCommand) -> IdentityStatus:
     """Carry out a command, and return what it has added, changed or removed.
 
     Raises CommandError if the broker has no identity provider, and IdentityError for an invalid
@@ -115,6 +116,10 @@ def perform_identity_command(broker: Broker, command: IdentityCommand) -> Identi
     change = _CHANGES.get(type(command))
     if change is not None:
         return change(provider, command)
+    if isinstance(command, AddSigningKey):
+        return await _add_key(provider, command)
+    if isinstance(command, AddIdentityFailure):
+        return await _add_failure(provider, command)
     if isinstance(command, ChangeTokens):
         provider.change(command.audience, command.token_lifetime_ms)
     return IdentityStatus(
@@ -128,11 +133,27 @@ def _put_client(provider: IdentityProvider, command: PutClient) -> IdentityStatu
     return IdentityStatus(provider, clients=(provider.put_client(client_of(dict(command.fields))),))
 
 
-def _add_failure(provider: IdentityProvider, command: AddIdentityFailure) -> IdentityStatus:
-    from kafkalite.identity.failures import failure_of  # noqa: PLC0415 - only with --oidc
+async def _add_key(provider: IdentityProvider, command: AddSigningKey) -> IdentityStatus:
+    provider.keys.check_addition(command.algorithm)
+    key = await _new_key(command.algorithm)
+    return IdentityStatus(provider, keys=(provider.keys.add(command.algorithm, key),))
+
+
+async def _add_failure(provider: IdentityProvider, command: AddIdentityFailure) -> IdentityStatus:
+    from kafkalite.identity.failures import FailureKind, failure_of  # noqa: PLC0415 - see above
+    from kafkalite.identity.signing_keys import DEFAULT_ALGORITHM  # noqa: PLC0415 - see above
 
     failure = failure_of(dict(command.fields))
+    if failure.kind is FailureKind.WRONG_KEY:
+        provider.keys.set_unpublished(DEFAULT_ALGORITHM, await _new_key(DEFAULT_ALGORITHM))
     return IdentityStatus(provider, failures=(provider.failures.add(failure),))
+
+
+async def _new_key(algorithm: str) -> KeyPair:
+    """Make a key in a thread: a key of RSA takes long, and clients are served meanwhile."""
+    from kafkalite.identity.signing_keys import new_key  # noqa: PLC0415 - only with --oidc
+
+    return await asyncio.to_thread(new_key, algorithm)
 
 
 _CHANGES: Mapping[type, Callable[[IdentityProvider, Any], IdentityStatus]] = {
@@ -140,13 +161,9 @@ _CHANGES: Mapping[type, Callable[[IdentityProvider, Any], IdentityStatus]] = {
     RemoveClient: lambda provider, command: IdentityStatus(
         provider, clients=(provider.remove_client(command.client_id),)
     ),
-    AddSigningKey: lambda provider, command: IdentityStatus(
-        provider, keys=(provider.keys.add(command.algorithm),)
-    ),
     RetireSigningKey: lambda provider, command: IdentityStatus(
         provider, keys=(provider.keys.retire(command.key_id),)
     ),
-    AddIdentityFailure: _add_failure,
     RemoveIdentityFailure: lambda provider, command: IdentityStatus(
         provider, failures=(provider.failures.remove(command.failure_id),)
     ),
@@ -154,4 +171,4 @@ _CHANGES: Mapping[type, Callable[[IdentityProvider, Any], IdentityStatus]] = {
         provider, failures=provider.failures.clear()
     ),
 }
-"""Command → the function that carries it out."""
+"""Command → the function that carries it out, for commands that do not wait."""

@@ -20,13 +20,14 @@ from starlette.routing import Route
 
 from kafkalite.identity.errors import INVALID_REQUEST
 from kafkalite.identity.provider import DISCOVERY_PATH, JWKS_PATH, TOKEN_PATH
+from kafkalite.server.client_warnings import kind_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from kafkalite.identity.provider import IdentityProvider, Reply
     from kafkalite.ports.clock import Clock
-    from kafkalite.server.logging import Log
+    from kafkalite.server.client_warnings import ClientWarnings
 
 MAX_BODY_BYTES: Final = 64 * 1024
 """The largest body of a token request, in bytes."""
@@ -43,10 +44,10 @@ _UNAUTHORIZED: Final = 401
 class IdentityApp:
     """The HTTP application of one identity provider."""
 
-    def __init__(self, provider: IdentityProvider, clock: Clock, log: Log) -> None:
+    def __init__(self, provider: IdentityProvider, clock: Clock, warnings: ClientWarnings) -> None:
         self._provider = provider
         self._clock = clock
-        self._log = log
+        self._warnings = warnings
         self.app = Starlette(
             routes=[
                 Route(DISCOVERY_PATH, self._discovery, methods=["GET"]),
@@ -76,7 +77,9 @@ class IdentityApp:
             return _oauth_error(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
         reply = self._provider.token(body, request.headers.get("authorization"))
         if reply.refusal is not None:
-            self._log.warning("a token request is refused", reason=reply.refusal)
+            host = request.client.host if request.client else "unknown"
+            kind = kind_of(reply.refusal)
+            self._warnings.warn(host, kind, "a token request is refused", reason=reply.refusal)
         challenge = _CHALLENGE if reply.status == _UNAUTHORIZED else {}
         return await self._send(reply, {**_NOT_STORED, **challenge})
 

@@ -220,58 +220,58 @@ class IdentityRoutes:
             ControlRoute("/v1/identity/failures/{id:path}", self._failure, ("DELETE",)),
         )
 
-    def _perform(self, command: IdentityCommand) -> IdentityStatus:
-        return perform_identity_command(self._broker, command)
+    async def _perform(self, command: IdentityCommand) -> IdentityStatus:
+        return await perform_identity_command(self._broker, command)
 
     async def _identity(self, request: Request) -> object:
         command: IdentityCommand = ShowIdentity()
         if request.method == "POST":
             command = tokens_command(await self._read_body(request))
-        return identity_to_json(self._perform(command))
+        return identity_to_json(await self._perform(command))
 
     async def _clients(self, request: Request) -> object:
         body = await self._read_body(request)
         if not isinstance(body, dict):
             raise CommandError('the body must be an object, such as {"id": "a", "secret": "s"}')
-        (added,) = self._perform(PutClient(body)).clients
+        (added,) = (await self._perform(PutClient(body))).clients
         return JSONResponse(client_to_json(added), 201)
 
     async def _client(self, request: Request) -> object:
-        return self._removal(
+        return await self._removal(
             RemoveClient(request.path_params["id"]),
             lambda status: client_to_json(status.clients[0]),
         )
 
     async def _keys(self, request: Request) -> object:
-        status = self._perform(key_command(await self._read_body(request)))
+        status = await self._perform(key_command(await self._read_body(request)))
         return JSONResponse(key_to_json(status, status.keys[0]), 201)
 
     async def _key(self, request: Request) -> object:
-        return self._removal(
+        return await self._removal(
             RetireSigningKey(request.path_params["id"]),
             lambda status: key_to_json(status, status.keys[0]),
         )
 
     async def _failures(self, request: Request) -> object:
         if request.method == "DELETE":
-            removed = self._perform(ClearIdentityFailures()).failures
+            removed = (await self._perform(ClearIdentityFailures())).failures
             return {"failures": [failure_to_json(each) for each in removed]}
         body = await self._read_body(request)
         if not isinstance(body, dict):
             raise CommandError('the body must be an object, such as {"failure": "expired"}')
-        (added,) = self._perform(AddIdentityFailure(body)).failures
+        (added,) = (await self._perform(AddIdentityFailure(body))).failures
         return JSONResponse(failure_to_json(added), 201)
 
     async def _failure(self, request: Request) -> object:
-        return self._removal(
+        return await self._removal(
             RemoveIdentityFailure(request.path_params["id"]),
             lambda status: failure_to_json(status.failures[0]),
         )
 
-    def _removal(
+    async def _removal(
         self, command: IdentityCommand, to_json: Callable[[IdentityStatus], object]
     ) -> object:
         try:
-            return to_json(self._perform(command))
+            return to_json(await self._perform(command))
         except UnknownIdentityError as unknown:
             return JSONResponse({"error": str(unknown)}, 404)

@@ -43,4 +43,4 @@ class IdentityServer(HttpServer):
             )
 
     def _new_app(self) -> Starlette:
-        return IdentityApp(self.provider, self._clock, self._log).app
+        return IdentityApp(self.provider, self._clock, self._warnings).app

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from asyncio import CancelledError
+from contextlib import suppress
 from functools import partial
 from os.path import abspath
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -26,6 +27,7 @@ from kafkalite.control.http import ControlApp
 from kafkalite.control.local_endpoints import LocalEndpoint, publish_endpoint, withdraw_endpoint
 from kafkalite.control.token import TokenError, given_token, stored_token
 from kafkalite.ports.entropy import SystemEntropy
+from kafkalite.ports.key_files import is_open_to_others
 from kafkalite.server.addresses import Address
 from kafkalite.server.client_warnings import ClientWarnings, kind_of
 from kafkalite.server.listener import bind
@@ -201,6 +203,17 @@ class ControlServer(HttpServer):
                 self._token = stored_token(self._broker.data_directory, SystemEntropy())
             except TokenError as error:
                 raise SettingsError(f"--control-token: {error}") from error
+            self._warn_of_open_file()
+
+    def _warn_of_open_file(self) -> None:
+        file = None if self._token is None else self._token.file
+        with suppress(OSError):  # the file may be removed at any time
+            if file is not None and is_open_to_others(file):
+                self._log.warning(
+                    "other users of this machine can read the control token: remove the file, and "
+                    "the next start makes a new token",
+                    path=file,
+                )
 
     def _new_app(self) -> Starlette:
         return ControlApp(

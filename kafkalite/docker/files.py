@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.docker.credentials import Credential
 from kafkalite.docker.properties import VariableError
 from kafkalite.docker.variables import PROPERTY_FILES
+from kafkalite.ports.key_files import write_key_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,10 +70,10 @@ class ImageFiles:
         """Store users for the next start of the broker; raises OSError."""
         path = self.path(_FORMATTED_FILE)
         os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
-        stored = [*self.formatted_users(), *users]
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump([list(user) for user in dict.fromkeys(stored)], file)
+        stored = dict.fromkeys([*self.formatted_users(), *users])
+        # Every user of the container can write the directory, so the file may be a link, or open to
+        # others.
+        write_key_file(path, json.dumps([list(user) for user in stored]).encode())
 
 
 def parse_properties(text: str, path: str) -> dict[str, str]:

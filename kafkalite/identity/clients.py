@@ -82,12 +82,12 @@ def client_of(fields: object) -> OAuthClient:
     if unknown:
         raise IdentityError(f"{str(unknown[0])[:40]!r} is not one of {', '.join(known)}")
     client = OAuthClient(
-        id=_text(fields, "id") or "",
-        secret=_text(fields, "secret"),
+        id=printable_text(fields, "id") or "",
+        secret=printable_text(fields, "secret"),
         public_key=_public_key(fields.get("public_key")),
         scopes=None if fields.get("scopes") is None else _texts(fields, "scopes", _SCOPE),
         subjects=_texts(fields, "subjects", _PRINTABLE),
-        audience=_text(fields, "audience"),
+        audience=printable_text(fields, "audience"),
         token_lifetime_ms=lifetime_of(fields.get("token_lifetime_ms")),
     )
     if not client.id or ":" in client.id:
@@ -106,8 +106,11 @@ def lifetime_of(value: object) -> int | None:
     return value
 
 
-def _text(fields: Mapping[str, Any], name: str) -> str | None:
-    """Return a field with printable text; errors have no value, which may be a secret."""
+def printable_text(fields: Mapping[str, Any], name: str) -> str | None:
+    """Return a field with printable text; None if it is missing.
+
+    Raises IdentityError without the value, which may be a secret.
+    """
     value = fields.get(name)
     if value is None:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from kafkalite.identity.clients import printable_text
 from kafkalite.identity.errors import IdentityError, UnknownIdentityError
 
 if TYPE_CHECKING:
@@ -75,9 +76,7 @@ def failure_of(fields: object) -> Failure:
     unknown = [name for name in fields if name not in names]
     if unknown:
         raise IdentityError(f"{str(unknown[0])[:40]!r} is not one of {', '.join(names)}")
-    client_id = fields.get("client")
-    if client_id is not None and not isinstance(client_id, str):
-        raise IdentityError("client must be the id of a client")
+    client_id = printable_text(fields, "client")
     delay_ms = _number(fields.get("delay_ms"), "delay_ms", MAX_DELAY_MS)
     failure = Failure(
         _member(FailureKind, "failure", fields.get("failure")),

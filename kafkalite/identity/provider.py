@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.identity.clients import DEFAULT_CLIENT, lifetime_of
+from kafkalite.identity.clients import DEFAULT_CLIENT, lifetime_of, printable_text
 from kafkalite.identity.errors import IdentityError, OAuthError, UnknownIdentityError
 from kafkalite.identity.failures import (
     OUTAGES,
@@ -41,7 +41,6 @@ DEFAULT_LIFETIME_MS: Final = 3_600_000
 WRONG_AUDIENCE: Final = "another-audience"
 WRONG_ISSUER: Final = "http://another-issuer.invalid"
 MAX_CLIENTS: Final = 1000
-MAX_AUDIENCE_LENGTH: Final = 1024
 
 _EXPIRED_SINCE_S: Final = 3600
 _MS_PER_S: Final = 1000
@@ -115,12 +114,9 @@ class IdentityProvider:
     def change(self, audience: object = None, token_lifetime_ms: object = None) -> None:
         """Set the audience and the lifetime of tokens, unless None; raises IdentityError."""
         lifetime_ms = lifetime_of(token_lifetime_ms)
-        if audience is not None:
-            if not isinstance(audience, str) or not 0 < len(audience) <= MAX_AUDIENCE_LENGTH:
-                raise IdentityError(
-                    f"audience must be text of 1 to {MAX_AUDIENCE_LENGTH} characters"
-                )
-            self.audience = audience
+        text = printable_text({"audience": audience}, "audience")
+        if text is not None:
+            self.audience = text
         if lifetime_ms is not None:
             self.token_lifetime_ms = lifetime_ms
 

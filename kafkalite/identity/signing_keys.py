@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
@@ -20,6 +20,9 @@ DEFAULT_ALGORITHM: Final = "RS256"
 ALGORITHMS: Final = ("RS256", "ES256")
 MAX_KEYS: Final = 16
 _RSA_BITS: Final = 2048
+
+KeyPair: TypeAlias = "Key"
+"""A key of the library with its private part."""
 
 
 class SigningKey(NamedTuple):
@@ -64,19 +67,24 @@ class SigningKeys:
         """The key that signs."""
         return self._keys[-1]
 
-    def add(self, algorithm: str) -> SigningKey:
-        """Make a key, which signs from now on; the other keys remain published.
-
-        Raises IdentityError for an unknown algorithm, or if there are too many keys.
-        """
+    def check_addition(self, algorithm: str) -> None:
+        """Raise IdentityError for an unknown algorithm, or if there are too many keys."""
         if algorithm not in ALGORITHMS:
             raise IdentityError(
                 f"algorithm {algorithm[:40]!r} is not one of {', '.join(ALGORITHMS)}"
             )
         if len(self._keys) >= MAX_KEYS:
             raise IdentityError(f"there are {MAX_KEYS} keys already: retire one")
+
+    def add(self, algorithm: str, key: KeyPair | None = None) -> SigningKey:
+        """Sign with a new key from now on; the other keys remain published.
+
+        `key` is a result of `new_key`; the key is made here if it is None. Raises IdentityError as
+        `check_addition`.
+        """
+        self.check_addition(algorithm)
         key_id = self._entropy.uuid4_text()
-        added = SigningKey(key_id, algorithm, _new_key(algorithm))
+        added = SigningKey(key_id, algorithm, new_key(algorithm) if key is None else key)
         self._keys.append(added)
         self.version += 1
         return added
@@ -110,14 +118,21 @@ class SigningKeys:
         header = {"alg": current.algorithm, "kid": current.id}
         return jwt.encode(header, dict(claims), key, algorithms=[current.algorithm])
 
-    def _unpublished_key(self, algorithm: str) -> Key:
+    def set_unpublished(self, algorithm: str, key: KeyPair) -> None:
+        """Use a result of `new_key` as the key that is never published."""
+        self._unpublished[algorithm] = key
+
+    def _unpublished_key(self, algorithm: str) -> KeyPair:
         if algorithm not in self._unpublished:
-            self._unpublished[algorithm] = _new_key(algorithm)
+            self._unpublished[algorithm] = new_key(algorithm)
         return self._unpublished[algorithm]
 
 
-def _new_key(algorithm: str) -> Key:
-    """Return a new key pair. OpenSSL makes it with its own randomness."""
+def new_key(algorithm: str) -> KeyPair:
+    """Return a new key pair. OpenSSL makes it with its own randomness.
+
+    A key of RSA takes some 50 ms, in which other threads run.
+    """
     if algorithm == DEFAULT_ALGORITHM:
         return RSAKey.generate_key(_RSA_BITS)
     return ECKey.generate_key("P-256")

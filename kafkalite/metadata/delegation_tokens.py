@@ -31,6 +31,10 @@ MAX_TIME_MS: Final = (1 << 63) - 1
 MAX_RECORD_BYTES: Final = 8 * 1024 * 1024
 """The maximum size of a token's record: the size of a batch in Kafka's metadata log."""
 
+MAX_RENEWERS: Final = 50_000
+"""The maximum number of renewers of a token. Its record is encoded and replayed at once, while all
+other clients wait; Kafka limits only the size of the record."""
+
 
 class TokenRequest(NamedTuple):
     """A requested token; a `max_lifetime_ms` below 1 stands for that of the settings."""
@@ -66,6 +70,11 @@ class DelegationTokens:
         )
 
         self._check_enabled()
+        if len(request.renewers) > MAX_RENEWERS:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"The token has {len(request.renewers)} renewers; the maximum is {MAX_RENEWERS}.",
+            )
         lifetime_ms = self._config.int("delegation.token.max.lifetime.ms")
         if request.max_lifetime_ms > 0:
             lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)

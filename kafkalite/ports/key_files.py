@@ -60,10 +60,25 @@ def temporary_key_file(content: bytes) -> Iterator[str]:
 
 def read_small_file(path: str, max_bytes: int) -> bytes:
     """Return the content of a file; raises OSError, also if it is too large or no regular file."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(f"{path} is not a regular file")
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=_open_regular) as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise OSError(f"{path} is larger than {max_bytes} bytes")
     return content
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Open a regular file; a pipe is refused, and does not make the caller wait for its writer."""
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is not a regular file")
+    return descriptor
+
+
+def is_open_to_others(path: str) -> bool:
+    """Return whether users outside of the file's group may read or write it; raises OSError.
+
+    On Windows, where modes do not show that, it returns False.
+    """
+    return os.name != "nt" and bool(os.stat(path).st_mode & (stat.S_IROTH | stat.S_IWOTH))

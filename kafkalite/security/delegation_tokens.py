@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.security.sasl.scram_credentials import credential_of_password
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Set as AbstractSet
 
     from kafkalite.security.sasl.scram_credentials import ScramCredential, ScramMechanism
 
@@ -37,12 +37,12 @@ class DelegationToken(NamedTuple):
         """The owner's name without its type."""
         return self.owner.partition(":")[2]
 
-    def belongs_to(self, principals: Collection[str]) -> bool:
+    def belongs_to(self, principals: AbstractSet[str]) -> bool:
         """Return whether one of these is the owner, the requester or a renewer."""
         return (
             self.owner in principals
             or self.requester in principals
-            or any(renewer in principals for renewer in self.renewers)
+            or not principals.isdisjoint(self.renewers)
         )
 
     def may_be_renewed_by(self, principal: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
@@ -53,6 +53,8 @@ _JAAS_KEY: Final = "sasl.jaas.config"
 _RULE_KEYS: Final = (_MECHANISMS_KEY, _MAX_REAUTH_KEY)
 """The keys without a listener that apply to listeners without a value of their own."""
 _DELAY_KEY: Final = "connection.failed.authentication.delay.ms"
+_MAX_TOKEN_CREDENTIALS: Final = 1024
+"""The maximum number of delegation tokens whose keys a listener remembers."""
 _NONCE_BOUND: Final = 1 << 120
 
 
@@ -187,11 +189,12 @@ def checks_signatures(security: ListenerSecurity) -> bool:
 class SaslListener:
     """The authentication of the clients of one listener of one node."""
 
-    __slots__ = ("_gate_settings", "_node", "_settings")
+    __slots__ = ("_gate_settings", "_node", "_settings", "_token_credential")
 
     def __init__(self, node: Node, settings: SaslSettings, gateway: Gateway) -> None:
         self._node = node
         self._settings = settings
+        self._token_credential = lru_cache(_MAX_TOKEN_CREDENTIALS)(token_credential)
         security = settings.security
         self._gate_settings = SaslGateSettings(
             max_receive_bytes=security.int("sasl.server.max.receive.size"),
@@ -261,16 +264,18 @@ class SaslListener:
     ) -> tuple[ScramCredential, str, int | None] | None:
         """Return the keys, the owner and the end of a delegation token.
 
-        The keys are derived for unknown ids too, so that the time does not show which ids exist.
+        To derive keys takes about 2 ms, while all other clients wait. So it is done once for each
+        token, and not for unknown ids: otherwise clients that have not authenticated could hold up
+        the others. Ids are random, so it does not matter that the time shows whether one exists.
         """
         secret_key = self._node.config.str_or_none(SECRET_KEY)
-        if not secret_key:
+        token = self._node.image.delegation_tokens.get(token_id)
+        if not secret_key or token is None:
             return None
         # The same salt as that of the substitute for an unknown id.
         salt = substitute_credential(mechanism, self._settings.scram_secret, token_id).salt
-        credential = token_credential(mechanism, secret_key, token_id, salt)
-        token = self._node.image.delegation_tokens.get(token_id)
-        return None if token is None else (credential, token.owner_name, token.expires_at_ms)
+        credential = self._token_credential(mechanism, secret_key, token_id, salt)
+        return credential, token.owner_name, token.expires_at_ms
 
 
 def enabled_mechanisms(security: ListenerSecurity) -> tuple[str, ...]:

@@ -166,6 +166,10 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._state = _State.CLOSED
         self._stop_timer()
         self._protocol.connection_lost(exc)
+        # This object and its connection refer to each other, so they remain until the garbage is
+        # collected. The state of OpenSSL has 40 KB and more, which the collector does not see.
+        with suppress(AttributeError):
+            del self._tls
 
     def _continue_handshake(self) -> None:
         try:

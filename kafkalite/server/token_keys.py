@@ -164,7 +164,8 @@ class RemoteKeys:
         """Whether clients wait: no download has succeeded, and no failure has been reported."""
         self._retry_timer: Timer | None = None
         self._refresh_timer: Timer | None = None
-        self._waiting: list[Waiting[None]] = []
+        self._waiting: dict[Waiting[None], None] = {}
+        """In the order of their clients; thousands of clients may disconnect at once."""
         self._unknown_ids: OrderedDict[str, int] = OrderedDict()
         """The latest unknown ids, and the times from which they cause a download again."""
         self._start()
@@ -182,11 +183,10 @@ class RemoteKeys:
             return None
 
         def forget() -> None:
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)
+            self._waiting.pop(waiting, None)
 
         waiting: Waiting[None] = Waiting(on_abandon=forget)
-        self._waiting.append(waiting)
+        self._waiting[waiting] = None
         return waiting
 
     def report_unknown(self, key_id: str) -> None:
@@ -251,7 +251,7 @@ class RemoteKeys:
         self._resolve_waiting()
 
     def _resolve_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, {}
         for each in waiting:
             each.resolve(None)
 

@@ -508,12 +508,7 @@ class Broker:
 
     def _perform_identity_command(self, command: IdentityCommand) -> IdentityStatus:
         """Carry out a command on the broker's event loop, and wait for the result."""
-
-        async def perform() -> IdentityStatus:
-            return perform_identity_command(broker, command)
-
-        broker = self._running_broker()
-        return self._run_on_loop(perform())
+        return self._run_on_loop(perform_identity_command(self._running_broker(), command))
 
     def _perform_node_command(self, command: NodeCommand) -> Sequence[NodeStatus]:
         """Carry out a command on the broker's event loop, and wait for the result."""

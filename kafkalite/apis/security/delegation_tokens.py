@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.gateway.api import Api
 from kafkalite.metadata.delegation_tokens import SECRET_KEY, TokenRequest
-from kafkalite.ports.turns import in_steps
+from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, in_steps, pause
 from kafkalite.protocol._generated.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -34,7 +34,7 @@ from kafkalite.security.delegation_tokens import DelegationToken, token_hmac
 from kafkalite.security.listener_security import ANONYMOUS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Set as AbstractSet
 
     from kafkalite.gateway.call import Call
 
@@ -218,20 +218,23 @@ def handle_describe_delegation_token(
     owners = None
     if request.owners is not None:
         owners = {f"{o.principal_type}:{o.principal_name}" for o in in_steps(request.owners)}
-    return DescribeDelegationTokenResponse(
-        tokens=[
-            _describe(token, secret_key)
-            for token in in_steps(tuple(call.node.image.delegation_tokens.values()))
-            if _is_shown(call, token, owners)
-        ]
-    )
+    own = frozenset((call.principal,))
+    described = []
+    for token in in_steps(tuple(call.node.image.delegation_tokens.values())):
+        if _is_shown(call, token, owners, own):
+            described.append(_describe(token, secret_key))
+        if len(token.renewers) > ELEMENTS_PER_PAUSE:
+            pause()
+    return DescribeDelegationTokenResponse(tokens=described)
 
 
-def _is_shown(call: Call, token: DelegationToken, owners: Collection[str] | None) -> bool:
+def _is_shown(
+    call: Call, token: DelegationToken, owners: AbstractSet[str] | None, own: AbstractSet[str]
+) -> bool:
     if owners is not None and not token.belongs_to(owners):
         return False
     return (
-        token.belongs_to((call.principal,))
+        token.belongs_to(own)
         or _allows(call, Operation.DESCRIBE, Resource.DELEGATION_TOKEN, token.token_id)
         or _allows(call, Operation.DESCRIBE_TOKENS, Resource.USER, token.owner)
     )
@@ -254,7 +257,7 @@ def _describe(token: DelegationToken, secret_key: str) -> _Described:
             DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer(
                 principal_type=kind, principal_name=name
             )
-            for kind, name in map(_split, token.renewers)
+            for kind, name in map(_split, in_steps(token.renewers))
         ],
     )
 

@@ -266,8 +266,11 @@ class Authenticator:
         if max_session_ms > 0:
             limits.append(max_session_ms)
         lifetime_ms = min(max(0, min(limits)), MAX_TIME_MS) if limits else 0
-        # Without time left, the session ends before the next request of the same millisecond.
-        self.expires_at_ms = (now_ms + lifetime_ms if lifetime_ms else now_ms - 1) if limits else None
+        if limits:
+            # Without time left, the session ends before the next request of the same millisecond.
+            self.expires_at_ms = now_ms + lifetime_ms if lifetime_ms else now_ms - 1
+        else:
+            self.expires_at_ms = None
         self.principal = principal
         self.is_token_authenticated = server.is_token_authenticated
         self.state = SaslState.COMPLETE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.security.sasl.mechanism import SASL_NAME, SaslAuthenticationError, SaslError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _PAIRS: Final = r"(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*"
 _FIRST_MESSAGE: Final = re.compile(
@@ -37,6 +37,19 @@ class BearerToken(NamedTuple):
 
     principal: str
     expires_at_ms: int
+
+
+def principal_in(claims: Mapping[str, object], claim: str) -> str:
+    """Return the name in a claim of a token, with blanks at its ends; raises InvalidTokenError."""
+    principal = claims.get(claim)
+    if not isinstance(principal, str) or not principal.strip():
+        raise InvalidTokenError(f"the token has no claim {claim} with a name")
+    try:
+        principal.encode()
+    except UnicodeEncodeError:
+        # JSON can have half of a surrogate pair. Neither responses nor records can have it.
+        raise InvalidTokenError(f"claim {claim} of the token is not valid Unicode") from None
+    return principal
 
 
 class OAuthBearerServer:

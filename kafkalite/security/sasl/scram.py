@@ -39,11 +39,11 @@ _CLIENT_FINAL: Final = re.compile(
 )
 
 
-_MAX_FIRST_MESSAGE = 8 * 1024
-"""Maximum length of a client's first message, whose nonce is stored until the next message.
+_MAX_MESSAGE_BYTES = 8 * 1024
+"""Maximum length of a client's message; those of real clients have a few hundred characters.
 
-Clients that have not authenticated must not be able to fill the memory. Messages of real clients
-have a few hundred characters.
+The nonce of the first message is stored until the next one, and to match a long message takes long.
+Clients that have not authenticated must neither fill the memory nor hold up others.
 """
 
 
@@ -97,11 +97,13 @@ class ScramServer:
     def evaluate(self, token: bytes) -> bytes:
         """Return the answer to the client's next message; raises SaslError if it is refused."""
         step, self._step = self._step, _refuse_message
+        if len(token) > _MAX_MESSAGE_BYTES:
+            raise SaslError(f"a SCRAM message of {len(token)} bytes")
         return step(token.decode("utf-8", "replace")).encode()
 
     def _evaluate_first(self, message: str) -> str:
         match = _CLIENT_FIRST.fullmatch(message)
-        if match is None or len(message) > _MAX_FIRST_MESSAGE:
+        if match is None:
             raise SaslError("invalid SCRAM client first message")
         name = match["name"].replace("=2C", ",").replace("=3D", "=")
         # Kafka looks for the credential first, so its answer shows whether the user exists.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.security.sasl.authenticator import MAX_TIME_MS
 from kafkalite.security.sasl.json_web_keys import ALGORITHMS, parse_json
-from kafkalite.security.sasl.oauthbearer import BearerToken, InvalidTokenError
+from kafkalite.security.sasl.oauthbearer import BearerToken, InvalidTokenError, principal_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from kafkalite.security.sasl.json_web_keys import KeySet
 
 _SECTIONS: Final = 3
+_MAX_HEADER_LENGTH: Final = 64 * 1024
+"""The maximum length of a header in base64. It is parsed before the signature is verified, so that
+clients that have not authenticated could hold up others; with certificates it has some 10 KB."""
 _NESTED_TYPES: Final = ("jwt", "application/jwt")
 _TEXT_CLAIMS: Final = ("iss", "sub", "jti")
 """The claims that must be texts if they exist."""
@@ -50,9 +53,7 @@ def validate_signed_token(
     expiry_s = _check_times(claims, now_ms // 1000, rules.clock_skew_s)
     _check_names(claims, rules)
     _check_scope(claims.get(rules.scope_claim))
-    principal = claims.get(rules.principal_claim)
-    if not isinstance(principal, str) or not principal.strip():
-        raise InvalidTokenError(f"the token has no claim {rules.principal_claim} with a name")
+    principal = principal_in(claims, rules.principal_claim)
     return BearerToken(principal.strip(), min(1000 * expiry_s, MAX_TIME_MS))
 
 
@@ -61,6 +62,8 @@ def _verified_claims(keys: KeySet, token: str) -> dict[str, Any]:
     sections = token.split(".")
     if len(sections) != _SECTIONS:
         raise InvalidTokenError("the token does not have three sections")
+    if len(sections[0]) > _MAX_HEADER_LENGTH:
+        raise InvalidTokenError(f"the header of the token has {len(sections[0])} characters")
     content, payload, signature = map(_decode, sections)
     header = _parse(content)
     algorithm, key_id = header.get("alg"), header.get("kid")

@@ -12,7 +12,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.security.sasl.authenticator import MAX_TIME_MS
-from kafkalite.security.sasl.oauthbearer import BearerToken, InvalidTokenError
+from kafkalite.security.sasl.oauthbearer import BearerToken, InvalidTokenError, principal_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,9 +51,7 @@ class UnsecuredTokenRules(NamedTuple):
 def validate_unsecured_token(rules: UnsecuredTokenRules, token: str, now_ms: int) -> BearerToken:
     """Return the claims of a token; raises InvalidTokenError if the rules are not met."""
     claims = _claims_of(token)
-    principal = claims.get(rules.principal_claim)
-    if not isinstance(principal, str) or not principal.strip():
-        raise InvalidTokenError(f"the token has no claim {rules.principal_claim} with a name")
+    principal = principal_in(claims, rules.principal_claim)
     expiry_s, issued_s = _number(claims, "exp"), _number(claims, "iat")
     if expiry_s is None:
         raise InvalidTokenError("the token has no expiration time")

@@ -11,6 +11,7 @@ from kafkalite.control.http import ControlApp
 from kafkalite.control.identity_endpoints import IdentityApp
 from kafkalite.identity.provider import IdentityProvider
 from kafkalite.ports.clock import AdjustableClock
+from kafkalite.server.client_warnings import ClientWarnings
 from kafkalite.server.logging import Level, Log
 from kafkalite.testing.entropy import SeededEntropy
 
@@ -31,6 +32,8 @@ class IdentityWorld:
         self.lines = io.StringIO()
         log = Log(Level.INFO, "json", self.lines)
         self.provider = IdentityProvider(ISSUER, self.clock, SeededEntropy())
-        self.app = IdentityApp(self.provider, self.clock, log).app
+        self.app = IdentityApp(
+            self.provider, self.clock, ClientWarnings(self.clock, log.warning)
+        ).app
         self.broker = cast("Broker", SimpleNamespace(identity=self.provider, clock=self.clock))
         self.control = ControlApp(self.broker, log, ("127.0.0.1",)).app

@@ -42,6 +42,15 @@ async def test_a_client_that_is_not_authenticated_gets_a_challenge(world: Identi
     assert "s3cr3t" not in line
 
 
+async def test_repeated_refusals_are_counted_in_the_log(world: IdentityWorld) -> None:
+    for _ in range(3):
+        await ask(world.app, TOKEN, method="POST", body=REQUEST, headers=FORM)
+    assert len(world.lines.getvalue().splitlines()) == 1
+    world.clock.advance(60_000)
+    _, line = world.lines.getvalue().splitlines()
+    assert json.loads(line)["repeated"] == 2
+
+
 async def test_keys_and_metadata_are_public(world: IdentityWorld) -> None:
     keys = await ask(world.app, "/jwks")
     assert keys.body == world.provider.keys.public_keys()

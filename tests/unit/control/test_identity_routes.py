@@ -65,6 +65,12 @@ async def test_tokens_are_changed(world: IdentityWorld) -> None:
     assert (changed.body["audience"], changed.body["token_lifetime_ms"]) == ("x", 1000)
 
 
+async def test_half_of_a_surrogate_pair_changes_nothing(world: IdentityWorld) -> None:
+    answer = await post(world, "", {"audience": "\ud800"})
+    assert (answer.status, answer.body) == (400, {"error": "the body is not JSON"})
+    assert (await ask(world.control, "/v1/identity")).body["audience"] == "kafka"
+
+
 async def test_clients_are_added_and_removed(world: IdentityWorld) -> None:
     added = await post(world, "/clients", {"id": "a/b", "secret": "s", "scopes": ["read"]})
     assert (added.status, added.body["id"], added.body["scopes"]) == (201, "a/b", ["read"])

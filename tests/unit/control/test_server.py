@@ -11,6 +11,7 @@ import os
 import socket
 import ssl
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
@@ -23,7 +24,9 @@ from kafkalite.control.client import ControlClient
 from kafkalite.control.connection import Limits
 from kafkalite.control.endpoint import find_endpoint
 from kafkalite.control.http import MAX_BODY_BYTES, ControlApp
-from kafkalite.control.server import ControlServer, uvicorn_logger
+from kafkalite.control.server import ControlSecurity, ControlServer, uvicorn_logger
+from kafkalite.control.token import ControlToken, stored_token
+from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.ports.key_files import write_key_file
 from kafkalite.security.certificates import CertificateAuthority
 from kafkalite.server.addresses import AddressError
@@ -34,7 +37,6 @@ from kafkalite.testing import Broker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 
 urlopen = build_opener(ProxyHandler({})).open
@@ -425,6 +427,33 @@ async def test_a_slow_handshake_is_closed(part: bytes) -> None:
     finally:
         await server.stop()
         await broker.stop()
+
+
+def token_with_mode(directory: Path, mode: int) -> ControlToken:
+    token = stored_token(str(directory), SystemEntropy())
+    assert token.file is not None
+    Path(token.file).chmod(mode)
+    return token
+
+
+@pytest.mark.parametrize(("mode", "is_reported"), [(0o600, False), (0o640, False), (0o644, True)])
+async def test_a_token_that_other_users_can_read_is_reported(
+    tmp_path: Path, mode: int, *, is_reported: bool
+) -> None:
+    lines = io.StringIO()
+    log = Log(Level.WARNING, "json", lines)
+    token = token_with_mode(tmp_path, mode)
+    broker = ServerBroker(
+        Settings(listen=["PLAINTEXT://127.0.0.1:0"], data_directory=str(tmp_path)), log
+    )
+    await broker.start()
+    security = ControlSecurity(token="auto")  # noqa: S106
+    server = ControlServer(broker, control_address("0"), log, security=security)
+    await server.start()
+    await server.stop()
+    await broker.stop()
+    assert ("can read the control token" in lines.getvalue()) is is_reported
+    assert token.text not in lines.getvalue()
 
 
 def test_requests_after_one_without_token_are_not_served() -> None:

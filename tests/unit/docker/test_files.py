@@ -48,3 +48,19 @@ def test_formatted_users_are_stored_once(tmp_path: Path) -> None:
     assert files.formatted_users() == [alice, bob]
     (stored,) = (tmp_path / "var" / "lib" / "kafkalite").iterdir()
     assert stored.stat().st_mode & 0o077 == 0
+
+
+def test_stored_users_are_not_written_to_a_file_of_another_user(tmp_path: Path) -> None:
+    files = ImageFiles(str(tmp_path))
+    alice, bob = Credential("alice", "a", "PLAIN"), Credential("bob", "b", "PLAIN")
+    files.add_formatted_users([alice])
+    (stored,) = (tmp_path / "var" / "lib" / "kafkalite").iterdir()
+    linked = tmp_path / "linked"
+    stored.rename(linked)
+    linked.chmod(0o644)
+    stored.symlink_to(linked)
+    content = linked.read_bytes()
+    files.add_formatted_users([bob])
+    assert files.formatted_users() == [alice, bob]
+    assert linked.read_bytes() == content
+    assert stored.lstat().st_mode & 0o077 == 0

@@ -34,6 +34,7 @@ def test_json_is_parsed() -> None:
         {"failure": ["expired"]},
         {"failure": "expired", "color": 1},
         {"failure": "expired", "client": 1},
+        {"failure": "expired", "client": "\ud800"},
         {"failure": "expired", "times": 0},
         {"failure": "expired", "times": True},
         {"failure": "expired", "delay_ms": 5},

@@ -90,7 +90,7 @@ def test_audience_and_lifetime_are_changed(provider: IdentityProvider) -> None:
     )
     claims = claims_of(provider)
     assert (claims["aud"], claims["exp"] - claims["iat"]) == ("own", 1)
-    for audience in ("", "x" * 2000, 5):
+    for audience in ("", "x" * 2000, "\ud800", 5):
         with pytest.raises(IdentityError):
             provider.change(audience=audience)
 

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from kafkalite.metadata.delegation_tokens import MAX_RECORD_BYTES, MAX_TIME_MS, TokenRequest
+from kafkalite.metadata.delegation_tokens import (
+    MAX_RECORD_BYTES,
+    MAX_RENEWERS,
+    MAX_TIME_MS,
+    TokenRequest,
+)
 from kafkalite.protocol._generated.records.remove_delegation_token import (
     RemoveDelegationTokenRecord,
 )
@@ -246,9 +251,11 @@ def test_a_token_with_too_many_renewers_is_refused() -> None:
     renewers = ("User:" + "r" * 1_000,)
     count = MAX_RECORD_BYTES // 1_007
     assert len(create(world, renewers=renewers * count).renewers) == count
-    code = refused(create, world, ALICE, ALICE, renewers * (count + 1))
-    assert code is ErrorCode.UNKNOWN_SERVER_ERROR
+    for too_many in (renewers * (count + 1), (BOB,) * (MAX_RENEWERS + 1)):
+        code = refused(create, world, ALICE, ALICE, too_many)
+        assert code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert len(world.log.entries) == entries + 1
+    assert len(create(world, renewers=(BOB,) * MAX_RENEWERS).renewers) == MAX_RENEWERS
 
 
 def test_other_changes_keep_the_same_mapping_of_tokens() -> None:

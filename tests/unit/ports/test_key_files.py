@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from kafkalite.ports.key_files import (
+    is_open_to_others,
     modification_time_ns,
     read_key_file,
     read_small_file,
@@ -57,6 +59,16 @@ def test_a_small_file_is_regular_and_within_the_limit(tmp_path: Path) -> None:
     assert read_small_file(str(path), 5) == b"12345"
     with pytest.raises(OSError, match="is larger than 4 bytes"):
         read_small_file(str(path), 4)
-    for other in (str(tmp_path), "/dev/zero"):
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    for other in (pipe, str(tmp_path), "/dev/zero"):
         with pytest.raises(OSError, match="is not a regular file"):
             read_small_file(other, 5)
+
+
+def test_a_file_is_open_to_others_if_they_read_or_write_it(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(b"")
+    for mode, is_open in ((0o600, False), (0o660, False), (0o604, True), (0o602, True)):
+        path.chmod(mode)
+        assert is_open_to_others(str(path)) is is_open

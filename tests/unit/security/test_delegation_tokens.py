@@ -31,7 +31,7 @@ TOKEN = DelegationToken(
 def test_a_token_belongs_to_its_principals(
     principal: str, *, is_known: bool, may_renew: bool
 ) -> None:
-    assert TOKEN.belongs_to(("User:erin", principal)) is is_known
+    assert TOKEN.belongs_to({"User:erin", principal}) is is_known
     assert TOKEN.may_be_renewed_by(principal) is may_renew
 
 

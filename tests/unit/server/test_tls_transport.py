@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import json
 import ssl
@@ -289,6 +290,37 @@ async def test_a_client_that_disconnects_during_the_handshake_is_logged(tmp_path
         silent_writer.close()
         writer.close()
     assert world.reasons == ["the client disconnects during the TLS handshake"]
+
+
+def server_states() -> int:
+    """Return the number of TLS servers of OpenSSL in this process."""
+    found = [each for each in gc.get_objects() if isinstance(each, ssl.SSLObject)]
+    return sum(each.server_side for each in found)
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+async def test_the_end_of_a_connection_frees_its_memory(
+    tmp_path: Path, *, is_complete: bool
+) -> None:
+    async with secured_broker(tmp_path) as world:
+        reader, writer = await world.connect_socket()
+        handshake = ClientHandshake(world.files.client_context())
+        gc.collect()
+        before = server_states()
+        gc.disable()
+        try:
+            if is_complete:
+                await handshake.perform(reader, writer)
+            else:
+                writer.write(handshake.client_hello())
+            await reader.read(1)
+            assert server_states() == before + 1
+            writer.close()
+            for served in world.broker._nodes:
+                await served.admission.is_empty.wait()
+            assert server_states() == before
+        finally:
+            gc.enable()
 
 
 async def test_handshakes_count_as_connections(tmp_path: Path) -> None:

@@ -86,6 +86,16 @@ def test_clients_wait_for_the_first_download() -> None:
     assert server.keys.first_keys() is None
 
 
+def test_thousands_of_clients_disconnect_while_they_wait() -> None:
+    server = Server()
+    *abandoned, last = [server.wait() for _ in range(20_000)]
+    for waiting in reversed(abandoned):
+        waiting.abandon()
+    server.worker.run()
+    assert last.is_resolved
+    assert not any(waiting.is_resolved for waiting in abandoned)
+
+
 def test_clients_wait_for_one_download_and_not_for_its_retries() -> None:
     server = Server()
     server.answer = HttpGetError("Connection refused")

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkalite.apis.security.delegation_tokens import handle_describe_delegation_token
 from kafkalite.client.access import Access, Login
 from kafkalite.client.client import KafkaClient
 from kafkalite.metadata.delegation_tokens import MAX_RECORD_BYTES
+from kafkalite.ports import turns
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -27,7 +29,9 @@ from kafkalite.protocol._generated.messages.renew_delegation_token import (
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.versions import Versions
+from kafkalite.security.delegation_tokens import token_credential
 from kafkalite.security.sasl.scram_credentials import SCRAM_MECHANISMS, SCRAM_SHA_256
+from kafkalite.server import sasl_listener
 from kafkalite.server.addresses import Address
 from kafkalite.testing import Broker
 from tests.unit.apis.cluster_wire import ClusterWire
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from kafkalite.security.sasl.scram_credentials import ScramMechanism
+    from kafkalite.security.sasl.scram_credentials import ScramCredential, ScramMechanism
 
 KEY = "the secret key"
 TOKENS = {"delegation.token.secret.key": KEY}
@@ -296,8 +300,7 @@ def test_an_expired_token_that_is_not_removed_gives_a_session_without_lifetime()
     client = wire.connect()
     answer = log_in_by_token(client, token)
     assert (answer.error_code, answer.session_lifetime_ms) == (0, 0)
-    wire.clock.advance(1)
-    assert describe(client, None) is None
+    assert describe(client, None) is None, "also while the clock is stopped"
     assert client.violation is not None
 
 
@@ -326,6 +329,24 @@ def test_wrong_and_unknown_tokens_get_the_same_answers(mechanism: ScramMechanism
         assert client.violation is not None
     assert len(set(answers)) == 1
     assert b"invalid credentials" in answers[0][2]
+
+
+def test_keys_are_derived_once_for_a_token_and_not_for_unknown_ids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    derived = []
+
+    def derive(mechanism: ScramMechanism, key: str, token_id: str, salt: bytes) -> ScramCredential:
+        derived.append(token_id)
+        return token_credential(mechanism, key, token_id, salt)
+
+    monkeypatch.setattr(sasl_listener, "token_credential", derive)
+    wire = wire_with()
+    token = create(client_of(wire))
+    for _ in range(3):
+        start_login(wire.connect(), SCRAM_SHA_256, "A" * 22, "wrong")
+        assert log_in_by_token(wire.connect(), token).error_code == 0
+    assert derived == [token.token_id]
 
 
 def test_the_salt_of_a_token_is_the_same_before_and_after_its_removal() -> None:
@@ -505,3 +526,18 @@ def test_tokens_survive_a_restart(clients: CertificateClients) -> None:
     assert clients.described(ALICE) == [token.token_id]
     response = clients.ask(ALICE, RenewDelegationTokenRequest(hmac=token.hmac), 2)
     assert response.error_code == 0
+
+
+def test_tokens_with_many_renewers_are_described_in_steps(clients: CertificateClients) -> None:
+    for principal in (BOB, ALICE):
+        clients.create(principal, renewers=200)
+    responses: list[Any] = []
+    request = DescribeDelegationTokenRequest(owners=None)
+    worker = turns.Worker()
+    worker.task = lambda: responses.append(
+        handle_describe_delegation_token(clients.wire.calls[1], request)
+    )
+    for _ in range(3):  # after each token, and among the renewers of the one that is described
+        assert worker.take_turn(0.0) is worker
+    assert worker.take_turn(0.0) is None
+    assert [len(each.renewers) for each in responses[0].tokens] == [200]

@@ -299,8 +299,9 @@ def test_a_client_is_authenticated_by_a_token_until_it_uses_a_password() -> None
     assert not authenticator.is_token_authenticated
 
 
-def test_the_session_of_an_expired_token_has_no_lifetime() -> None:
-    authenticator = new_authenticator()
+@pytest.mark.parametrize("max_session_ms", [0, 200])
+def test_the_session_of_an_expired_token_allows_no_request(max_session_ms: int) -> None:
+    authenticator = new_authenticator(max_session_ms)
     assert authenticate(authenticator, f"token of alice until {NOW_MS - 9}") == 0
     with pytest.raises(AuthenticationFailedError, match="the session has expired"):
         authenticator.check_session(NOW_MS)

@@ -192,6 +192,18 @@ def test_a_changed_final_message_is_refused(old: bytes, new: bytes) -> None:
         server.evaluate(final)
 
 
+def test_long_messages_are_refused_before_they_are_parsed() -> None:
+    client = ScramClient(SCRAM_SHA_256, "alice", "secret")
+    client.bare += ",a=" + "b" * 8192
+    with pytest.raises(SaslError, match=r"a SCRAM message of 82\d\d bytes"):
+        server_for().evaluate(client.first())
+    server = server_for()
+    client = ScramClient(SCRAM_SHA_256, "alice", "secret")
+    final = client.final(server.evaluate(client.first()))
+    with pytest.raises(SaslError, match=r"a SCRAM message of 8\d\d\d bytes"):
+        server.evaluate(final.replace(b",p=", b",a=" + b"b" * 8192 + b",p="))
+
+
 @pytest.mark.parametrize("proof", [b"", b"AAAA", b"A" * 64, b"A" * 400])
 def test_a_proof_of_another_length_is_refused(proof: bytes) -> None:
     server = server_for()

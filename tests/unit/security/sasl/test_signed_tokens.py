@@ -122,6 +122,7 @@ ISSUER = SignedTokenRules(issuer="https://idp")
         ({"sub": ...}, RULES, "no claim sub with a name"),
         ({"sub": ""}, RULES, "no claim sub with a name"),
         ({"sub": " "}, RULES, "no claim sub with a name"),
+        ({"sub": "a\ud800"}, RULES, "claim sub of the token is not valid Unicode"),
         ({"sub": 5}, RULES, "claim sub of the token is not a text"),
         ({"name": 5}, SignedTokenRules(principal_claim="name"), "no claim name with a name"),
         ({"jti": 5}, RULES, "claim jti of the token is not a text"),
@@ -197,6 +198,7 @@ HOSTILE = {
     "other digits": (f"{VALID}\u0661", "base64url"),
     "a megabyte": (f"{SIGNED}.{'A' * 1_000_000}", "signature of the token is not valid"),
     "a megabyte of claims": (TokenSigner("ES256", "x").token(a="a" * 1_000_000), "no key"),
+    "a large header": (SIGNER.token({"x": "a" * 50_000}), "the header of the token has"),
     "duplicate claim": (SIGNER.sign(HEADER, f'{{"sub":"bob",{JSON_CLAIMS[1:]}'.encode()), "unique"),
     "duplicate header": (
         SIGNER.sign(b'{"alg":"none","alg":"ES256","kid":"key-1"}', CLAIMS),

@@ -66,6 +66,7 @@ def test_both_alphabets_of_base64_are_accepted() -> None:
         ({"sub": None}, "has no claim sub"),
         ({"sub": " "}, "has no claim sub"),
         ({"sub": 5}, "has no claim sub"),
+        ({"sub": "a\ud800"}, "sub of the token is not valid Unicode"),
         ({"exp": None}, "no expiration time"),
         ({"exp": "2000"}, "exp of the token is not a number"),
         ({"exp": True}, "exp of the token is not a number"),
