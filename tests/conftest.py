@@ -46,6 +46,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(_PIPELINE)
         if item.get_closest_marker("oracle"):
             item.add_marker(pytest.mark.endurance)
+        if item.get_closest_marker("container"):
+            # The first test makes the base image and builds the image.
+            item.add_marker(pytest.mark.timeout(900))
+            item.add_marker(pytest.mark.flaky(reruns=1))
         if item.get_closest_marker("client") or item.get_closest_marker("oracle"):
             item.add_marker(pytest.mark.flaky(reruns=1))
 

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from itertools import product
 from typing import TYPE_CHECKING
 
 from tests.architecture.source import ROOT
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 
 BY_HAND = {"spark", "endurance"}
 """The markers of the tests that take too long for `.ci/run`."""
+LEVELS: list[set[str]] = [set(), {"spark"}, {"endurance"}, BY_HAND, {"container"}]
+"""The markers that a test may have."""
 
 
 def selections() -> list[str]:
@@ -23,18 +24,19 @@ def selections() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     default = project["tool"]["pytest"]["ini_options"]["addopts"]
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    commands = [line for line in script.splitlines() if line.startswith("run_tests .venv")]
+    commands = [
+        line for line in script.splitlines() if ".venv/bin/pytest -m" in line and "#" not in line
+    ]
     return re.findall(r"-m '([^']+)'", "\n".join([default, *commands]))
 
 
 def test_each_test_runs_in_one_step() -> None:
     expressions = selections()
-    assert len(expressions) == 3
-    for spark, endurance in product([False, True], repeat=2):
-        markers = {"spark": spark, "endurance": endurance}
+    assert len(expressions) == 4
+    for level in LEVELS:
+        markers = {name: name in level for name in ("spark", "endurance", "container")}
         steps = sum(eval(expression, markers.copy()) for expression in expressions)  # noqa: S307 - our own text
-        is_by_hand = {name for name, is_set in markers.items() if is_set} == BY_HAND
-        assert steps == (0 if is_by_hand else 1), markers
+        assert steps == (0 if level == BY_HAND else 1), level
 
 
 def test_settings_work_without_the_plugins_of_the_project(tmp_path: Path) -> None:

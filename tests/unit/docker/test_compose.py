@@ -76,7 +76,7 @@ def test_image_has_the_scripts_of_other_images_for_its_user() -> None:
 
 
 def test_copied_files_exist_and_are_not_ignored() -> None:
-    copied = re.findall(r"^COPY (?:--\S+ )*(.+) \S+$", DOCKERFILE, re.MULTILINE)
+    copied = re.findall(r"^COPY (?:--chmod=\S+ )?([^-].*) \S+$", DOCKERFILE, re.MULTILINE)
     paths = {path for each in copied for path in each.split()}
     allowed = (DOCKER / "Dockerfile.dockerignore").read_text().split()
     for path in paths:

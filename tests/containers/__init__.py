@@ -1,0 +1,1 @@
+"""Tests of the image in real containers: Docker's commands, compose files, Testcontainers."""
