@@ -71,6 +71,7 @@ def context_at(node_id: int = 1, **config: str) -> Call:
         version=1,
         topics={each.name: each for each in topics},
         topics_by_id={each.topic_id: each for each in topics},
+        features={"group.version": 1},
     )
     clock, history = ManualClock(), EventHistory()
     groups = GroupCoordinator(
