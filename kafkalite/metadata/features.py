@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 METADATA_VERSION: Final = "metadata.version"
 
+KRAFT_VERSION: Final = "kraft.version"
+"""1: a quorum whose voters can change (KIP-853). ApiVersions omits it: there is no quorum."""
+
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 """1: replicas that leave an ISR below its minimum remain eligible as leader (KIP-966)."""
 
@@ -39,8 +42,21 @@ UNSAFE_DOWNGRADE: Final = 3
 
 _CHANGES_OF_RECORDS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
 """Levels of metadata.version with new records; a downgrade to an earlier level could lose them."""
+_FIRST_WITH_KRAFT_VERSION: Final = 21
+"""The level of metadata.version that Kafka 3.9 introduced together with kraft.version."""
+_KRAFT_LEVELS: Final = Feature(0, 1, 1)
 _LOWEST_METADATA_VERSION: Final = 7
 """The level that Kafka 4.3 names 3.3-IV3; other features need it."""
+
+
+_CONFIGURABLE: Final = (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    TRANSACTION_VERSION,
+)
+"""Features whose level a setting of the same name selects at a start."""
 
 
 class FeatureUpdate(NamedTuple):
@@ -83,9 +99,7 @@ class Features:
             name: feature.formatted for name, feature in config.release.features.items()
         }
         self._configured = {
-            name: level
-            for name in (TRANSACTION_VERSION,)
-            if isinstance(level := config.get(name), int)
+            name: level for name in _CONFIGURABLE if isinstance(level := config.get(name), int)
         }
 
     def start_records(self) -> list[FeatureLevelRecord]:
@@ -135,16 +149,22 @@ class Features:
                 emulated_release=self._release.name if name == METADATA_VERSION else "",
             )
             for name in _in_java_order(requested)
+            if name != KRAFT_VERSION
         ]
 
     def _check(
         self, update: FeatureUpdate, proposed: Mapping[str, int], controller_id: int
     ) -> None:
         """Raise KafkaError INVALID_UPDATE_VERSION for an update that is not allowed."""
-        current = self.levels.get(update.name, 0)
+        supported = supported_features(self._release, self.levels)
+        if self._release.features[METADATA_VERSION].highest >= _FIRST_WITH_KRAFT_VERSION:
+            supported[KRAFT_VERSION] = _KRAFT_LEVELS
+        levels = supported.get(update.name, Feature(0, 0, 0))
+        is_of_quorum = update.name == KRAFT_VERSION
+        current = levels.formatted if is_of_quorum else self.levels.get(update.name, 0)
         problem = (
             _type_problem(update)
-            or self._range_problem(update, controller_id)
+            or _range_problem(update, levels, controller_id)
             or _direction_problem(update, current)
             or _dependency_problem(update, proposed)
         )
@@ -155,16 +175,6 @@ class Features:
             )
         if update.name == METADATA_VERSION:
             _check_metadata_downgrade(current, update)
-
-    def _range_problem(self, update: FeatureUpdate, controller_id: int) -> str | None:
-        supported = supported_features(self._release, self.levels)
-        lowest, highest, _ = supported.get(update.name, Feature(0, 0, 0))
-        if lowest <= update.level <= highest:
-            return None
-        if not highest:
-            return f"Local controller {controller_id} does not support this feature."
-        levels = str(lowest) if lowest == highest else f"{lowest}-{highest}"
-        return f"Local controller {controller_id} only supports versions {levels}"
 
     def replay_feature_level(self, record: FeatureLevelRecord) -> None:
         """Apply one FeatureLevelRecord; level 0 disables a feature."""
@@ -181,6 +191,15 @@ def _type_problem(update: FeatureUpdate) -> str | None:
     return "A feature version cannot be less than 0." if update.level < 0 else None
 
 
+def _range_problem(update: FeatureUpdate, levels: Feature, controller_id: int) -> str | None:
+    lowest, highest, _ = levels
+    if lowest <= update.level <= highest:
+        return None
+    if not highest:
+        return f"Local controller {controller_id} does not support this feature."
+    return f"Local controller {controller_id} only supports versions {lowest}-{highest}"
+
+
 def _direction_problem(update: FeatureUpdate, current: int) -> str | None:
     is_upgrade = update.upgrade_type == UPGRADE
     if update.level < current and is_upgrade:
@@ -190,12 +209,14 @@ def _direction_problem(update: FeatureUpdate, current: int) -> str | None:
         )
     if update.level > current and not is_upgrade:
         return "Can't downgrade to a newer version."
+    if update.name == KRAFT_VERSION and update.level != current:
+        return "Can't downgrade the version of this feature."
     return None
 
 
 def _dependency_problem(update: FeatureUpdate, proposed: Mapping[str, int]) -> str | None:
     """Return why the proposed level of metadata.version does not allow an update."""
-    if update.name == METADATA_VERSION or not update.level:
+    if update.name in {METADATA_VERSION, KRAFT_VERSION} or not update.level:
         return None
     if proposed.get(METADATA_VERSION, 0) >= _LOWEST_METADATA_VERSION:
         return None

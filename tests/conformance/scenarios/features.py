@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 GROUP, SHARE, STREAMS = "group.version", "share.version", "streams.version"
 TRANSACTION, METADATA = "transaction.version", "metadata.version"
+KRAFT = "kraft.version"
 ELIGIBLE_REPLICAS = "eligible.leader.replicas.version"
 _BROKER, _SET, _DELETE = 4, 0, 1
 
@@ -109,6 +110,9 @@ def updates_are_refused(world: World) -> None:
         (METADATA, 29, UNSAFE_DOWNGRADE),
         (METADATA, 31, UPGRADE),
         (METADATA, 0, UNSAFE_DOWNGRADE),
+        (KRAFT, 0, UPGRADE),
+        (KRAFT, 0, SAFE_DOWNGRADE),
+        (KRAFT, 2, UPGRADE),
     )
     for each in refused:
         _update(world, update(each), 2)
@@ -126,6 +130,8 @@ def present_levels_are_accepted(world: World) -> None:
     for version in (0, 1, 2):
         _update(world, update((GROUP, 1, UPGRADE), (METADATA, 30, UPGRADE)), version)
         _update(world, update(), version)
+    _update(world, update((KRAFT, 1, UPGRADE)), 1)
+    _update(world, update((KRAFT, 1, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
     _update(world, update((GROUP, 1, SAFE_DOWNGRADE), (GROUP, 1, UNSAFE_DOWNGRADE)), 1)
     _update(world, update((SHARE, 0, SAFE_DOWNGRADE), validate_only=True), 1)
     _update(world, update((SHARE, 0, SAFE_DOWNGRADE), (SHARE, 1, UPGRADE), validate_only=True), 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkalite.config.definitions import ConfigError
@@ -9,6 +11,7 @@ from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
     GROUP_VERSION,
+    KRAFT_VERSION,
     METADATA_VERSION,
     SHARE_VERSION,
     TRANSACTION_VERSION,
@@ -48,6 +51,13 @@ def test_new_cluster_has_the_configured_level(level: int) -> None:
     world = MetadataWorld(transaction_version=f"{level}")
     assert level_of(world) == level
     assert level_of(world.restart(1)) == level
+
+
+@pytest.mark.parametrize("name", [name for name in NEWEST if name != METADATA_VERSION])
+def test_each_feature_can_start_at_level_zero(name: str) -> None:
+    config: dict[str, Any] = {name: "0"}
+    world = MetadataWorld(**config)
+    assert world.image.features == {key: level for key, level in NEWEST.items() if key != name}
 
 
 def test_feature_at_level_zero_stays_disabled() -> None:
@@ -159,6 +169,17 @@ def test_update_is_refused_with_the_text_of_kafka(update: FeatureUpdate, text: s
     assert refusal(MetadataWorld(), update) == (
         f"Invalid update version {update.level} for feature {update.name}. {text}"
     )
+
+
+def test_the_quorum_remains_at_its_level() -> None:
+    world = MetadataWorld()
+    before = world.image
+    world.controller.update_features([FeatureUpdate(KRAFT_VERSION, 1)])
+    assert world.image is before
+    text = "Invalid update version 0 for feature kraft.version. Can't downgrade the version"
+    assert refusal(world, FeatureUpdate(KRAFT_VERSION, 0, 2)) == f"{text} of this feature."
+    older = refusal(MetadataWorld(as_version="3.8"), FeatureUpdate(KRAFT_VERSION, 1))
+    assert older.endswith("Local controller 1 does not support this feature.")
 
 
 def test_a_downgrade_to_a_newer_level_is_refused() -> None:
