@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.table import TABLE
-from kafkalite.config.releases import Feature
 from kafkalite.gateway.api import Api, Eras
+from kafkalite.metadata.features import supported_features
 from kafkalite.protocol._generated.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.apis.table import Row
-    from kafkalite.config.releases import Release
     from kafkalite.gateway.call import Call
 
 VERSIONS = Versions(0, 4)
@@ -80,9 +79,7 @@ class ApiVersionsHandler:
                 ApiVersionsResponse.SupportedFeatureKey(
                     name=name, min_version=feature.lowest, max_version=feature.highest
                 )
-                for name, feature in _supported_features(
-                    node.config.release, image.features
-                ).items()
+                for name, feature in supported_features(node.config.release, image.features).items()
                 if feature.lowest or era.knows_level_zero
             ],
             finalized_features_epoch=image.version,
@@ -106,16 +103,6 @@ class ApiVersionsHandler:
             error_code=code,
             api_keys=api_versions_rows if code is ErrorCode.UNSUPPORTED_VERSION else [],
         )
-
-
-def _supported_features(release: Release, finalized: Mapping[str, int]) -> dict[str, Feature]:
-    """Return the features of a release, and others that the cluster's metadata contains."""
-    additional = {
-        name: Feature(0, level, 0)
-        for name, level in finalized.items()
-        if name not in release.features
-    }
-    return {**release.features, **additional}
 
 
 def new_api_versions_api(table: Mapping[int, Row]) -> Api:

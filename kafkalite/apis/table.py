@@ -76,6 +76,7 @@ _ROWS = (
     Row("OffsetDelete", 0, 0, "groups.offset_commit"),
     Row("DescribeUserScramCredentials", 0, 0, "security.scram_credentials"),
     Row("AlterUserScramCredentials", 0, 0, "security.scram_credentials"),
+    Row("UpdateFeatures", 0, 2, "features"),
     Row("DescribeCluster", 0, 2, "cluster"),
     Row("DescribeClientQuotas", 0, 1, "security.client_quotas"),
     Row("AlterClientQuotas", 0, 1, "security.client_quotas"),

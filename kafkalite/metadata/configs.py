@@ -16,6 +16,7 @@ from kafkalite.metadata.config_rules import (
     list_default,
     not_a_list_message,
 )
+from kafkalite.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.protocol._generated.records.config import ConfigRecord
 from kafkalite.protocol.error_codes import ErrorCode
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.metadata.changes import Changes
+    from kafkalite.metadata.features import Features
     from kafkalite.metadata.topics import Topics
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -53,11 +55,14 @@ class ConfigChange(NamedTuple):
 class Configs:
     """Settings by resource, each as text by key."""
 
-    __slots__ = ("_changes", "_config", "_topics", "by_resource")
+    __slots__ = ("_changes", "_config", "_features", "_topics", "by_resource")
 
-    def __init__(self, config: BrokerConfig, topics: Topics, changes: Changes) -> None:
+    def __init__(
+        self, config: BrokerConfig, topics: Topics, features: Features, changes: Changes
+    ) -> None:
         self._config = config
         self._topics = topics
+        self._features = features
         self._changes = changes
         # A resource's settings are replaced as a whole, so that images can share them.
         self.by_resource: dict[ConfigResource, Mapping[str, str]] = {}
@@ -87,6 +92,20 @@ class Configs:
         min_insync_replicas = str(self._config.int(MIN_INSYNC_REPLICAS))
         return [_config_record(all_brokers, MIN_INSYNC_REPLICAS, min_insync_replicas)]
 
+    def eligible_replicas_records(self) -> list[ConfigRecord]:
+        """Return the records that the feature of eligible leader replicas needs when it is enabled.
+
+        All nodes get the same min.insync.replicas, and values of single nodes are removed.
+        """
+        removed = [
+            _config_record(resource, MIN_INSYNC_REPLICAS, None)
+            for resource, values in self.by_resource.items()
+            if resource.type is ResourceType.BROKER
+            and resource.name
+            and MIN_INSYNC_REPLICAS in values
+        ]
+        return [*self.bootstrap_records(), *removed]
+
     def new_topic_records(
         self, name: str, requested: Mapping[str, str | None]
     ) -> list[ConfigRecord]:
@@ -112,7 +131,7 @@ class Configs:
         records = self._change_records(resource, after, before)
         for change in changes:
             # Deleting a key that is not set has no effect, but its rules are still checked.
-            _check_min_insync_replicas(resource, change.name, after)
+            self._check_min_insync_replicas(resource, change.name, after)
         return records
 
     def replace(self, resource: ConfigResource, requested: Mapping[str, str]) -> list[ConfigRecord]:
@@ -121,7 +140,7 @@ class Configs:
         self._check_existence(resource)
         records = self._change_records(resource, requested, before)
         for name in before.keys() | requested.keys():
-            _check_min_insync_replicas(resource, name, requested)
+            self._check_min_insync_replicas(resource, name, requested)
         return records
 
     def _apply_change(
@@ -148,6 +167,25 @@ class Configs:
             elif change.operation is AlterOperation.SUBTRACT and item in items:
                 items.remove(item)
         after[change.name] = ",".join(items)
+
+    def _check_min_insync_replicas(
+        self, resource: ConfigResource, name: str, after: Mapping[str, str]
+    ) -> None:
+        """Raise KafkaError if min.insync.replicas would differ between nodes (KIP-966)."""
+        if resource.type is not ResourceType.BROKER or name != MIN_INSYNC_REPLICAS:
+            return
+        if not self._features.levels.get(ELIGIBLE_LEADER_REPLICAS):
+            return
+        if resource.name:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+            )
+        if MIN_INSYNC_REPLICAS not in after:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+            )
 
     def _check_existence(self, resource: ConfigResource) -> None:
         # An invalid name is reported as such, not as an unknown topic.
@@ -208,21 +246,3 @@ def _config_record(resource: ConfigResource, name: str, value: str | None) -> Co
     return ConfigRecord(
         resource_type=int(resource.type), resource_name=resource.name, name=name, value=value
     )
-
-
-def _check_min_insync_replicas(
-    resource: ConfigResource, name: str, after: Mapping[str, str]
-) -> None:
-    """Raise KafkaError if min.insync.replicas would differ between nodes (KIP-966)."""
-    if resource.type is not ResourceType.BROKER or name != MIN_INSYNC_REPLICAS:
-        return
-    if resource.name:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
-        )
-    if MIN_INSYNC_REPLICAS not in after:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
-        )

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.configs import ConfigChange
     from kafkalite.metadata.creation import Charge, NewTopic, TopicCreation
     from kafkalite.metadata.delegation_tokens import TokenRequest
+    from kafkalite.metadata.features import FeatureUpdate
     from kafkalite.metadata.image import AddedNode, ConfigResource
     from kafkalite.metadata.leadership import ElectionType
     from kafkalite.metadata.partition_creation import NewPartitions
@@ -281,6 +282,15 @@ class MetadataController:
     ) -> dict[ConfigResource, KafkaError | None]:
         """Replace all keys of some resources; each resource succeeds or fails on its own."""
         return self._write(self._shard.replace_configs(requested, validate_only=validate_only))
+
+    def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
+    ) -> None:
+        """Change the levels of features, all or none.
+
+        Raises KafkaError INVALID_UPDATE_VERSION if one of the levels is not allowed.
+        """
+        self._write(self._shard.update_features(updates, validate_only=validate_only))
 
     def alter_scram_credentials(
         self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]

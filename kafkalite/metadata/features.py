@@ -1,41 +1,105 @@
-"""Feature levels of the cluster."""
+"""Feature levels of the cluster, and the rules of UpdateFeatures (KIP-584, KIP-778, KIP-1022)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.config.releases import Feature
+from kafkalite.coordinator.runtime import java_string_hash
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
+    from kafkalite.config.releases import Release
 
 METADATA_VERSION: Final = "metadata.version"
+
+KRAFT_VERSION: Final = "kraft.version"
+"""1: a quorum whose voters can change (KIP-853). ApiVersions omits it: there is no quorum."""
 
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 """1: replicas that leave an ISR below its minimum remain eligible as leader (KIP-966)."""
 
+GROUP_VERSION: Final = "group.version"
+"""1: groups with the consumer protocol (KIP-848)."""
+
+SHARE_VERSION: Final = "share.version"
+"""1: share groups (KIP-932)."""
+
+STREAMS_VERSION: Final = "streams.version"
+"""1: streams groups (KIP-1071)."""
+
 TRANSACTION_VERSION: Final = "transaction.version"
 """0: original; 1: flexible records in the transaction log; 2: epoch per transaction (KIP-890)."""
+
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+UNSAFE_DOWNGRADE: Final = 3
+
+_CHANGES_OF_RECORDS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
+"""Levels of metadata.version with new records; a downgrade to an earlier level could lose them."""
+_FIRST_WITH_KRAFT_VERSION: Final = 21
+"""The level of metadata.version that Kafka 3.9 introduced together with kraft.version."""
+_KRAFT_LEVELS: Final = Feature(0, 1, 1)
+_LOWEST_METADATA_VERSION: Final = 7
+"""The level that Kafka 4.3 names 3.3-IV3; other features need it."""
+
+
+_CONFIGURABLE: Final = (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    TRANSACTION_VERSION,
+)
+"""Features whose level a setting of the same name selects at a start."""
+
+
+class FeatureUpdate(NamedTuple):
+    """A requested level of one feature."""
+
+    name: str
+    level: int
+    upgrade_type: int = UPGRADE
+    """1 for an upgrade, 2 for a safe downgrade, 3 for an unsafe one."""
+
+
+def supported_features(release: Release, finalized: Mapping[str, int]) -> dict[str, Feature]:
+    """Return the features of a release, and others that the cluster's metadata contains."""
+    additional = {
+        name: Feature(0, level, 0)
+        for name, level in finalized.items()
+        if name not in release.features
+    }
+    return {**release.features, **additional}
+
+
+def is_disabled(name: str, release: Release, finalized: Mapping[str, int]) -> bool:
+    """Return whether a feature that the release has is at level 0."""
+    return not finalized.get(name) and name in release.features
 
 
 class Features:
     """Finalized feature levels by name."""
 
-    __slots__ = ("_configured", "_formatted", "_recorded", "levels")
+    __slots__ = ("_configured", "_formatted", "_recorded", "_release", "_updated_as", "levels")
 
     def __init__(self, config: BrokerConfig) -> None:
         self.levels: Mapping[str, int] = {}
         """Finalized levels; a feature at level 0 is disabled."""
+        self._release = config.release
         self._recorded: dict[str, int] = {}
+        self._updated_as: str | None = None
+        """The release as which UpdateFeatures set metadata.version; None if a start set it."""
         self._formatted = {
             name: feature.formatted for name, feature in config.release.features.items()
         }
         self._configured = {
-            name: level
-            for name in (TRANSACTION_VERSION,)
-            if isinstance(level := config.get(name), int)
+            name: level for name in _CONFIGURABLE if isinstance(level := config.get(name), int)
         }
 
     def start_records(self) -> list[FeatureLevelRecord]:
@@ -47,16 +111,146 @@ class Features:
         recorded, formatted = self._recorded, self._formatted
         emulated_version = formatted[METADATA_VERSION]
         target_levels = {name: level for name, level in formatted.items() if name not in recorded}
-        if recorded.get(METADATA_VERSION, emulated_version) != emulated_version:
+        is_same_release = self._updated_as == self._release.name or (
+            self._updated_as is None
+            and recorded.get(METADATA_VERSION, emulated_version) == emulated_version
+        )
+        if not is_same_release:
             target_levels = dict.fromkeys(recorded, 0) | formatted
         return [
             FeatureLevelRecord(name=name, feature_level=level)
             for name, level in (target_levels | self._configured).items()
-            if recorded.get(name) != level
+            if recorded.get(name) != level or (name == METADATA_VERSION and not is_same_release)
         ]
+
+    def update(
+        self, updates: Sequence[FeatureUpdate], controller_id: int
+    ) -> list[FeatureLevelRecord]:
+        """Return the records of new levels; the last update of a feature applies.
+
+        Raises KafkaError INVALID_UPDATE_VERSION with the error of one feature. As in Kafka, the
+        order of a Java HashMap decides which one it is.
+        """
+        requested = {update.name: update for update in updates}
+        proposed = {**self.levels, **{name: each.level for name, each in requested.items()}}
+        try:
+            for name in _in_java_order(requested):
+                self._check(requested[name], proposed, controller_id)
+        except KafkaError as error:
+            raise KafkaError(
+                error.code,
+                "The update failed for all features since the following feature had an error: "
+                f"{error.message}",
+            ) from None
+        return [
+            FeatureLevelRecord(
+                name=name,
+                feature_level=requested[name].level,
+                emulated_release=self._release.name if name == METADATA_VERSION else "",
+            )
+            for name in _in_java_order(requested)
+            if name != KRAFT_VERSION
+        ]
+
+    def _check(
+        self, update: FeatureUpdate, proposed: Mapping[str, int], controller_id: int
+    ) -> None:
+        """Raise KafkaError INVALID_UPDATE_VERSION for an update that is not allowed."""
+        supported = supported_features(self._release, self.levels)
+        if self._release.features[METADATA_VERSION].highest >= _FIRST_WITH_KRAFT_VERSION:
+            supported[KRAFT_VERSION] = _KRAFT_LEVELS
+        levels = supported.get(update.name, Feature(0, 0, 0))
+        is_of_quorum = update.name == KRAFT_VERSION
+        current = levels.formatted if is_of_quorum else self.levels.get(update.name, 0)
+        problem = (
+            _type_problem(update)
+            or _range_problem(update, levels, controller_id)
+            or _direction_problem(update, current)
+            or _dependency_problem(update, proposed)
+        )
+        if problem is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"Invalid update version {update.level} for feature {update.name}. {problem}",
+            )
+        if update.name == METADATA_VERSION:
+            _check_metadata_downgrade(current, update)
 
     def replay_feature_level(self, record: FeatureLevelRecord) -> None:
         """Apply one FeatureLevelRecord; level 0 disables a feature."""
         # Level 0 is stored, so that the next start does not enable the feature again.
         self._recorded[record.name] = record.feature_level
         self.levels = {name: level for name, level in self._recorded.items() if level}
+        if record.name == METADATA_VERSION:
+            self._updated_as = record.emulated_release or None
+
+
+def _type_problem(update: FeatureUpdate) -> str | None:
+    if update.upgrade_type not in {UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE}:
+        return "The controller does not support the given upgrade type."
+    return "A feature version cannot be less than 0." if update.level < 0 else None
+
+
+def _range_problem(update: FeatureUpdate, levels: Feature, controller_id: int) -> str | None:
+    lowest, highest, _ = levels
+    if lowest <= update.level <= highest:
+        return None
+    if not highest:
+        return f"Local controller {controller_id} does not support this feature."
+    return f"Local controller {controller_id} only supports versions {lowest}-{highest}"
+
+
+def _direction_problem(update: FeatureUpdate, current: int) -> str | None:
+    is_upgrade = update.upgrade_type == UPGRADE
+    if update.level < current and is_upgrade:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to "
+            "either safe or unsafe downgrade."
+        )
+    if update.level > current and not is_upgrade:
+        return "Can't downgrade to a newer version."
+    if update.name == KRAFT_VERSION and update.level != current:
+        return "Can't downgrade the version of this feature."
+    return None
+
+
+def _dependency_problem(update: FeatureUpdate, proposed: Mapping[str, int]) -> str | None:
+    """Return why the proposed level of metadata.version does not allow an update."""
+    if update.name in {METADATA_VERSION, KRAFT_VERSION} or not update.level:
+        return None
+    if proposed.get(METADATA_VERSION, 0) >= _LOWEST_METADATA_VERSION:
+        return None
+    return (
+        f"{update.name} could not be set to {update.level} because it depends on "
+        f"{METADATA_VERSION}={_LOWEST_METADATA_VERSION} (3.3-IV3)"
+    )
+
+
+def _check_metadata_downgrade(current: int, update: FeatureUpdate) -> None:
+    """Raise KafkaError INVALID_UPDATE_VERSION for a downgrade that could lose metadata."""
+    if not any(update.level < level <= current for level in _CHANGES_OF_RECORDS):
+        return
+    reason = (
+        "Unsafe metadata downgrade is not supported in this version."
+        if update.upgrade_type == UNSAFE_DOWNGRADE
+        else "Refusing to perform the requested downgrade because it might delete metadata "
+        "information."
+    )
+    raise KafkaError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Unsupported metadata.version downgrade from {current} to {update.level}. {reason}",
+    )
+
+
+def _in_java_order(names: Iterable[str]) -> list[str]:
+    """Return names in the order of a Java HashMap to which they were added one after the other."""
+    names = list(names)
+    size = 16
+    while len(names) > size * 3 // 4:
+        size *= 2
+
+    def bucket(name: str) -> int:
+        code = java_string_hash(name) & 0xFFFF_FFFF
+        return (code ^ code >> 16) & (size - 1)
+
+    return sorted(names, key=bucket)

@@ -19,6 +19,7 @@ from kafkalite.metadata.creation import NewTopic, TopicCreation, TopicPlanner
 from kafkalite.metadata.delegation_tokens import DelegationTokens, TokenRequest
 from kafkalite.metadata.features import ELIGIBLE_LEADER_REPLICAS, Features
 from kafkalite.metadata.image import (
+    NO_LEADER,
     AddedNode,
     ConfigResource,
     MetadataDelta,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.client_quotas import QuotaAlteration
     from kafkalite.metadata.configs import ConfigChange
     from kafkalite.metadata.creation import Charge
+    from kafkalite.metadata.features import FeatureUpdate
     from kafkalite.metadata.scram_credentials import ScramDeletion, ScramUpsertion
     from kafkalite.metadata.topics import TopicState
     from kafkalite.ports.entropy import Entropy
@@ -92,8 +94,8 @@ class MetadataShard:
         self.changes = Changes()
         self.brokers = Brokers(entropy, self.changes)
         self.topics = Topics(self.changes)
-        self.configs = Configs(config, self.topics, self.changes)
         self.features = Features(config)
+        self.configs = Configs(config, self.topics, self.features, self.changes)
         self.producer_ids = ProducerIds(self.brokers)
         self.scram_credentials = ScramCredentials()
         self.acls = Acls(entropy)
@@ -404,6 +406,19 @@ class MetadataShard:
             if config.name == MIN_INSYNC_REPLICAS:
                 is_of_topic = config.resource_type == ResourceType.TOPIC
                 yield ClearElrRecord(topic_name=config.resource_name if is_of_topic else "")
+
+    def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool
+    ) -> CoordinatorResult[None]:
+        """Change feature levels, or only validate them; raises the error of `Features.update`."""
+        controller_id = min(self.brokers.active, default=NO_LEADER)
+        records: list[ConfigRecord | FeatureLevelRecord] = []
+        records += self.features.update(updates, controller_id)
+        if any(update.name == ELIGIBLE_LEADER_REPLICAS and update.level for update in updates):
+            records[:0] = self.configs.eligible_replicas_records()
+        return CoordinatorResult(
+            response=None, records=() if validate_only else to_coordinator_records(records)
+        )
 
     def create_acls(self, requested: Sequence[Acl]) -> CoordinatorResult[list[KafkaError | None]]:
         """Create ACLs; the response has an error or None for each, in order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.metadata.features import SHARE_VERSION
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -35,6 +36,8 @@ class SharePartitionTable:
         self._loading: dict[ShareKey, tuple[int, Waiting[SharePartition]]] = {}
         """Partitions whose state is being read, with the leader epoch."""
         self._sessions: dict[int, ShareSessions] = {}
+        self._is_enabled = False
+        """Whether the cluster's level of `share.version` enables share groups."""
 
     # --- context of share partitions -----------------------------------------------------------
 
@@ -150,7 +153,15 @@ class SharePartitionTable:
             self.drop(key)
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Remove partitions that were deleted or have another leader."""
+        """Remove partitions that were deleted or have another leader.
+
+        All partitions and sessions are removed when share groups are disabled.
+        """
+        was_enabled, self._is_enabled = self._is_enabled, bool(image.features.get(SHARE_VERSION))
+        if was_enabled and not self._is_enabled:
+            self.stop()
+            self._sessions.clear()
+            return
         changed_topic_ids = {topic.topic_id for topic in (*delta.deleted, *delta.changed)}
         if not changed_topic_ids:
             return

@@ -16,6 +16,13 @@ from kafkalite.metadata.configs import AlterOperation, ConfigChange
 from kafkalite.metadata.controller import MetadataSerde
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.delegation_tokens import TokenRequest
+from kafkalite.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    METADATA_VERSION,
+    SHARE_VERSION,
+    FeatureUpdate,
+)
 from kafkalite.metadata.image import (
     NO_LEADER,
     AddedNode,
@@ -109,6 +116,19 @@ class Cluster(RuleBasedStateMachine):
         self.world = MetadataWorld(nodes=nodes, delegation_token_secret_key=SECRET_KEY)
         self.epochs: dict[tuple[bytes, int], int] = {}
         self.max_incarnation_epoch = 0
+
+    @rule(
+        name=st.sampled_from([GROUP_VERSION, METADATA_VERSION, ELIGIBLE_LEADER_REPLICAS, "x"]),
+        level=st.integers(-1, 2),
+        upgrade_type=st.integers(0, 3),
+        validate_only=st.booleans(),
+    )
+    def update_features(
+        self, *, name: str, level: int, upgrade_type: int, validate_only: bool
+    ) -> None:
+        updates = [FeatureUpdate(name, level, upgrade_type), FeatureUpdate(SHARE_VERSION, 1)]
+        with suppress(KafkaError):
+            self.world.controller.update_features(updates, validate_only=validate_only)
 
     @rule(user=NAMES, mechanism=st.integers(0, 3), iterations=st.integers(4095, 4097))
     def set_scram_credential(self, user: str, mechanism: int, iterations: int) -> None:

@@ -164,6 +164,7 @@ RULES: Final[Mapping[int, Rule]] = {
         ),
         rows="offset_delete_rows",
     ),
+    ApiKey.UPDATE_FEATURES: Rule(),
     ApiKey.DESCRIBE_CLUSTER: Rule(is_in_handler=True),
     ApiKey.DESCRIBE_PRODUCERS: Rule(
         listed=Listed(

@@ -119,7 +119,7 @@ def check_consumer_protocol(call: Call, request: Any) -> None:
     from kafkalite.apis.groups.consumer import check_protocol_enabled
 
     del request
-    check_protocol_enabled(call.node.config)
+    check_protocol_enabled(call.node)
 
 
 def check_streams_protocol(call: Call, request: Any) -> None:
@@ -127,7 +127,7 @@ def check_streams_protocol(call: Call, request: Any) -> None:
     from kafkalite.apis.groups.streams import check_protocol_enabled
 
     del request
-    check_protocol_enabled(call.node.config)
+    check_protocol_enabled(call.node)
 
 
 def check_share_protocol(call: Call, request: Any) -> None:

@@ -12,6 +12,7 @@ from kafkalite.gateway.error_messages import printable
 from kafkalite.groups.assignors.table import assignor_names
 from kafkalite.groups.consumer.settings import MEMBER_ID_KEY, MEMBER_ID_UUID
 from kafkalite.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Client
+from kafkalite.metadata.features import GROUP_VERSION, is_disabled
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -27,6 +28,7 @@ from kafkalite.protocol.uuids import is_reserved, parse_uuid
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
+    from kafkalite.cluster.node import Node
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.gateway.call import Call
     from kafkalite.ports.waiting import Waiting
@@ -59,7 +61,7 @@ def handle_consumer_group_heartbeat(
 ) -> ConsumerGroupHeartbeatResponse | Waiting[ConsumerGroupHeartbeatResponse]:
     """Handle a heartbeat of a member that joins, stays or leaves."""
     node = call.node
-    check_protocol_enabled(node.config)
+    check_protocol_enabled(node)
     try:
         check_heartbeat(request, call.era, node.config)
     except InvalidMemberIdError as refusal:
@@ -98,9 +100,15 @@ def _log_invalid_member_id(
     )
 
 
-def check_protocol_enabled(config: BrokerConfig) -> None:
-    """Raise KafkaError(UNSUPPORTED_VERSION) if the consumer protocol is disabled."""
-    if "consumer" not in config.list("group.coordinator.rebalance.protocols"):
+def check_protocol_enabled(node: Node) -> None:
+    """Raise KafkaError(UNSUPPORTED_VERSION) if the consumer protocol is disabled.
+
+    Its setting or the level of its feature disables it.
+    """
+    config = node.config
+    if "consumer" not in config.list("group.coordinator.rebalance.protocols") or is_disabled(
+        GROUP_VERSION, config.release, node.image.features
+    ):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
 
@@ -180,7 +188,7 @@ def handle_consumer_group_describe(
     call: Call, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
     """Describe groups; each group has its own error code."""
-    check_protocol_enabled(call.node.config)
+    check_protocol_enabled(call.node)
     return ConsumerGroupDescribeResponse(
         groups=describe_each(
             call,

@@ -16,6 +16,7 @@ from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Clien
 from kafkalite.groups.streams.status import StatusCode, format_topic_names
 from kafkalite.groups.streams.topology import UNDECIDED
 from kafkalite.metadata.creation import BROKER_DEFAULT, MAX_PARTITIONS_PER_REQUEST, NewTopic
+from kafkalite.metadata.features import STREAMS_VERSION, is_disabled
 from kafkalite.metadata.image import INTERNAL_TOPICS
 from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.ports.waiting import when
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalite.cluster.node import Node
-    from kafkalite.config.broker import BrokerConfig
     from kafkalite.gateway.call import Call
     from kafkalite.groups.streams.heartbeat import StreamsHeartbeatResult
     from kafkalite.groups.streams.topology import InternalTopic
@@ -52,7 +52,7 @@ def handle_streams_group_heartbeat(
 ) -> StreamsGroupHeartbeatResponse | Waiting[StreamsGroupHeartbeatResponse]:
     """Handle a heartbeat, and create the internal topics that the application lacks."""
     node = call.node
-    check_protocol_enabled(node.config)
+    check_protocol_enabled(node)
     if request.topology is not None:
         check_topic_names(request.topology)
     _check_supported(request)
@@ -66,9 +66,15 @@ def handle_streams_group_heartbeat(
     )
 
 
-def check_protocol_enabled(config: BrokerConfig) -> None:
-    """Raise KafkaError(UNSUPPORTED_VERSION) if the streams protocol is disabled."""
-    if "streams" not in config.list("group.coordinator.rebalance.protocols"):
+def check_protocol_enabled(node: Node) -> None:
+    """Raise KafkaError(UNSUPPORTED_VERSION) if the streams protocol is disabled.
+
+    Its setting or the level of its feature disables it.
+    """
+    config = node.config
+    if "streams" not in config.list("group.coordinator.rebalance.protocols") or is_disabled(
+        STREAMS_VERSION, config.release, node.image.features
+    ):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
 
@@ -263,7 +269,7 @@ def handle_streams_group_describe(
     call: Call, request: StreamsGroupDescribeRequest
 ) -> StreamsGroupDescribeResponse:
     """Describe groups; each group has its own error code."""
-    check_protocol_enabled(call.node.config)
+    check_protocol_enabled(call.node)
     return StreamsGroupDescribeResponse(
         groups=describe_each(
             call,

@@ -12,6 +12,7 @@ from kafkalite.apis.shares.acknowledgements import (
     lock_duration_ms,
     session_key,
 )
+from kafkalite.apis.shares.groups import check_share_groups_enabled
 from kafkalite.gateway.api import Api
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol._generated.messages.share_acknowledge import (
@@ -38,6 +39,7 @@ def handle_share_acknowledge(
 ) -> ShareAcknowledgeResponse | Waiting[ShareAcknowledgeResponse]:
     """Acknowledge records; the final epoch also ends the session and releases its records."""
     node = call.node
+    check_share_groups_enabled(node)
     key = session_key(request)
     sessions = node.share_partitions.sessions(node.id)
     sessions.begin_acknowledge(key, request.share_session_epoch)

@@ -18,6 +18,7 @@ from kafkalite.apis.shares.acknowledgements import (
     lock_duration_ms,
     session_key,
 )
+from kafkalite.apis.shares.groups import check_share_groups_enabled
 from kafkalite.apis.shares.reading import (
     LocatedSharePartition,
     RequestedSharePartition,
@@ -57,13 +58,12 @@ def handle_share_fetch(
 ) -> ShareFetchResponse | Waiting[ShareFetchResponse]:
     """Apply acknowledgements of earlier records, and return newly acquired ones.
 
-    Raises KafkaError if the share session or its epoch is invalid.
+    Raises KafkaError if the share session or its epoch is invalid, or if share groups are disabled.
     """
-    key = session_key(request)
-    is_renewal = call.era.knows_renewal and request.is_renew_ack
-    if is_renewal:
-        _check_renewal(request)
     node = call.node
+    check_share_groups_enabled(node)
+    key = session_key(request)
+    is_renewal = _is_renewal(call, request)
     topics = node.image.topics_by_id
     acknowledges = any(
         row.acknowledgement_batches
@@ -104,12 +104,18 @@ def handle_share_fetch(
     return chain(acknowledge(call, request, request.topics, key) if acknowledges else {}, fetch)
 
 
-def _check_renewal(request: ShareFetchRequest) -> None:
-    """Raise KafkaError INVALID_REQUEST if the request renews locks and fetches records as well."""
+def _is_renewal(call: Call, request: ShareFetchRequest) -> bool:
+    """Return whether the request renews locks.
+
+    Raises KafkaError INVALID_REQUEST if it fetches records as well.
+    """
+    if not (call.era.knows_renewal and request.is_renew_ack):
+        return False
     if request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Nothing can be fetched while locks are renewed."
         )
+    return True
 
 
 def _refuse_later(node: Node, refusal: KafkaError, wait_ms: int) -> Waiting[ShareFetchResponse]:

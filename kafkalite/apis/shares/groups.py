@@ -9,6 +9,7 @@ from kafkalite.apis.blank_fields import check_not_blank
 from kafkalite.apis.groups.descriptions import describe_each
 from kafkalite.gateway.api import Api
 from kafkalite.groups.modern.member import JOIN_EPOCH, LEAVE_EPOCH, Client
+from kafkalite.metadata.features import SHARE_VERSION
 from kafkalite.protocol._generated.messages.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
@@ -29,12 +30,10 @@ if TYPE_CHECKING:
 MAX_MEMBER_ID_LENGTH = 36
 """The maximum length of a member id in characters as Java counts them (UTF-16 units)."""
 
-_FEATURE = "share.version"
-
 
 def check_share_groups_enabled(node: Node) -> None:
     """Raise KafkaError UNSUPPORTED_VERSION if share groups are disabled in this cluster."""
-    if not node.image.features.get(_FEATURE):
+    if not node.image.features.get(SHARE_VERSION):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
 

@@ -1,12 +1,27 @@
-"""Feature levels: those of a new cluster, and changes at a start."""
+"""Feature levels: those of a new cluster, and changes at a start and by request."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from kafkalite.config.definitions import ConfigError
-from kafkalite.metadata.features import TRANSACTION_VERSION
+from kafkalite.metadata.configs import AlterOperation, ConfigChange
+from kafkalite.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SHARE_VERSION,
+    TRANSACTION_VERSION,
+    FeatureUpdate,
+    is_disabled,
+)
+from kafkalite.metadata.image import ConfigResource, ResourceType
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.unit.metadata_world import MetadataWorld
 
@@ -36,6 +51,13 @@ def test_new_cluster_has_the_configured_level(level: int) -> None:
     world = MetadataWorld(transaction_version=f"{level}")
     assert level_of(world) == level
     assert level_of(world.restart(1)) == level
+
+
+@pytest.mark.parametrize("name", [name for name in NEWEST if name != METADATA_VERSION])
+def test_each_feature_can_start_at_level_zero(name: str) -> None:
+    config: dict[str, Any] = {name: "0"}
+    world = MetadataWorld(**config)
+    assert world.image.features == {key: level for key, level in NEWEST.items() if key != name}
 
 
 def test_feature_at_level_zero_stays_disabled() -> None:
@@ -106,3 +128,144 @@ def test_level_zero_disables_a_feature() -> None:
     assert features.levels["x"] == 3
     features.replay_feature_level(FeatureLevelRecord(name="x", feature_level=0))
     assert "x" not in features.levels
+
+
+PREFIX = "The update failed for all features since the following feature had an error: "
+
+
+def refusal(world: MetadataWorld, *updates: FeatureUpdate) -> str:
+    """Return the text of refused updates after its prefix."""
+    before = world.image
+    with pytest.raises(KafkaError) as caught:
+        world.controller.update_features(updates)
+    assert caught.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert world.image is before
+    assert caught.value.message is not None
+    return caught.value.message.removeprefix(PREFIX)
+
+
+@pytest.mark.parametrize(
+    ("update", "text"),
+    [
+        (FeatureUpdate("x", 1), "Local controller 1 does not support this feature."),
+        (FeatureUpdate("x", 0, 0), "The controller does not support the given upgrade type."),
+        (FeatureUpdate("x", 0, 4), "The controller does not support the given upgrade type."),
+        (FeatureUpdate(GROUP_VERSION, -1, 2), "A feature version cannot be less than 0."),
+        (FeatureUpdate(GROUP_VERSION, 2), "Local controller 1 only supports versions 0-1"),
+        (
+            FeatureUpdate(METADATA_VERSION, 6, 3),
+            "Local controller 1 only supports versions 7-30",
+        ),
+        (
+            FeatureUpdate(GROUP_VERSION, 0),
+            (
+                "Can't downgrade the version of this feature without setting the upgrade type to "
+                "either safe or unsafe downgrade."
+            ),
+        ),
+    ],
+)
+def test_update_is_refused_with_the_text_of_kafka(update: FeatureUpdate, text: str) -> None:
+    assert refusal(MetadataWorld(), update) == (
+        f"Invalid update version {update.level} for feature {update.name}. {text}"
+    )
+
+
+def test_the_quorum_remains_at_its_level() -> None:
+    world = MetadataWorld()
+    before = world.image
+    world.controller.update_features([FeatureUpdate(KRAFT_VERSION, 1)])
+    assert world.image is before
+    text = "Invalid update version 0 for feature kraft.version. Can't downgrade the version"
+    assert refusal(world, FeatureUpdate(KRAFT_VERSION, 0, 2)) == f"{text} of this feature."
+    older = refusal(MetadataWorld(as_version="3.8"), FeatureUpdate(KRAFT_VERSION, 1))
+    assert older.endswith("Local controller 1 does not support this feature.")
+
+
+def test_a_downgrade_to_a_newer_level_is_refused() -> None:
+    world = MetadataWorld(transaction_version="1")
+    text = "Invalid update version 2 for feature transaction.version. Can't downgrade to a newer"
+    assert refusal(world, FeatureUpdate(TRANSACTION_VERSION, 2, 2)).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("upgrade_type", "reason"),
+    [
+        (2, "Refusing to perform the requested downgrade because it might delete metadata"),
+        (3, "Unsafe metadata downgrade is not supported in this version."),
+    ],
+)
+def test_metadata_is_not_downgraded_if_records_could_be_lost(
+    upgrade_type: int, reason: str
+) -> None:
+    text = refusal(MetadataWorld(), FeatureUpdate(METADATA_VERSION, 29, upgrade_type))
+    assert text.startswith(f"Unsupported metadata.version downgrade from 30 to 29. {reason}")
+
+
+def test_features_need_a_metadata_version() -> None:
+    updates = FeatureUpdate(METADATA_VERSION, 6, 2), FeatureUpdate(GROUP_VERSION, 1)
+    assert refusal(MetadataWorld(), *updates) == (
+        "Invalid update version 1 for feature group.version. group.version could not be set to 1 "
+        "because it depends on metadata.version=7 (3.3-IV3)"
+    )
+
+
+def test_levels_change_together_and_stay_after_a_restart() -> None:
+    world = MetadataWorld()
+    world.controller.update_features(
+        [FeatureUpdate(GROUP_VERSION, 0, 2), FeatureUpdate(SHARE_VERSION, 0, 3)]
+    )
+    levels = {k: v for k, v in NEWEST.items() if k not in {GROUP_VERSION, SHARE_VERSION}}
+    assert world.image.features == levels
+    assert len(world.changes) == 2
+    restarted = world.restart(1)
+    assert restarted.image.features == levels
+    restarted.controller.update_features([FeatureUpdate(GROUP_VERSION, 1)])
+    assert restarted.image.features == levels | {GROUP_VERSION: 1}
+
+
+def test_the_last_update_of_a_feature_applies() -> None:
+    world = MetadataWorld()
+    world.controller.update_features(
+        [FeatureUpdate(GROUP_VERSION, 9), FeatureUpdate(GROUP_VERSION, 0, 2)]
+    )
+    assert GROUP_VERSION not in world.image.features
+
+
+def test_updated_metadata_version_stays_until_another_release_starts() -> None:
+    first = MetadataWorld(as_version="4.2")
+    first.controller.update_features([FeatureUpdate(METADATA_VERSION, 25, 2)])
+    second = first.restart(1, as_version="4.2")
+    assert second.image.features[METADATA_VERSION] == 25
+    third = second.restart(1, as_version="4.0")
+    assert third.image.features == {
+        METADATA_VERSION: 25,
+        GROUP_VERSION: 1,
+        TRANSACTION_VERSION: 2,
+    }
+    assert third.restart(1, as_version="4.0").image.features == third.image.features
+    assert third.restart(1).image.features == NEWEST
+
+
+def test_enabled_eligible_replicas_have_one_minimum_of_in_sync_replicas() -> None:
+    world = MetadataWorld(nodes=(1, 2))
+    name = "min.insync.replicas"
+    every, one = (ConfigResource(ResourceType.BROKER, each) for each in ("", "2"))
+    world.controller.update_features([FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 0, 2)])
+    changes = {
+        every: [ConfigChange(name, AlterOperation.DELETE, None)],
+        one: [ConfigChange(name, AlterOperation.SET, "2")],
+    }
+    assert world.controller.alter_configs(changes) == {every: None, one: None}
+    world.controller.update_features([FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1)])
+    assert world.image.configs[every] == {name: "1"}
+    assert one not in world.image.configs
+    refused = world.controller.alter_configs(changes)
+    assert [error is not None for error in refused.values()] == [True, True]
+
+
+def test_a_feature_of_the_release_at_level_zero_is_disabled() -> None:
+    release = MetadataWorld().config.release
+    assert is_disabled(GROUP_VERSION, release, {})
+    assert not is_disabled(GROUP_VERSION, release, {GROUP_VERSION: 1})
+    assert not is_disabled(GROUP_VERSION, MetadataWorld(as_version="3.9").config.release, {})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.coordinator.event_history import EventHistory
-from kafkalite.metadata.image import MetadataDelta
+from kafkalite.metadata.image import MetadataDelta, MetadataImage
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -266,3 +266,16 @@ def test_late_state_of_a_previous_leader_is_ignored() -> None:
     stage.store.answer()
     assert current.value is stage.table.find(KEY)
     assert current.value.leader_epoch == 1
+
+
+def test_level_zero_of_the_feature_removes_partitions_and_sessions() -> None:
+    stage = Stage()
+    enabled = MetadataImage(features={"share.version": 1})
+    stage.table.on_image(enabled, MetadataDelta())
+    stage.load()
+    stage.open_session()
+    stage.table.on_image(enabled, MetadataDelta())
+    assert len(stage.table.sessions(1)) == 1
+    stage.table.on_image(MetadataImage(), MetadataDelta())
+    assert stage.table.find(KEY) is None
+    assert len(stage.table.sessions(1)) == 0

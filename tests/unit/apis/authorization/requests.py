@@ -397,6 +397,13 @@ def _unregister(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     return request(broker_id=999)
 
 
+def _update_features(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    return request(
+        feature_updates=[request.FeatureUpdateKey(feature="group.version", max_version_level=1)]
+    )
+
+
 def _alter_quotas(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del version, ids
     entity = request.EntityData(entity_type="user", entity_name="a")
@@ -595,6 +602,7 @@ CASES: Final = (
     Case(ApiKey.ALTER_PARTITION_REASSIGNMENTS, _reassign, (ALTER_CLUSTER,)),
     Case(ApiKey.LIST_PARTITION_REASSIGNMENTS, _list_reassignments, (DESCRIBE_CLUSTER,)),
     Case(ApiKey.OFFSET_DELETE, _offset_delete, (DELETE_GROUP, READ_TOPIC)),
+    Case(ApiKey.UPDATE_FEATURES, _update_features, (ALTER_CLUSTER,)),
     Case(ApiKey.DESCRIBE_CLUSTER, _describe_cluster, ()),
     Case(ApiKey.DESCRIBE_PRODUCERS, _describe_producers,
          (READ_TOPIC, Needs(READ, Resource.TOPIC, OTHER_TOPIC))),

@@ -64,13 +64,14 @@ def topic(name: str, topic_id: bytes, partitions: int) -> TopicImage:
     )
 
 
-def context_at(node_id: int = 1, **config: str) -> Call:
+def context_at(node_id: int = 1, level: int = 1, **config: str) -> Call:
     broker = BrokerConfig.from_text({key.replace("_", "."): text for key, text in config.items()})
     topics = [topic(OFFSETS_TOPIC, b"o" * 16, 2), topic("t", TOPIC_ID, 3)]
     image = MetadataImage(
         version=1,
         topics={each.name: each for each in topics},
         topics_by_id={each.topic_id: each for each in topics},
+        features={"group.version": level},
     )
     clock, history = ManualClock(), EventHistory()
     groups = GroupCoordinator(
@@ -194,11 +195,14 @@ def test_another_node_than_the_coordinator_returns_not_coordinator() -> None:
 
 
 def test_consumer_apis_return_unsupported_version_if_the_protocol_is_disabled() -> None:
-    call = context_at(group_coordinator_rebalance_protocols="classic")
-    for ask in (lambda: heartbeat(call), lambda: describe(call, "g")):
-        with pytest.raises(KafkaError) as refused:
-            ask()
-        assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+    disabled_by_setting = context_at(group_coordinator_rebalance_protocols="classic")
+    for call in (disabled_by_setting, context_at(level=0)):
+        with pytest.raises(KafkaError) as heartbeat_refusal:
+            heartbeat(call)
+        with pytest.raises(KafkaError) as describe_refusal:
+            describe(call, "g")
+        for refused in (heartbeat_refusal, describe_refusal):
+            assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_refusals_have_the_shape_of_their_api() -> None:

@@ -187,8 +187,14 @@ def test_each_group_is_described_with_its_own_error() -> None:
     ]
 
 
-def test_streams_apis_return_unsupported_version_if_the_protocol_is_disabled() -> None:
-    broker = wire({"group.coordinator.rebalance.protocols": "classic,consumer"})
+@pytest.mark.parametrize(
+    "config",
+    [{"group.coordinator.rebalance.protocols": "classic,consumer"}, {"streams.version": "0"}],
+)
+def test_streams_apis_return_unsupported_version_if_the_protocol_is_disabled(
+    config: dict[str, str],
+) -> None:
+    broker = wire(config)
     assert heartbeat(broker).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert describe(broker, "g").groups[0].error_code == ErrorCode.UNSUPPORTED_VERSION
 

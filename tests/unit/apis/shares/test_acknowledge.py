@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.shares.state import ShareKey
 from tests.unit.apis.share_wire import (
@@ -115,3 +116,9 @@ def test_records_over_the_delivery_limit_are_archived_and_recorded_in_the_histor
     assert entry.text == (
         "records 0 to 1 of t-0 archived after 2 deliveries (rule delivery-count-limit)"
     )
+
+
+def test_records_are_not_acknowledged_if_share_groups_are_disabled(tmp_path: Path) -> None:
+    wire = ShareWire(tmp_path, config={"share.version": "0"})
+    request = ShareAcknowledgeRequest(group_id="g", member_id="a", share_session_epoch=1)
+    assert wire.ask(request).error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -359,3 +359,10 @@ def test_a_hundred_thousand_partitions_may_be_named_only_once(wire: ShareWire) -
     assert refused.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
     wire.close_connection("main")
     assert errors(wire.fetch(FIRST, "c", max_wait_ms=0))[0] == 0
+
+
+def test_records_are_not_returned_if_share_groups_are_disabled(tmp_path: Path) -> None:
+    wire = ShareWire(tmp_path, config={"share.version": "0"})
+    answer = wire.fetch(FIRST)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert answer.acquisition_lock_timeout_ms == 0

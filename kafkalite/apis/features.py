@@ -1,0 +1,76 @@
+"""UpdateFeatures: changes of the cluster's feature levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalite.gateway.api import Api, Eras
+from kafkalite.metadata.features import FeatureUpdate
+from kafkalite.protocol._generated.messages.update_features import (
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from kafkalite.gateway.call import Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateFeaturesEra:
+    """Traits of a range of UpdateFeatures versions."""
+
+    has_results: bool
+    """The response has a row for each feature, if all of them were updated."""
+
+
+ERAS = Eras(
+    (0, UpdateFeaturesEra(has_results=True)),
+    (2, UpdateFeaturesEra(has_results=False)),
+)
+
+
+def handle_update_features(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    """Change all requested levels, or none of them.
+
+    As in Kafka's controller, `AllowDowngrade` of version 0 has no effect.
+    """
+    updates = [
+        FeatureUpdate(update.feature, update.max_version_level, update.upgrade_type)
+        for update in request.feature_updates
+    ]
+    call.node.cluster.metadata.update_features(updates, validate_only=request.validate_only)
+    era: UpdateFeaturesEra = call.era
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=[
+            UpdateFeaturesResponse.UpdatableFeatureResult(
+                feature=update.name, error_message=ErrorCode.NONE.name
+            )
+            for update in updates
+        ]
+        if era.has_results
+        else [],
+    )
+
+
+def refuse_update_features(
+    request: UpdateFeaturesRequest,  # noqa: ARG001 - the response does not depend on it
+    code: ErrorCode,
+    message: str | None,
+) -> UpdateFeaturesResponse:
+    """Return the response with one error for the whole request."""
+    return UpdateFeaturesResponse(error_code=code, error_message=message)
+
+
+APIS = (
+    Api(
+        key=UpdateFeaturesRequest.API_KEY,
+        versions=Versions(0, 2),
+        handler=handle_update_features,
+        refuse=refuse_update_features,
+        eras=ERAS,
+    ),
+)

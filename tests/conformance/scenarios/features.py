@@ -1,0 +1,229 @@
+"""UpdateFeatures: allowed and refused levels, and the APIs that level 0 disables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol._generated.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+)
+from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+)
+from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+)
+from kafkalite.protocol._generated.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
+from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
+from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
+from kafkalite.protocol._generated.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
+
+if TYPE_CHECKING:
+    from tests.conformance.world import World
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+GROUP, SHARE, STREAMS = "group.version", "share.version", "streams.version"
+TRANSACTION, METADATA = "transaction.version", "metadata.version"
+KRAFT = "kraft.version"
+ELIGIBLE_REPLICAS = "eligible.leader.replicas.version"
+_BROKER, _SET, _DELETE = 4, 0, 1
+
+
+def update(
+    *updates: tuple[str, int, int], validate_only: bool = False, allow_downgrade: bool = False
+) -> UpdateFeaturesRequest:
+    """Request levels of features, each with its type of upgrade."""
+    return UpdateFeaturesRequest(
+        feature_updates=[
+            UpdateFeaturesRequest.FeatureUpdateKey(
+                feature=name,
+                max_version_level=level,
+                upgrade_type=upgrade_type,
+                allow_downgrade=allow_downgrade,
+            )
+            for name, level, upgrade_type in updates
+        ],
+        validate_only=validate_only,
+    )
+
+
+def _update(world: World, request: UpdateFeaturesRequest, version: int) -> None:
+    """Ask for an update; the transcript also has the texts of the response."""
+    response = world.ask(request, version)
+    world.record("message", response.error_message)
+    world.record("messages of features", [row.error_message for row in response.results])
+
+
+def _await_level(world: World, name: str, level: int) -> None:
+    """Wait until a feature has a level, and put all finalized levels into the transcript."""
+
+    def level_of(response: Any) -> int:  # noqa: ANN401 - an ApiVersions response
+        rows = response.finalized_features
+        return next((row.max_version_level for row in rows if row.name == name), 0)
+
+    request = ApiVersionsRequest(
+        client_software_name="conformance-test", client_software_version="1.0"
+    )
+    response = world.call_until(
+        request, 4, lambda answer: level_of(answer) == level, is_recorded=False
+    )
+    levels = {
+        row.name: row.max_version_level
+        for row in response.finalized_features
+        if row.name != "kraft.version"
+    }
+    world.record("finalized levels", dict(sorted(levels.items())))
+
+
+def updates_are_refused(world: World) -> None:
+    refused = (
+        (GROUP, 0, UPGRADE),
+        (GROUP, -1, SAFE_DOWNGRADE),
+        (GROUP, 2, UPGRADE),
+        (GROUP, 1, 0),
+        (GROUP, 1, 7),
+        ("no.such.feature", 1, UPGRADE),
+        ("", 1, UPGRADE),
+        (TRANSACTION, 3, SAFE_DOWNGRADE),
+        (METADATA, 6, SAFE_DOWNGRADE),
+        (METADATA, 29, UPGRADE),
+        (METADATA, 29, SAFE_DOWNGRADE),
+        (METADATA, 29, UNSAFE_DOWNGRADE),
+        (METADATA, 31, UPGRADE),
+        (METADATA, 0, UNSAFE_DOWNGRADE),
+        (KRAFT, 0, UPGRADE),
+        (KRAFT, 0, SAFE_DOWNGRADE),
+        (KRAFT, 2, UPGRADE),
+    )
+    for each in refused:
+        _update(world, update(each), 2)
+    _update(world, update((GROUP, 0, SAFE_DOWNGRADE), (METADATA, 6, SAFE_DOWNGRADE)), 2)
+    _update(world, update((ELIGIBLE_REPLICAS, 1, UPGRADE), (METADATA, 22, SAFE_DOWNGRADE)), 2)
+    _update(world, update((METADATA, 6, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
+    several = ((STREAMS, 5, UPGRADE), (SHARE, 6, UPGRADE), (TRANSACTION, 7, UPGRADE))
+    for version in (0, 1, 2):
+        _update(world, update(*several, (GROUP, 8, UPGRADE), (METADATA, 99, UPGRADE)), version)
+        _update(world, update((GROUP, 0, UPGRADE), allow_downgrade=True), version)
+    _await_level(world, GROUP, 1)
+
+
+def present_levels_are_accepted(world: World) -> None:
+    for version in (0, 1, 2):
+        _update(world, update((GROUP, 1, UPGRADE), (METADATA, 30, UPGRADE)), version)
+        _update(world, update(), version)
+    _update(world, update((KRAFT, 1, UPGRADE)), 1)
+    _update(world, update((KRAFT, 1, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
+    _update(world, update((GROUP, 1, SAFE_DOWNGRADE), (GROUP, 1, UNSAFE_DOWNGRADE)), 1)
+    _update(world, update((SHARE, 0, SAFE_DOWNGRADE), validate_only=True), 1)
+    _update(world, update((SHARE, 0, SAFE_DOWNGRADE), (SHARE, 1, UPGRADE), validate_only=True), 2)
+    _await_level(world, SHARE, 1)
+
+
+def level_zero_disables_consumer_groups(world: World) -> None:
+    heartbeat = ConsumerGroupHeartbeatRequest(
+        group_id=world.name,
+        member_id="m",
+        member_epoch=0,
+        subscribed_topic_names=["t"],
+        rebalance_timeout_ms=5000,
+        topic_partitions=[],
+    )
+    _update(world, update((GROUP, 0, SAFE_DOWNGRADE)), 2)
+    _await_level(world, GROUP, 0)
+    world.ask(heartbeat, 1)
+    world.ask(ConsumerGroupDescribeRequest(group_ids=[world.name]), 1)
+    _update(world, update((GROUP, 0, UPGRADE)), 2)
+    _update(world, update((GROUP, 1, UPGRADE)), 1)
+    _await_level(world, GROUP, 1)
+
+
+def level_zero_disables_streams_groups(world: World) -> None:
+    _update(world, update((STREAMS, 0, UNSAFE_DOWNGRADE)), 2)
+    _await_level(world, STREAMS, 0)
+    world.ask(StreamsGroupHeartbeatRequest(group_id=world.name, member_id="m", member_epoch=0), 0)
+    world.ask(StreamsGroupDescribeRequest(group_ids=[world.name]), 0)
+    _update(world, update((STREAMS, 1, UPGRADE)), 2)
+    _await_level(world, STREAMS, 1)
+
+
+def level_zero_disables_share_groups(world: World) -> None:
+    _update(world, update((SHARE, 0, SAFE_DOWNGRADE)), 2)
+    _await_level(world, SHARE, 0)
+    heartbeat = ShareGroupHeartbeatRequest(
+        group_id=world.name, member_id="m", member_epoch=0, subscribed_topic_names=["t"]
+    )
+    world.ask(heartbeat, 1)
+    world.ask(ShareGroupDescribeRequest(group_ids=[world.name]), 1)
+    world.ask(ShareFetchRequest(group_id=world.name, member_id="m"), 2)
+    world.ask(ShareAcknowledgeRequest(group_id=world.name, member_id="m"), 2)
+    group = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
+        group_id=world.name, topics=None
+    )
+    world.ask(DescribeShareGroupOffsetsRequest(groups=[group]), 1)
+    world.ask(AlterShareGroupOffsetsRequest(group_id=world.name), 0)
+    world.ask(DeleteShareGroupOffsetsRequest(group_id=world.name), 0)
+    _update(world, update((SHARE, 1, UPGRADE)), 2)
+    _await_level(world, SHARE, 1)
+
+
+def several_levels_change_together(world: World) -> None:
+    zero = ((TRANSACTION, 0, SAFE_DOWNGRADE), (ELIGIBLE_REPLICAS, 0, SAFE_DOWNGRADE))
+    _update(world, update(*zero, (GROUP, 9, UPGRADE)), 1)
+    _await_level(world, TRANSACTION, 2)
+    _update(world, update(*zero), 1)
+    _await_level(world, TRANSACTION, 0)
+    _update(world, update((TRANSACTION, 2, UPGRADE), (ELIGIBLE_REPLICAS, 1, UPGRADE)), 2)
+    _await_level(world, TRANSACTION, 2)
+
+
+def _minimum_isr(operation: int, resource: str) -> IncrementalAlterConfigsRequest:
+    change = IncrementalAlterConfigsRequest.AlterableConfig(
+        name="min.insync.replicas",
+        config_operation=operation,
+        value="2" if operation == _SET else None,
+    )
+    row = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=_BROKER, resource_name=resource, configs=[change]
+    )
+    return IncrementalAlterConfigsRequest(resources=[row])
+
+
+def minimum_of_in_sync_replicas_depends_on_eligible_replicas(world: World) -> None:
+    world.ask(_minimum_isr(_DELETE, ""), 1)
+    _update(world, update((ELIGIBLE_REPLICAS, 0, SAFE_DOWNGRADE)), 2)
+    _await_level(world, ELIGIBLE_REPLICAS, 0)
+    world.ask(_minimum_isr(_DELETE, ""), 1)
+    world.ask(_minimum_isr(_SET, "1"), 1)
+    _update(world, update((ELIGIBLE_REPLICAS, 1, UPGRADE)), 2)
+    _await_level(world, ELIGIBLE_REPLICAS, 1)
+    world.ask(_minimum_isr(_SET, "1"), 1)
+
+
+SCENARIOS = (
+    updates_are_refused,
+    present_levels_are_accepted,
+    level_zero_disables_consumer_groups,
+    level_zero_disables_streams_groups,
+    level_zero_disables_share_groups,
+    several_levels_change_together,
+    minimum_of_in_sync_replicas_depends_on_eligible_replicas,
+)

@@ -1,0 +1,90 @@
+"""Changes of feature levels, on brokers of their own: a real Kafka and kafkalite."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.conformance.compare import differences
+from tests.conformance.scenario_runs import play
+from tests.conformance.scenarios.features import SCENARIOS
+from tests.oracle.fixtures import broker_under_test
+from tests.oracle.jars import java_command
+from tests.oracle.real_kafka import RealKafka
+from tests.oracle.requirements import required
+from tests.oracle.target import COMMON_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conformance.scenario_runs import Scenario
+    from tests.oracle.target import Target
+
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, Target]]:
+    """Start a real Kafka and the broker under test, whose levels the scenarios change."""
+    with required():
+        real = RealKafka(tmp_path_factory.mktemp("updated-kafka"))
+        real.start()
+    try:
+        emulator = broker_under_test(tmp_path_factory.mktemp("updated-emulator"), COMMON_CONFIG, {})
+        emulator.start()
+        yield real, emulator
+        emulator.kill()
+    finally:
+        real.kill()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_kafkalite_answers_as_kafka_does(
+    scenario: Scenario, brokers: tuple[Target, Target]
+) -> None:
+    real, emulator = brokers
+    lines = differences(play(scenario, real), play(scenario, emulator))
+    assert not lines, "\n".join(lines)
+
+
+_TOOL: Final = "org.apache.kafka.tools.FeatureCommand"
+_COMMANDS: Final = (
+    "describe",
+    "downgrade --feature share.version=0 --dry-run",
+    "downgrade --feature share.version=0",
+    "upgrade --feature share.version=1",
+    "upgrade --feature group.version=4",
+    "upgrade --feature no.such.feature=1",
+    "downgrade --metadata 4.2",
+    "downgrade --unsafe --metadata 4.2",
+    "disable --feature streams.version",
+    "upgrade --release-version 4.3",
+    "describe",
+)
+
+
+def _run_tool(target: Target, command: str) -> tuple[int, list[str]]:
+    """Run kafka-features.sh; return its status and output without numbers that may differ."""
+    run = subprocess.run(
+        java_command(_TOOL, "--bootstrap-server", f"127.0.0.1:{target.port}", *command.split()),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    lines = [
+        re.sub(r"Epoch: \d+", "Epoch: n", line.strip())
+        for line in run.stdout.splitlines()
+        if "kraft.version" not in line
+    ]
+    return run.returncode, sorted(lines)
+
+
+def test_the_tool_of_kafka_prints_the_same(brokers: tuple[Target, Target]) -> None:
+    printed = [[_run_tool(target, command) for command in _COMMANDS] for target in brokers]
+    real, emulated = (dict(zip(_COMMANDS, outputs, strict=True)) for outputs in printed)
+    lines = {command: (real[command], emulated[command]) for command in _COMMANDS}
+    assert {command for command, (one, other) in lines.items() if one != other} == set(), lines

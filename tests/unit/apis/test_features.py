@@ -1,0 +1,85 @@
+"""UpdateFeatures: responses of each version, and ApiVersions after a change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkalite.apis.api_versions import APIS as API_VERSIONS
+from kafkalite.apis.features import APIS
+from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.unit.metadata_world import MetadataWorld
+
+(UPDATE,) = APIS
+
+
+def update(
+    world: MetadataWorld,
+    *updates: tuple[str, int, int],
+    version: int = 2,
+    validate_only: bool = False,
+) -> Any:  # noqa: ANN401 - a generated response
+    row = UpdateFeaturesRequest.FeatureUpdateKey
+    request = UpdateFeaturesRequest(
+        feature_updates=[
+            row(feature=name, max_version_level=level, upgrade_type=upgrade_type)
+            for name, level, upgrade_type in updates
+        ],
+        validate_only=validate_only,
+    )
+    return world.ask(UPDATE, request, version)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_each_updated_feature_has_a_row_before_version_2(version: int) -> None:
+    updates = (("group.version", 1, 1), ("share.version", 1, 1))
+    answer = update(MetadataWorld(), *updates, version=version)
+    assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
+    assert [(row.feature, row.error_code, row.error_message) for row in answer.results] == [
+        ("group.version", 0, "NONE"),
+        ("share.version", 0, "NONE"),
+    ]
+
+
+def test_version_2_has_one_result() -> None:
+    answer = update(MetadataWorld(), ("group.version", 1, 1))
+    assert (answer.error_code, answer.error_message, answer.results) == (0, None, [])
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_one_refused_level_refuses_all(version: int) -> None:
+    world = MetadataWorld()
+    answer = update(world, ("group.version", 0, 2), ("share.version", 5, 1), version=version)
+    assert (answer.error_code, answer.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
+    assert answer.error_message == (
+        "The update failed for all features since the following feature had an error: Invalid "
+        "update version 5 for feature share.version. Local controller 1 only supports versions 0-1"
+    )
+    assert world.image.features["group.version"] == 1
+
+
+def test_validation_changes_nothing() -> None:
+    world = MetadataWorld()
+    before = world.image.version
+    assert update(world, ("group.version", 0, 2), validate_only=True).error_code == 0
+    assert world.image.version == before
+
+
+def test_api_versions_has_the_new_levels_and_epoch() -> None:
+    world = MetadataWorld()
+    request = ApiVersionsRequest(client_software_name="n", client_software_version="1")
+
+    def finalized() -> tuple[int, dict[str, int]]:
+        answer = world.ask(API_VERSIONS[0], request)
+        levels = {row.name: row.max_version_level for row in answer.finalized_features}
+        return answer.finalized_features_epoch, levels
+
+    epoch, levels = finalized()
+    update(world, ("share.version", 0, 2), ("transaction.version", 1, 2))
+    new_epoch, new_levels = finalized()
+    assert new_epoch == epoch + 2
+    del levels["share.version"]
+    assert new_levels == levels | {"transaction.version": 1}
