@@ -251,7 +251,7 @@ def _commit(
     claim = CommitClaim(
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
-        generation_id_or_member_epoch=request.generation_id,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
         is_transactional=True,
         # For producers, a stale member epoch has always been reported as an illegal generation.
         stale_member_epoch_code=ErrorCode.ILLEGAL_GENERATION,

@@ -86,7 +86,7 @@ class TransactionalWire(GroupWire):
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             member_id=member_id,
-            generation_id=generation,
+            generation_id_or_member_epoch=generation,
             topics=[
                 TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
                     name=topic,
