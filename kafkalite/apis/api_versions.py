@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.apis.table import Row
+    from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
 
 VERSIONS = Versions(0, 4)
@@ -30,6 +31,7 @@ VERSIONS = Versions(0, 4)
 # So Kafka 4 still lists versions 0 to 2, although it closes the connection if a client uses them.
 _LISTED_FROM = {"Produce": 0}
 
+_NO_NODE = -1
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -41,12 +43,15 @@ class ApiVersionsEra:
     """The client sends the name and version of its library (KIP-511)."""
     knows_level_zero: bool
     """The client can read features with lowest level 0; earlier versions omit them."""
+    names_node: bool = False
+    """The client can name the cluster and the node that it means to reach (KIP-1242)."""
 
 
 ERAS = Eras(
     (0, ApiVersionsEra(has_client_software=False, knows_level_zero=False)),
     (3, ApiVersionsEra(has_client_software=True, knows_level_zero=False)),
     (4, ApiVersionsEra(has_client_software=True, knows_level_zero=True)),
+    (5, ApiVersionsEra(has_client_software=True, knows_level_zero=True, names_node=True)),
 )
 
 
@@ -72,6 +77,8 @@ class ApiVersionsHandler:
         ):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         node = call.node
+        if era.names_node:
+            _check_node(node, request)
         image = node.image
         return ApiVersionsResponse(
             api_keys=self._rows,
@@ -102,6 +109,19 @@ class ApiVersionsHandler:
         return ApiVersionsResponse(
             error_code=code,
             api_keys=api_versions_rows if code is ErrorCode.UNSUPPORTED_VERSION else [],
+        )
+
+
+def _check_node(node: Node, request: ApiVersionsRequest) -> None:
+    """Raise KafkaError unless the request names this node of this cluster, or none."""
+    has_cluster, has_node = request.cluster_id is not None, request.node_id != _NO_NODE
+    if has_cluster is not has_node:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if has_cluster and (request.cluster_id, request.node_id) != (node.cluster.id, node.id):
+        raise KafkaError(
+            ErrorCode.REBOOTSTRAP_REQUIRED,
+            f"the client means to reach node {request.node_id} of cluster {request.cluster_id}, "
+            f"this is node {node.id} of cluster {node.cluster.id}",
         )
 
 

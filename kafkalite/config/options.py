@@ -285,7 +285,7 @@ PROPERTIES: Final = Option(
 AS_VERSION: Final = Option(
     _DATA_SECTION,
     "--as-version",
-    "emulate this release of Kafka, 3.3 to 4.3: its APIs, their versions and its features",
+    "emulate this release of Kafka, 3.3 to 4.4: its APIs, their versions and its features",
     "X.Y",
     shown_default="4.3, and request versions that older clients need",
     keyword=Keyword("as_version"),

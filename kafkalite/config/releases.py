@@ -18,7 +18,7 @@ from kafkalite.protocol.versions import Versions
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-NEWEST: Final = "4.3"
+DEFAULT: Final = "4.3"
 """The release whose rules are implemented; they do not depend on the emulated release."""
 
 
@@ -109,6 +109,10 @@ DescribeShareGroupOffsets 0-1
     "4.3": """
 DescribeLogDirs 1-5
 """,
+    "4.4": """
+ApiVersions 0-5, TxnOffsetCommit 0-6, DeleteGroups 0-3, StreamsGroupHeartbeat 0-1,
+StreamsGroupDescribe 0-1, StreamsGroupTopologyDescriptionUpdate 0-0, UnregisterController 0-0
+""",
 }
 """Release → changed APIs, as `name lowest-highest`; the oldest release is first."""
 
@@ -128,6 +132,7 @@ InitProducerId 6, OffsetCommit 10, OffsetFetch 10, StreamsGroupHeartbeat 0, Stre
 """,
     "4.2": "InitProducerId 6",
     "4.3": "InitProducerId 6",
+    "4.4": "InitProducerId 6",
 }
 """Release → APIs whose latest version is unstable, as `name version`."""
 
@@ -155,9 +160,14 @@ share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 metadata.version 7-30=30, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
 share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
+    "4.4": """
+metadata.version 7-33=33, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
+share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
+""",
 }
 """Release → features, as `name lowest-highest=formatted`. `kraft.version` is omitted, because
-kafkalite has no quorum."""
+kafkalite has no quorum. Level 2 of `share.version` is omitted, because share groups have no
+dead-letter queues."""
 
 _REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _COMMIT_FENCING: Final = "group.consumer.offset.commit.fencing"
@@ -171,6 +181,7 @@ _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "4.1": {_COMMIT_FENCING: "strict"},
     "4.2": {_COMMIT_FENCING: "strict"},
     "4.3": {},
+    "4.4": {},
 }
 
 
@@ -180,12 +191,12 @@ def release_names() -> tuple[str, ...]:
 
 
 def emulated_release(name: str | None) -> Release:
-    """Return the release with this name; without a name, the newest with all served APIs.
+    """Return the release with this name; without a name, the default one with all served APIs.
 
     Raises ConfigError for an unknown name; its message has the known names.
     """
     if name is None:
-        return Release(NEWEST, _features(NEWEST), unstable=_unstable(NEWEST))
+        return Release(DEFAULT, _features(DEFAULT), unstable=_unstable(DEFAULT))
     if name not in _API_CHANGES:
         known = ", ".join(map(repr, _API_CHANGES))
         raise ConfigError(AS_VERSION.name, f"{AS_VERSION.name} {name!r} is not one of {known}")

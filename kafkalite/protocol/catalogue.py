@@ -636,9 +636,14 @@ ROWS: Final[Mapping[int, Row]] = {
             transactional_id="transactional_id",
             producer_id="producer_id",
             topic="topics.name",
+            topic_id="topics.topic_id",
             partition="topics.partitions.partition_index",
         ),
-        response=Fields(topic="topics.name", partition="topics.partitions.partition_index"),
+        response=Fields(
+            topic="topics.name",
+            topic_id="topics.topic_id",
+            partition="topics.partitions.partition_index",
+        ),
         errors="topics.partitions.error_code",
     ),
     ApiKey.DESCRIBE_ACLS: Row(
@@ -769,6 +774,7 @@ ROWS: Final[Mapping[int, Row]] = {
         request=Fields(group="groups_names"),
         response=Fields(group="results.group_id"),
         errors="results.error_code",
+        messages="results.error_message",
     ),
     ApiKey.ELECT_LEADERS: Row(
         AnsweringNode.CONTROLLER,
@@ -1244,7 +1250,13 @@ ROWS: Final[Mapping[int, Row]] = {
                 "groups.topology.subtopologies.source_topics "
                 "groups.topology.subtopologies.repartition_sink_topics "
                 "groups.topology.subtopologies.state_changelog_topics.name "
-                "groups.topology.subtopologies.repartition_source_topics.name"
+                "groups.topology.subtopologies.repartition_source_topics.name "
+                "groups.topology_description.subtopologies.nodes.source_topics "
+                "groups.topology_description.subtopologies.nodes.sink_topic "
+                "groups.topology_description.global_stores.source.source_topics "
+                "groups.topology_description.global_stores.source.sink_topic "
+                "groups.topology_description.global_stores.processor.source_topics "
+                "groups.topology_description.global_stores.processor.sink_topic"
             ),
         ),
         errors="groups.error_code",
@@ -1293,6 +1305,32 @@ ROWS: Final[Mapping[int, Row]] = {
         response=Fields(topic="responses.topic_name", topic_id="responses.topic_id"),
         errors="error_code responses.error_code",
         messages="error_message responses.error_message",
+    ),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Row(
+        AnsweringNode.GROUP_COORDINATOR,
+        ChangedState.GROUPS,
+        access=(_READ_GROUP,),
+        request=Fields(
+            group="group_id",
+            member="member_id",
+            topic=(
+                "topology_description.subtopologies.nodes.source_topics "
+                "topology_description.subtopologies.nodes.sink_topic "
+                "topology_description.global_stores.source.source_topics "
+                "topology_description.global_stores.source.sink_topic "
+                "topology_description.global_stores.processor.source_topics "
+                "topology_description.global_stores.processor.sink_topic"
+            ),
+        ),
+        errors="error_code",
+        messages="error_message",
+    ),
+    ApiKey.UNREGISTER_CONTROLLER: Row(
+        AnsweringNode.CONTROLLER,
+        ChangedState.BROKERS,
+        access=(_ALTER_CLUSTER,),
+        errors="error_code",
+        messages="error_message",
     ),
 }
 """API key → properties of the API; every API with a spec has a row."""

@@ -146,6 +146,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
     INVALID_PARTITION_EPOCH = 10232
     INVALID_LEADER_EPOCH = 10233
 
@@ -333,6 +336,9 @@ _MESSAGES: Final = {
     ErrorCode.STREAMS_INVALID_TOPOLOGY_EPOCH: "The topology epoch is invalid.",
     ErrorCode.STREAMS_TOPOLOGY_FENCED: "The topology epoch is stale.",
     ErrorCode.SHARE_SESSION_LIMIT_REACHED: "The broker has reached its limit of share sessions.",
+    ErrorCode.GROUP_DELETION_FAILED: "The group could not be deleted completely; the result of the group has the reason.",
+    ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED: "The topology description could not be stored; the response has the reason.",
+    ErrorCode.CONTROLLER_ID_NOT_REGISTERED: "No controller is registered with this id.",
     ErrorCode.INVALID_PARTITION_EPOCH: "The partition epoch belongs to another incarnation of the partition (KIP-232).",
     ErrorCode.INVALID_LEADER_EPOCH: "The leader epoch is smaller than that of the last committed offset (KIP-232).",
 }

@@ -27,7 +27,7 @@ from kafkalite.traffic.replay.comparison.shapes import shape_of
 from kafkalite.traffic.replay.player.splitting import REQUEST_LAYOUTS, LeaderKind, RoutingKey
 from kafkalite.traffic.scalar.redaction import SECRETS_OF_REQUESTS
 
-KEY = 93
+KEY = 9300
 
 
 def main(root: Path) -> None:

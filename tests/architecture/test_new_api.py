@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 REQUEST = """\
 # Says hello to a group.
 request GreetGroupRequest
-api-key 93
+api-key 9300
 versions 0
 flexible 0+
 
@@ -31,7 +31,7 @@ Topics: []Topic 0+
 RESPONSE = """\
 # Says hello back.
 response GreetGroupResponse
-api-key 93
+api-key 9300
 versions 0
 flexible 0+
 

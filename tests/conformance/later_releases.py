@@ -39,12 +39,6 @@ KAFKA_4_4: Final[Mapping[str, Difference]] = {
     "API STREAMS_GROUP_DESCRIBE": Difference(
         "up to 1", "up to 0", "the answer has the assignor and the topology description"
     ),
-    "API 93": Difference(
-        "up to 0", None, "StreamsGroupTopologyDescriptionUpdate: members send their topology"
-    ),
-    "API 94": Difference(
-        "up to 0", None, "UnregisterController: a controller that is gone is removed"
-    ),
     "feature metadata.version": Difference(
         "7-33=33", "7-30=30", "the metadata log has records of later features"
     ),

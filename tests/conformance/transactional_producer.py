@@ -179,7 +179,7 @@ def commit_offsets(
         group_id=group,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        generation_id=generation,
+        generation_id_or_member_epoch=generation,
         member_id=member_id,
         group_instance_id=instance,
         topics=[

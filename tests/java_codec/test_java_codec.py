@@ -20,6 +20,7 @@ from kafkalite.protocol.primitives import KafkaArray
 from kafkalite.protocol.schema import message_tree
 from tests.java_codec.as_json import as_json
 from tests.java_codec.official import (
+    NEWEST_RELEASE,
     definitions,
     older_definitions,
     older_jar_directory,
@@ -118,7 +119,9 @@ def is_beyond_json(message: Message) -> bool:
 def java_frames(samples: list[Sample], class_path: str) -> list[tuple[str, str]]:
     """Return the Java program's frames for all samples."""
     # The class path of the release comes before the default one.
-    command = java_command("FrameEncoder", classes=Path(class_path), heap="512m")
+    command = java_command(
+        "FrameEncoder", classes=Path(class_path), heap="512m", release=NEWEST_RELEASE
+    )
     completed = subprocess.run(
         command,
         input="\n".join(sample.line for sample in samples),
@@ -152,7 +155,7 @@ def differences(samples: list[Sample], class_path: str) -> list[str]:
 def java_classes() -> Path:
     with required():
         program("java")
-        jar_directory()
+        jar_directory(NEWEST_RELEASE)
         return compiled(_JAVA)
     raise AssertionError
 
@@ -188,7 +191,7 @@ def dropped_versions(spec: MessageSpec) -> list[int]:
 
 def test_every_version_is_in_one_of_the_two_releases() -> None:
     with required():
-        jar_directory()
+        jar_directory(NEWEST_RELEASE)
         older_jar_directory()
     for name, spec in all_specs().items():
         for version in dropped_versions(spec):
@@ -197,4 +200,4 @@ def test_every_version_is_in_one_of_the_two_releases() -> None:
 
 def test_class_path_has_the_jars_of_the_release() -> None:
     with required():
-        assert "kafka-clients-4.3.1" in classpath()
+        assert f"kafka-clients-{NEWEST_RELEASE}" in classpath(NEWEST_RELEASE)

@@ -1,6 +1,6 @@
 """Our specs equal Kafka's own definitions, field by field.
 
-They are compared with two releases: the pinned one, and for versions that Kafka 4 dropped, the last
+They are compared with two releases: the newest one, and for versions that Kafka 4 dropped, the last
 release that had them. Intended differences are lines of `protocol-specs/ledger.md`; a line without
 a difference is an error.
 """
@@ -18,6 +18,7 @@ from kafkalite.protocol.spec import FieldSpec, MessageSpec, spec_directory
 from kafkalite.protocol.versions import Versions
 from tests.java_codec.official import (
     KINDS,
+    NEWEST_RELEASE,
     Definition,
     definitions,
     older_definitions,
@@ -44,7 +45,7 @@ _COMMON_WORDS: Final = 3
 @pytest.fixture(scope="module", autouse=True)
 def _jars() -> None:
     with required():
-        jar_directory()
+        jar_directory(NEWEST_RELEASE)
         older_jar_directory()
 
 
@@ -73,7 +74,7 @@ def test_every_api_has_the_name_of_kafka() -> None:
     assert APIS_WITHOUT_SPEC.keys() == names.keys() - APIS.keys()
 
 
-def test_specs_equal_the_pinned_release() -> None:
+def test_specs_equal_the_newest_release() -> None:
     differences = {
         difference
         for name, spec in all_specs().items()
@@ -132,7 +133,7 @@ def _descriptions_of(definition: Definition) -> Iterator[str]:
 
 
 def served_keys() -> set[int]:
-    """Return the keys of the APIs that brokers of the pinned release serve."""
+    """Return the keys of the APIs that brokers of the newest release serve."""
     return {
         definition["apiKey"]
         for definition in definitions().values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.apis.releases import served_rows
 from kafkalite.apis.table import TABLE
 from kafkalite.config.releases import Release, emulated_release, release_names
 from kafkalite.protocol.spec import load_specs
@@ -11,6 +12,8 @@ from kafkalite.protocol.versions import Versions
 from tests.reference.markdown import code, page, table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkalite.apis.table import Row
 
 _INTRODUCTION = """\
@@ -28,6 +31,7 @@ def apis_page() -> str:
     """Return the page of APIs."""
     descriptions = {spec.key: spec.comment for spec in load_specs() if spec.kind == "request"}
     releases = [emulated_release(name) for name in release_names()]
+    served_by_release = [served_rows(release) for release in releases]
     rows = sorted(TABLE.items())
     return page(
         "APIs and versions",
@@ -49,7 +53,10 @@ def apis_page() -> str:
         "An empty cell means that a broker does not serve the API when it emulates the release.",
         table(
             ("API", *release_names()),
-            [(row.name, *(_served(row, release) for release in releases)) for _, row in rows],
+            [
+                (row.name, *(_served(key, served) for served in served_by_release))
+                for key, row in rows
+            ],
         ),
         "## Unstable versions",
         _UNSTABLE,
@@ -74,12 +81,9 @@ def apis_page() -> str:
     )
 
 
-def _served(row: Row, release: Release) -> str:
-    versions = None if release.apis is None else release.apis.get(row.name)
-    if versions is None:
-        return ""
-    lowest, highest = max(row.lowest, versions.lowest), min(row.highest, versions.highest)
-    return "" if lowest > highest else str(Versions(lowest, highest))
+def _served(key: int, rows: Mapping[int, Row]) -> str:
+    row = rows.get(key)
+    return "" if row is None else str(Versions(row.lowest, row.highest))
 
 
 def _levels(feature: str, release: Release) -> str:

@@ -101,7 +101,7 @@ def transactional(
         group_id=G,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        generation_id=epoch,
+        generation_id_or_member_epoch=epoch,
         member_id=member_id,
         topics=[
             TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(

@@ -133,7 +133,8 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.WRITE_TXN_MARKERS: Rule(),
     ApiKey.TXN_OFFSET_COMMIT: Rule(
         listed=Listed(
-            Operation.READ, Resource.TOPIC, "topics", "name", "topics", Position.FIRST
+            Operation.READ, Resource.TOPIC, "topics", "name", "topics", Position.FIRST,
+            has_ids=True,
         )
     ),
     ApiKey.DESCRIBE_ACLS: Rule(),

@@ -22,6 +22,7 @@ from kafkalite.protocol._generated.messages.txn_offset_commit import (
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.uuids import uuid_to_text
 from kafkalite.protocol.versions import Versions
 from kafkalite.transactions.state import NO_PRODUCER_ID, Producer
 
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
 
     Decide = Callable[[GroupShard, int], CoordinatorResult[Sequence[ErrorCode]]]
 
+_RequestedTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 _Partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
 _Answer = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 _Topic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 
 _API = "TxnOffsetCommit"
+_UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _NO_EPOCH = -1
 
 _COORDINATOR_ERRORS = {
@@ -68,21 +71,34 @@ class TxnOffsetCommitEra:
     """Error of the transaction coordinator → error for a client of these versions."""
     substitutes: Mapping[ErrorCode, ErrorCode]
     """Error that a client of these versions does not know → error that it gets instead."""
+    unknown_group: ErrorCode = ErrorCode.ILLEGAL_GENERATION
+    stale_member_epoch: ErrorCode = ErrorCode.ILLEGAL_GENERATION
+    unknown_topic: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    uses_topic_ids: bool = False
 
 
 # Producers before v2 do not expect a loading coordinator. The first part of KIP-890 added
-# TRANSACTION_ABORTABLE; since its second part the commit itself adds the partition.
+# TRANSACTION_ABORTABLE; since its second part the commit itself adds the partition. Since v6
+# (KIP-1319) topics have ids instead of names, and the errors are those of OffsetCommit.
 _FIRST_ERA = TxnOffsetCommitEra(
     coordinator_errors=_COORDINATOR_ERRORS_BEFORE_ABORTABLE, substitutes=_ERRORS_BEFORE_LOADING
+)
+_ERA_OF_V5 = TxnOffsetCommitEra(
+    adds_partitions=True, coordinator_errors=_COORDINATOR_ERRORS, substitutes={}
 )
 TXN_OFFSET_COMMIT_ERAS = Eras(
     (0, _FIRST_ERA),
     (2, replace(_FIRST_ERA, substitutes={})),
     (4, TxnOffsetCommitEra(coordinator_errors=_COORDINATOR_ERRORS, substitutes={})),
+    (5, _ERA_OF_V5),
     (
-        5,
-        TxnOffsetCommitEra(
-            adds_partitions=True, coordinator_errors=_COORDINATOR_ERRORS, substitutes={}
+        6,
+        replace(
+            _ERA_OF_V5,
+            unknown_group=ErrorCode.GROUP_ID_NOT_FOUND,
+            stale_member_epoch=ErrorCode.STALE_MEMBER_EPOCH,
+            unknown_topic=ErrorCode.UNKNOWN_TOPIC_ID,
+            uses_topic_ids=True,
         ),
     ),
 )
@@ -96,7 +112,8 @@ class _ParsedRequest(NamedTuple):
     """One for each offset, in the same order."""
     accepted: list[_Topic]
     """The same answers by topic."""
-    refused: dict[str, _Topic]
+    refused: dict[str | bytes, _Topic]
+    """Topic name, or topic id if the request has ids → refused partitions."""
 
 
 def handle_txn_offset_commit(
@@ -122,12 +139,19 @@ def handle_txn_offset_commit(
 
 
 def _parse(call: Call, request: TxnOffsetCommitRequest) -> _ParsedRequest:
+    era: TxnOffsetCommitEra = call.era
     image = call.node.image
     parsed = _ParsedRequest([], [], [], {})
     unknown_partitions: list[tuple[str, int]] = []
+    codes: list[ErrorCode] = []
     has_partition_epochs = call.node.config.uses_partition_epochs
     for topic in in_steps(request.topics):
-        found = image.topics.get(topic.name)
+        found = (
+            image.topics_by_id.get(topic.topic_id)
+            if era.uses_topic_ids
+            else image.topics.get(topic.name)
+        )
+        unknown_code = era.unknown_topic if found is None else _UNKNOWN_PARTITION
         known: list[_Answer] = []
         unknown: list[_Answer] = []
         count = 0 if found is None else len(found.partitions)
@@ -140,19 +164,26 @@ def _parse(call: Call, request: TxnOffsetCommitRequest) -> _ParsedRequest:
                     offset.incarnation_epoch = max(_NO_EPOCH, requested.incarnation_epoch)
                 parsed.offsets.append(offset)
             else:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                unknown.append(_Answer(partition_index=index, error_code=code))
-                unknown_partitions.append((topic.name, index))
+                unknown.append(_Answer(partition_index=index, error_code=unknown_code))
+                unknown_partitions.append((topic.name or uuid_to_text(topic.topic_id), index))
+                codes.append(unknown_code)
         parsed.answers.extend(known)
         if known:
-            parsed.accepted.append(_Topic(name=topic.name, partitions=known))
+            parsed.accepted.append(_new_topic(topic, known))
         if unknown or found is None:
-            refused = parsed.refused.setdefault(topic.name, _Topic(name=topic.name, partitions=[]))
+            refused = parsed.refused.setdefault(_topic_key(topic), _new_topic(topic, []))
             refused.partitions.extend(unknown)
     if unknown_partitions:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        report_unknown_partitions(call, _API, request, unknown_partitions, code)
+        report_unknown_partitions(call, _API, request, unknown_partitions, codes[0])
     return parsed
+
+
+def _new_topic(topic: _RequestedTopic, partitions: list[_Answer]) -> _Topic:
+    return _Topic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _topic_key(topic: _RequestedTopic | _Topic) -> str | bytes:
+    return topic.name or topic.topic_id
 
 
 def _offset_to_commit(topic: TopicImage, requested: _Partition) -> OffsetToCommit:
@@ -175,7 +206,7 @@ def _build_response(parsed: _ParsedRequest) -> TxnOffsetCommitResponse:
         return TxnOffsetCommitResponse(topics=parsed.accepted)
     merged = dict(parsed.refused)
     for topic in parsed.accepted:
-        existing = merged.setdefault(topic.name, topic)
+        existing = merged.setdefault(_topic_key(topic), topic)
         if existing is not topic:
             existing.partitions.extend(topic.partitions)
     return TxnOffsetCommitResponse(topics=list(merged.values()))
@@ -248,13 +279,13 @@ def _commit(
     offsets: Sequence[OffsetToCommit],
 ) -> Sequence[ErrorCode] | Waiting[Sequence[ErrorCode]]:
     """Commit offsets in the group; raises KafkaError if the group or the log refuses them."""
+    era: TxnOffsetCommitEra = call.era
     claim = CommitClaim(
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
-        generation_id_or_member_epoch=request.generation_id,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
         is_transactional=True,
-        # For producers, a stale member epoch has always been reported as an illegal generation.
-        stale_member_epoch_code=ErrorCode.ILLEGAL_GENERATION,
+        stale_member_epoch_code=era.stale_member_epoch,
         offsets=offsets,
     )
 
@@ -264,7 +295,7 @@ def _commit(
             claim,
             offsets,
             now_ms,
-            unknown_group=ErrorCode.ILLEGAL_GENERATION,
+            unknown_group=era.unknown_group,
             retention_ms=None,
         )
 
@@ -288,6 +319,7 @@ def refuse_txn_offset_commit(
         topics=[
             _Topic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     _Answer(partition_index=each.partition_index, error_code=code)
                     for each in in_steps(topic.partitions)

@@ -323,7 +323,7 @@ class Member:
             group_id=self.tracked.group_id,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
-            generation_id=epoch,
+            generation_id_or_member_epoch=epoch,
             member_id=self.member_id,
             topics=topics,
         )

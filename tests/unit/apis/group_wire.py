@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.apis.table import find_api
+from kafkalite.apis.releases import api_finder
 from kafkalite.cluster.node import Endpoint
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.event_history import EventHistory
@@ -50,11 +50,16 @@ class PendingResponse:
 class GroupWire:
     """Nodes that coordinate groups, and a client of each."""
 
-    def __init__(self, nodes: int = 1, config: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        nodes: int = 1,
+        config: Mapping[str, str] | None = None,
+        as_version: str | None = None,
+    ) -> None:
         self.clock = ManualClock()
         self.history = EventHistory()
         entropy = SeededEntropy()
-        broker = BrokerConfig.from_text(config)
+        broker = BrokerConfig.from_text(config, as_version=as_version)
         self.metadata_log = MemoryCoordinatorLog()
         self.metadata = MetadataController(
             log=self.metadata_log, config=broker, clock=self.clock, entropy=entropy
@@ -98,7 +103,7 @@ class GroupWire:
             node_id: Call(node=node, listener="PLAINTEXT", client_host="/127.0.0.1")
             for node_id, node in self.nodes.items()
         }
-        self._gateway = Gateway(find_api, self._fault)
+        self._gateway = Gateway(api_finder(broker.release), self._fault)
 
     def create(self, name: str, partitions: int = 1) -> bytes:
         """Create a topic and return its id."""

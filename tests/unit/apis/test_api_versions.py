@@ -17,6 +17,7 @@ from kafkalite.protocol._generated.messages.api_versions import (
     ApiVersionsResponse,
 )
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.versions import Versions
 from tests.unit.frames import framed, header, read_answer, request_frame, split_frames
 from tests.unit.nodes import node_of
 
@@ -29,15 +30,20 @@ def never(*_: object) -> None:
     raise AssertionError("never called")
 
 
-def ask(frame: bytes, answered_version: int, release: str | None = None) -> ApiVersionsResponse:
-    """Return the response of a broker that serves Produce 3-13 and Heartbeat 0-4."""
+def ask(
+    frame: bytes, answered_version: int, release: str | None = None, *, highest: int = 4
+) -> ApiVersionsResponse:
+    """Return the response of a broker that serves Produce 3-13 and Heartbeat 0-4.
+
+    `highest` is the highest served version of ApiVersions.
+    """
     api = new_api_versions_api(
         {
-            API_VERSIONS: Row("ApiVersions", 0, 4, "api_versions"),
+            API_VERSIONS: Row("ApiVersions", 0, highest, "api_versions"),
             HEARTBEAT: Row("Heartbeat", 0, 4, "nowhere"),
             PRODUCE: Row("Produce", 3, 13, "nowhere"),
         }
-    )
+    )._replace(versions=Versions(0, highest))
     image = MetadataImage(version=15, features={"metadata.version": 30, "group.version": 1})
     node = node_of(image=image, config=BrokerConfig.from_text(as_version=release))
     call = Call(node=node, listener="A", client_host="/")
@@ -47,6 +53,15 @@ def ask(frame: bytes, answered_version: int, release: str | None = None) -> ApiV
     )
     (content,) = split_frames(b"".join(out))
     return cast("ApiVersionsResponse", read_answer(API_VERSIONS, answered_version, content)[1])
+
+
+def code_of(cluster_id: str | None, node_id: int, version: int = 5) -> ErrorCode:
+    """Return the error code of node 1 of the cluster `cluster` for a client that names a node."""
+    request = request_from()
+    request.cluster_id, request.node_id = cluster_id, node_id
+    answer = ask(request_frame(request, version), version, highest=5)
+    assert bool(answer.api_keys) is (answer.error_code == 0)
+    return ErrorCode(answer.error_code)
 
 
 def request_from(name: str = "soft", version: str = "1.0") -> ApiVersionsRequest:
@@ -115,3 +130,23 @@ def test_an_unknown_version_gets_the_supported_versions() -> None:
     assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [
         (API_VERSIONS, 0, 4)
     ]
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "expected"),
+    [
+        (None, -1, ErrorCode.NONE),
+        ("cluster", 1, ErrorCode.NONE),
+        ("cluster", 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("another", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("cluster", -2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (None, 1, ErrorCode.INVALID_REQUEST),
+        ("cluster", -1, ErrorCode.INVALID_REQUEST),
+        ("", -1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_client_that_means_another_node_is_sent_to_its_bootstrap_brokers(
+    cluster_id: str | None, node_id: int, expected: ErrorCode
+) -> None:
+    assert code_of(cluster_id, node_id) is expected
+    assert code_of(cluster_id, node_id, version=4) is ErrorCode.NONE

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
 
 PRODUCE, LIST_OFFSETS, OFFSET_COMMIT, API_VERSIONS = 0, 2, 8, 18
+TXN_OFFSET_COMMIT, DELETE_GROUPS = 28, 42
 INIT_PRODUCER_ID, STREAMS_GROUP_HEARTBEAT = 22, 88
 SHARE_FETCH = 78
 
@@ -42,13 +43,21 @@ def test_rows_and_found_apis_agree(name: str) -> None:
     assert find(0x7FFF) is None
 
 
-def test_the_newest_release_has_every_api_in_the_newest_version() -> None:
+def test_the_default_release_has_every_api_in_the_newest_version() -> None:
     """Additional versions are older ones that it dropped."""
     rows = served_rows(emulated_release("4.3"))
     assert {key: row.highest for key, row in rows.items()} == {
         key: row.highest for key, row in TABLE.items()
     }
     assert TABLE[LIST_OFFSETS].lowest < rows[LIST_OFFSETS].lowest
+
+
+def test_a_later_release_has_the_later_versions_that_are_implemented() -> None:
+    rows = served_rows(emulated_release("4.4"))
+    later = {key: row.later for key, row in TABLE.items() if row.later is not None}
+    assert later == {API_VERSIONS: 5, TXN_OFFSET_COMMIT: 6, DELETE_GROUPS: 3}
+    default = {key: row.highest for key, row in served_rows(emulated_release("4.3")).items()}
+    assert {key: row.highest for key, row in rows.items()} == default | later
 
 
 def test_an_older_release_lacks_later_apis() -> None:

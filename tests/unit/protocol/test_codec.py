@@ -26,13 +26,13 @@ from kafkalite.protocol.versions import Versions
 
 BROKER_KEYS = {
     *range(4), *range(8, 52), 55, 57, 60, 61, 64, 65, 66, 68, 69, 71, 72,
-    *range(74, 82), *range(83, 93),
+    *range(74, 82), *range(83, 95),
 }  # fmt: skip
 
 
 def test_every_served_api_has_a_codec() -> None:
     assert set(codec.api_keys()) == BROKER_KEYS
-    assert len(BROKER_KEYS) == 77
+    assert len(BROKER_KEYS) == 79
 
 
 def test_a_client_has_one_module_per_api_and_a_broker_one_per_version() -> None:

@@ -19,7 +19,7 @@ APIS: Final[dict[int, tuple[str, str, int, int, int, int]]] = {
     15: ("describe_groups", "DescribeGroups", 0, 6, 6, 5),
     16: ("list_groups", "ListGroups", 0, 5, 5, 3),
     17: ("sasl_handshake", "SaslHandshake", 0, 1, 1, -1),
-    18: ("api_versions", "ApiVersions", 0, 4, 4, 3),
+    18: ("api_versions", "ApiVersions", 0, 5, 5, 3),
     19: ("create_topics", "CreateTopics", 0, 7, 7, 5),
     20: ("delete_topics", "DeleteTopics", 0, 6, 6, 4),
     21: ("delete_records", "DeleteRecords", 0, 2, 2, 2),
@@ -29,7 +29,7 @@ APIS: Final[dict[int, tuple[str, str, int, int, int, int]]] = {
     25: ("add_offsets_to_txn", "AddOffsetsToTxn", 0, 4, 4, 3),
     26: ("end_txn", "EndTxn", 0, 5, 5, 3),
     27: ("write_txn_markers", "WriteTxnMarkers", 0, 2, 2, 1),
-    28: ("txn_offset_commit", "TxnOffsetCommit", 0, 5, 5, 3),
+    28: ("txn_offset_commit", "TxnOffsetCommit", 0, 6, 6, 3),
     29: ("describe_acls", "DescribeAcls", 0, 3, 3, 2),
     30: ("create_acls", "CreateAcls", 0, 3, 3, 2),
     31: ("delete_acls", "DeleteAcls", 0, 3, 3, 2),
@@ -43,7 +43,7 @@ APIS: Final[dict[int, tuple[str, str, int, int, int, int]]] = {
     39: ("renew_delegation_token", "RenewDelegationToken", 0, 2, 2, 2),
     40: ("expire_delegation_token", "ExpireDelegationToken", 0, 2, 2, 2),
     41: ("describe_delegation_token", "DescribeDelegationToken", 0, 3, 3, 2),
-    42: ("delete_groups", "DeleteGroups", 0, 2, 2, 2),
+    42: ("delete_groups", "DeleteGroups", 0, 3, 3, 2),
     43: ("elect_leaders", "ElectLeaders", 0, 2, 2, 2),
     44: ("incremental_alter_configs", "IncrementalAlterConfigs", 0, 1, 1, 1),
     45: ("alter_partition_reassignments", "AlterPartitionReassignments", 0, 1, 1, 0),
@@ -77,11 +77,13 @@ APIS: Final[dict[int, tuple[str, str, int, int, int, int]]] = {
     85: ("write_share_group_state", "WriteShareGroupState", 0, 1, 1, 0),
     86: ("delete_share_group_state", "DeleteShareGroupState", 0, 0, 0, 0),
     87: ("read_share_group_state_summary", "ReadShareGroupStateSummary", 0, 1, 1, 0),
-    88: ("streams_group_heartbeat", "StreamsGroupHeartbeat", 0, 0, 0, 0),
-    89: ("streams_group_describe", "StreamsGroupDescribe", 0, 0, 0, 0),
+    88: ("streams_group_heartbeat", "StreamsGroupHeartbeat", 0, 1, 1, 0),
+    89: ("streams_group_describe", "StreamsGroupDescribe", 0, 1, 1, 0),
     90: ("describe_share_group_offsets", "DescribeShareGroupOffsets", 0, 1, 1, 0),
     91: ("alter_share_group_offsets", "AlterShareGroupOffsets", 0, 0, 0, 0),
     92: ("delete_share_group_offsets", "DeleteShareGroupOffsets", 0, 0, 0, 0),
+    93: ("streams_group_topology_description_update", "StreamsGroupTopologyDescriptionUpdate", 0, 0, 0, 0),
+    94: ("unregister_controller", "UnregisterController", 0, 0, 0, 0),
 }
 
 # broker codec without a module: the codec of an earlier version with the same code
@@ -219,4 +221,5 @@ METADATA_RECORDS: Final[dict[int, str]] = {
     26: "remove_delegation_token_record",
     27: "register_controller_record",
     28: "clear_elr_record",
+    29: "unregister_controller_record",
 }

@@ -12,11 +12,11 @@ from kafkalite.protocol.versions import Versions
 class ApiVersionsRequest(Message):
     """Returns the APIs and versions that a node serves.
 
-    Request 18, versions 0-4, flexible versions 3+.
+    Request 18, versions 0-5, flexible versions 3+.
     """
 
-    __slots__ = ("client_software_name", "client_software_version", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(0, 4)
+    __slots__ = ("client_software_name", "client_software_version", "cluster_id", "node_id", "unknown_tags",)
+    versions: ClassVar[Versions] = Versions(0, 5)
     API_KEY: Final = 18
 
     client_software_name: str
@@ -31,26 +31,44 @@ class ApiVersionsRequest(Message):
     Versions 3+.
     """
 
+    cluster_id: str | None
+    """Cluster that the client means to reach; null if it knows none. A client that knows it
+    sends the node ID as well.
+
+    Versions 5+, None allowed in versions 5+, default None.
+    """
+
+    node_id: int
+    """Node that the client means to reach; -1 if it knows none. A client that knows it sends
+    the cluster ID as well.
+
+    Versions 5+, default -1.
+    """
+
     def __init__(
         self,
         *,
         client_software_name: str = '',
         client_software_version: str = '',
+        cluster_id: str | None = None,
+        node_id: int = -1,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.client_software_name = client_software_name
         self.client_software_version = client_software_version
+        self.cluster_id = cluster_id
+        self.node_id = node_id
         self.unknown_tags = unknown_tags
 
 
 class ApiVersionsResponse(Message):
     """The APIs and versions that a node serves, and the features of its cluster.
 
-    Response 18, versions 0-4, flexible versions 3+.
+    Response 18, versions 0-5, flexible versions 3+.
     """
 
     __slots__ = ("error_code", "api_keys", "throttle_time_ms", "supported_features", "finalized_features_epoch", "finalized_features", "zk_migration_ready", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(0, 4)
+    versions: ClassVar[Versions] = Versions(0, 5)
     API_KEY: Final = 18
 
     error_code: int

@@ -12,11 +12,11 @@ from kafkalite.protocol.versions import Versions
 class DeleteGroupsRequest(Message):
     """Deletes groups without members.
 
-    Request 42, versions 0-2, flexible versions 2+.
+    Request 42, versions 0-3, flexible versions 2+.
     """
 
     __slots__ = ("groups_names", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(0, 2)
+    versions: ClassVar[Versions] = Versions(0, 3)
     API_KEY: Final = 42
 
     groups_names: list[str]
@@ -38,11 +38,11 @@ class DeleteGroupsRequest(Message):
 class DeleteGroupsResponse(Message):
     """An error code for each group.
 
-    Response 42, versions 0-2, flexible versions 2+.
+    Response 42, versions 0-3, flexible versions 2+.
     """
 
     __slots__ = ("throttle_time_ms", "results", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(0, 2)
+    versions: ClassVar[Versions] = Versions(0, 3)
     API_KEY: Final = 42
 
     throttle_time_ms: int
@@ -75,7 +75,7 @@ class DeleteGroupsResponse(Message):
         Struct of DeleteGroupsResponse, versions 0+.
         """
 
-        __slots__ = ("group_id", "error_code", "unknown_tags",)
+        __slots__ = ("group_id", "error_code", "error_message", "unknown_tags",)
 
         group_id: str
         """The group id.
@@ -89,13 +89,21 @@ class DeleteGroupsResponse(Message):
         Versions 0+.
         """
 
+        error_message: str | None
+        """Reason for which the group was not deleted; null after a successful deletion.
+
+        Versions 3+, None allowed in versions 3+, default None.
+        """
+
         def __init__(
             self,
             *,
             group_id: str = '',
             error_code: int = 0,
+            error_message: str | None = None,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.group_id = group_id
             self.error_code = error_code
+            self.error_message = error_message
             self.unknown_tags = unknown_tags

@@ -12,11 +12,11 @@ from kafkalite.protocol.versions import Versions
 class StreamsGroupDescribeRequest(Message):
     """Returns the state of streams groups (KIP-1071).
 
-    Request 89, versions 0, flexible versions 0+.
+    Request 89, versions 0-1, flexible versions 0+.
     """
 
-    __slots__ = ("group_ids", "include_authorized_operations", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(0, 0)
+    __slots__ = ("group_ids", "include_authorized_operations", "include_topology_description", "unknown_tags",)
+    versions: ClassVar[Versions] = Versions(0, 1)
     API_KEY: Final = 89
 
     group_ids: list[str]
@@ -31,26 +31,34 @@ class StreamsGroupDescribeRequest(Message):
     Versions 0+.
     """
 
+    include_topology_description: bool
+    """Whether the response should contain the topology description that members have sent.
+
+    Versions 1+, default false.
+    """
+
     def __init__(
         self,
         *,
         group_ids: list[str] = NEW,
         include_authorized_operations: bool = False,
+        include_topology_description: bool = False,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.group_ids = [] if group_ids is NEW else group_ids
         self.include_authorized_operations = include_authorized_operations
+        self.include_topology_description = include_topology_description
         self.unknown_tags = unknown_tags
 
 
 class StreamsGroupDescribeResponse(Message):
     """Streams groups with their topologies and members.
 
-    Response 89, versions 0, flexible versions 0+.
+    Response 89, versions 0-1, flexible versions 0+.
     """
 
     __slots__ = ("throttle_time_ms", "groups", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(0, 0)
+    versions: ClassVar[Versions] = Versions(0, 1)
     API_KEY: Final = 89
 
     throttle_time_ms: int
@@ -309,7 +317,7 @@ class StreamsGroupDescribeResponse(Message):
         Struct of StreamsGroupDescribeResponse, versions 0+.
         """
 
-        __slots__ = ("error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch", "topology", "members", "authorized_operations", "unknown_tags",)
+        __slots__ = ("error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch", "topology", "members", "authorized_operations", "topology_description", "topology_description_status", "assignor_name", "unknown_tags",)
 
         error_code: int
         """Error code of the describe operation; 0 means no error.
@@ -366,6 +374,26 @@ class StreamsGroupDescribeResponse(Message):
         Versions 0+, default -2147483648.
         """
 
+        topology_description: StreamsGroupDescribeResponse.TopologyDescription | None
+        """Description of the topology; null unless its status is 3.
+
+        Versions 1+, None allowed in versions 1+, default None.
+        """
+
+        topology_description_status: int
+        """Status of the topology description: 0 if it was not requested, 1 if none is stored, 2 if
+        reading it failed, 3 if it is present.
+
+        Versions 1+, default 0.
+        """
+
+        assignor_name: str | None
+        """Assignor of the next assignment, which can differ from that of the current one; null
+        after an error.
+
+        Versions 1+, None allowed in versions 1+, default None.
+        """
+
         def __init__(
             self,
             *,
@@ -378,6 +406,9 @@ class StreamsGroupDescribeResponse(Message):
             topology: StreamsGroupDescribeResponse.Topology | None = None,
             members: list[StreamsGroupDescribeResponse.Member] = NEW,
             authorized_operations: int = -2147483648,
+            topology_description: StreamsGroupDescribeResponse.TopologyDescription | None = None,
+            topology_description_status: int = 0,
+            assignor_name: str | None = None,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.error_code = error_code
@@ -389,6 +420,9 @@ class StreamsGroupDescribeResponse(Message):
             self.topology = topology
             self.members = [] if members is NEW else members
             self.authorized_operations = authorized_operations
+            self.topology_description = topology_description
+            self.topology_description_status = topology_description_status
+            self.assignor_name = assignor_name
             self.unknown_tags = unknown_tags
 
     class Endpoint(Message):
@@ -608,4 +642,160 @@ class StreamsGroupDescribeResponse(Message):
             self.partitions = partitions
             self.replication_factor = replication_factor
             self.topic_configs = [] if topic_configs is NEW else topic_configs
+            self.unknown_tags = unknown_tags
+
+    class TopologyDescription(Message):
+        """Description of the topology; null unless its status is 3.
+
+        Struct of StreamsGroupDescribeResponse, versions 1+.
+        """
+
+        __slots__ = ("subtopologies", "global_stores", "unknown_tags",)
+
+        subtopologies: list[StreamsGroupDescribeResponse.TopologyDescriptionSubtopology]
+        """Parts of the topology that share no node.
+
+        Versions 1+.
+        """
+
+        global_stores: list[StreamsGroupDescribeResponse.TopologyDescriptionGlobalStore]
+        """State stores of which each client has a complete copy.
+
+        Versions 1+.
+        """
+
+        def __init__(
+            self,
+            *,
+            subtopologies: list[StreamsGroupDescribeResponse.TopologyDescriptionSubtopology] = NEW,
+            global_stores: list[StreamsGroupDescribeResponse.TopologyDescriptionGlobalStore] = NEW,
+            unknown_tags: dict[int, bytes] | None = None,
+        ) -> None:
+            self.subtopologies = [] if subtopologies is NEW else subtopologies
+            self.global_stores = [] if global_stores is NEW else global_stores
+            self.unknown_tags = unknown_tags
+
+    class TopologyDescriptionSubtopology(Message):
+        """Parts of the topology that share no node.
+
+        Struct of StreamsGroupDescribeResponse, versions 1+.
+        """
+
+        __slots__ = ("subtopology_id", "nodes", "unknown_tags",)
+
+        subtopology_id: str
+        """Identifier of the subtopology, unique in its topology.
+
+        Versions 1+.
+        """
+
+        nodes: list[StreamsGroupDescribeResponse.TopologyDescriptionNode]
+        """Sources, processors and sinks of the subtopology.
+
+        Versions 1+.
+        """
+
+        def __init__(
+            self,
+            *,
+            subtopology_id: str = '',
+            nodes: list[StreamsGroupDescribeResponse.TopologyDescriptionNode] = NEW,
+            unknown_tags: dict[int, bytes] | None = None,
+        ) -> None:
+            self.subtopology_id = subtopology_id
+            self.nodes = [] if nodes is NEW else nodes
+            self.unknown_tags = unknown_tags
+
+    class TopologyDescriptionNode(Message):
+        """Node that reads the topic of the store.
+
+        Struct of StreamsGroupDescribeResponse, versions 1+.
+        """
+
+        __slots__ = ("name", "node_type", "source_topics", "sink_topic", "stores", "successors", "unknown_tags",)
+
+        name: str
+        """Name of the node, such as KSTREAM-SOURCE-0000000000.
+
+        Versions 1+.
+        """
+
+        node_type: int
+        """Type of the node: 1 is a source, 2 is a processor, 3 is a sink.
+
+        Versions 1+.
+        """
+
+        source_topics: list[str]
+        """Topics that a source reads; empty if they are selected at run time, and for other nodes.
+
+        Versions 1+.
+        """
+
+        sink_topic: str | None
+        """Topic to which a sink writes; null if it is selected at run time, and for other nodes.
+
+        Versions 1+, None allowed in versions 1+, default None.
+        """
+
+        stores: list[str]
+        """Names of the state stores that a processor uses; empty for other nodes.
+
+        Versions 1+.
+        """
+
+        successors: list[str]
+        """Names of the nodes that receive the output of this node.
+
+        Versions 1+.
+        """
+
+        def __init__(
+            self,
+            *,
+            name: str = '',
+            node_type: int = 0,
+            source_topics: list[str] = NEW,
+            sink_topic: str | None = None,
+            stores: list[str] = NEW,
+            successors: list[str] = NEW,
+            unknown_tags: dict[int, bytes] | None = None,
+        ) -> None:
+            self.name = name
+            self.node_type = node_type
+            self.source_topics = [] if source_topics is NEW else source_topics
+            self.sink_topic = sink_topic
+            self.stores = [] if stores is NEW else stores
+            self.successors = [] if successors is NEW else successors
+            self.unknown_tags = unknown_tags
+
+    class TopologyDescriptionGlobalStore(Message):
+        """State stores of which each client has a complete copy.
+
+        Struct of StreamsGroupDescribeResponse, versions 1+.
+        """
+
+        __slots__ = ("source", "processor", "unknown_tags",)
+
+        source: StreamsGroupDescribeResponse.TopologyDescriptionNode
+        """Node that reads the topic of the store.
+
+        Versions 1+.
+        """
+
+        processor: StreamsGroupDescribeResponse.TopologyDescriptionNode
+        """Node that writes to the store.
+
+        Versions 1+.
+        """
+
+        def __init__(
+            self,
+            *,
+            source: StreamsGroupDescribeResponse.TopologyDescriptionNode = NEW,
+            processor: StreamsGroupDescribeResponse.TopologyDescriptionNode = NEW,
+            unknown_tags: dict[int, bytes] | None = None,
+        ) -> None:
+            self.source = StreamsGroupDescribeResponse.TopologyDescriptionNode() if source is NEW else source
+            self.processor = StreamsGroupDescribeResponse.TopologyDescriptionNode() if processor is NEW else processor
             self.unknown_tags = unknown_tags

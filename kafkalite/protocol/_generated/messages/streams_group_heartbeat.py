@@ -12,11 +12,11 @@ from kafkalite.protocol.versions import Versions
 class StreamsGroupHeartbeatRequest(Message):
     """Extends the session of a member of a streams group, and returns its tasks (KIP-1071).
 
-    Request 88, versions 0, flexible versions 0+.
+    Request 88, versions 0-1, flexible versions 0+.
     """
 
     __slots__ = ("group_id", "member_id", "member_epoch", "endpoint_information_epoch", "instance_id", "rack_id", "rebalance_timeout_ms", "topology", "active_tasks", "standby_tasks", "warmup_tasks", "process_id", "user_endpoint", "client_tags", "task_offsets", "task_end_offsets", "shutdown_application", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(0, 0)
+    versions: ClassVar[Versions] = Versions(0, 1)
     API_KEY: Final = 88
 
     group_id: str
@@ -512,11 +512,11 @@ class StreamsGroupHeartbeatRequest(Message):
 class StreamsGroupHeartbeatResponse(Message):
     """The member's epoch, its tasks, and problems of its topology.
 
-    Response 88, versions 0, flexible versions 0+.
+    Response 88, versions 0-1, flexible versions 0+.
     """
 
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "acceptable_recovery_lag", "task_offset_interval_ms", "status", "active_tasks", "standby_tasks", "warmup_tasks", "endpoint_information_epoch", "partitions_by_user_endpoint", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(0, 0)
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch", "heartbeat_interval_ms", "acceptable_recovery_lag_legacy", "task_offset_interval_ms", "acceptable_recovery_lag", "status", "active_tasks", "standby_tasks", "warmup_tasks", "topology_description_required", "endpoint_information_epoch", "partitions_by_user_endpoint", "unknown_tags",)
+    versions: ClassVar[Versions] = Versions(0, 1)
     API_KEY: Final = 88
 
     throttle_time_ms: int
@@ -556,10 +556,10 @@ class StreamsGroupHeartbeatResponse(Message):
     Versions 0+.
     """
 
-    acceptable_recovery_lag: int
-    """Largest lag at which a warm-up task still counts as caught-up.
+    acceptable_recovery_lag_legacy: int
+    """Largest lag at which a warm-up task still counts as caught-up, in 32 bits.
 
-    Versions 0+.
+    Versions 0.
     """
 
     task_offset_interval_ms: int
@@ -567,6 +567,13 @@ class StreamsGroupHeartbeatResponse(Message):
     heartbeat.
 
     Versions 0+.
+    """
+
+    acceptable_recovery_lag: int
+    """Largest lag at which a warm-up task still counts as caught-up; -1 if the broker has no
+    such setting.
+
+    Versions 1+, default -1.
     """
 
     status: list[StreamsGroupHeartbeatResponse.Status] | None
@@ -593,6 +600,13 @@ class StreamsGroupHeartbeatResponse(Message):
     Versions 0+, None allowed in versions 0+, default None.
     """
 
+    topology_description_required: bool
+    """Whether the member is asked to send the description of its topology, because the group
+    has none for the current topology epoch.
+
+    Versions 1+, default false.
+    """
+
     endpoint_information_epoch: int
     """Endpoint epoch that this response carries.
 
@@ -615,12 +629,14 @@ class StreamsGroupHeartbeatResponse(Message):
         member_id: str = '',
         member_epoch: int = 0,
         heartbeat_interval_ms: int = 0,
-        acceptable_recovery_lag: int = 0,
+        acceptable_recovery_lag_legacy: int = 0,
         task_offset_interval_ms: int = 0,
+        acceptable_recovery_lag: int = -1,
         status: list[StreamsGroupHeartbeatResponse.Status] | None = NEW,
         active_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = None,
         standby_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = None,
         warmup_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = None,
+        topology_description_required: bool = False,
         endpoint_information_epoch: int = 0,
         partitions_by_user_endpoint: list[StreamsGroupHeartbeatResponse.EndpointToPartitions] | None = None,
         unknown_tags: dict[int, bytes] | None = None,
@@ -631,12 +647,14 @@ class StreamsGroupHeartbeatResponse(Message):
         self.member_id = member_id
         self.member_epoch = member_epoch
         self.heartbeat_interval_ms = heartbeat_interval_ms
-        self.acceptable_recovery_lag = acceptable_recovery_lag
+        self.acceptable_recovery_lag_legacy = acceptable_recovery_lag_legacy
         self.task_offset_interval_ms = task_offset_interval_ms
+        self.acceptable_recovery_lag = acceptable_recovery_lag
         self.status = [] if status is NEW else status
         self.active_tasks = active_tasks
         self.standby_tasks = standby_tasks
         self.warmup_tasks = warmup_tasks
+        self.topology_description_required = topology_description_required
         self.endpoint_information_epoch = endpoint_information_epoch
         self.partitions_by_user_endpoint = partitions_by_user_endpoint
         self.unknown_tags = unknown_tags

@@ -6,17 +6,18 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from kafkalite.protocol.message import NEW, Message
+from kafkalite.protocol.uuids import ZERO_UUID, Uuid
 from kafkalite.protocol.versions import Versions
 
 
 class TxnOffsetCommitRequest(Message):
     """Stores offsets of a group, which are committed with their transaction.
 
-    Request 28, versions 0-5, flexible versions 3+.
+    Request 28, versions 0-6, flexible versions 3+.
     """
 
-    __slots__ = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id", "member_id", "group_instance_id", "topics", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(0, 5)
+    __slots__ = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id_or_member_epoch", "member_id", "group_instance_id", "topics", "unknown_tags",)
+    versions: ClassVar[Versions] = Versions(0, 6)
     API_KEY: Final = 28
 
     transactional_id: str
@@ -43,8 +44,9 @@ class TxnOffsetCommitRequest(Message):
     Versions 0+.
     """
 
-    generation_id: int
-    """Consumer generation.
+    generation_id_or_member_epoch: int
+    """Generation of a classic group, or epoch of the member in a group of the consumer
+    protocol.
 
     Versions 3+, default -1.
     """
@@ -74,7 +76,7 @@ class TxnOffsetCommitRequest(Message):
         group_id: str = '',
         producer_id: int = 0,
         producer_epoch: int = 0,
-        generation_id: int = -1,
+        generation_id_or_member_epoch: int = -1,
         member_id: str = '',
         group_instance_id: str | None = None,
         topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = NEW,
@@ -84,7 +86,7 @@ class TxnOffsetCommitRequest(Message):
         self.group_id = group_id
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
-        self.generation_id = generation_id
+        self.generation_id_or_member_epoch = generation_id_or_member_epoch
         self.member_id = member_id
         self.group_instance_id = group_instance_id
         self.topics = [] if topics is NEW else topics
@@ -152,12 +154,18 @@ class TxnOffsetCommitRequest(Message):
         Struct of TxnOffsetCommitRequest, versions 0+.
         """
 
-        __slots__ = ("name", "partitions", "unknown_tags",)
+        __slots__ = ("name", "topic_id", "partitions", "unknown_tags",)
 
         name: str
         """The topic name.
 
-        Versions 0+.
+        Versions 0-5.
+        """
+
+        topic_id: Uuid
+        """The topic ID.
+
+        Versions 6+.
         """
 
         partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]
@@ -170,10 +178,12 @@ class TxnOffsetCommitRequest(Message):
             self,
             *,
             name: str = '',
+            topic_id: Uuid = ZERO_UUID,
             partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = NEW,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.name = name
+            self.topic_id = topic_id
             self.partitions = [] if partitions is NEW else partitions
             self.unknown_tags = unknown_tags
 
@@ -181,11 +191,11 @@ class TxnOffsetCommitRequest(Message):
 class TxnOffsetCommitResponse(Message):
     """An error code for each partition.
 
-    Response 28, versions 0-5, flexible versions 3+.
+    Response 28, versions 0-6, flexible versions 3+.
     """
 
     __slots__ = ("throttle_time_ms", "topics", "unknown_tags",)
-    versions: ClassVar[Versions] = Versions(0, 5)
+    versions: ClassVar[Versions] = Versions(0, 6)
     API_KEY: Final = 28
 
     throttle_time_ms: int
@@ -249,12 +259,18 @@ class TxnOffsetCommitResponse(Message):
         Struct of TxnOffsetCommitResponse, versions 0+.
         """
 
-        __slots__ = ("name", "partitions", "unknown_tags",)
+        __slots__ = ("name", "topic_id", "partitions", "unknown_tags",)
 
         name: str
         """The topic name.
 
-        Versions 0+.
+        Versions 0-5.
+        """
+
+        topic_id: Uuid
+        """The topic ID.
+
+        Versions 6+.
         """
 
         partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition]
@@ -267,9 +283,11 @@ class TxnOffsetCommitResponse(Message):
             self,
             *,
             name: str = '',
+            topic_id: Uuid = ZERO_UUID,
             partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = NEW,
             unknown_tags: dict[int, bytes] | None = None,
         ) -> None:
             self.name = name
+            self.topic_id = topic_id
             self.partitions = [] if partitions is NEW else partitions
             self.unknown_tags = unknown_tags

@@ -42,7 +42,7 @@ class StreamsGroupMetadataValue(Message):
     Value 17, versions 0, flexible versions 0+.
     """
 
-    __slots__ = ("epoch", "metadata_hash", "validated_topology_epoch", "last_assignment_configs", "unknown_tags",)
+    __slots__ = ("epoch", "metadata_hash", "validated_topology_epoch", "last_assignment_configs", "stored_description_topology_epoch", "failed_description_topology_epoch", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
     RECORD_TYPE: Final = 17
     CODEC: Final = "streams_group_metadata_value"
@@ -72,6 +72,20 @@ class StreamsGroupMetadataValue(Message):
     Versions 0+, None allowed in versions 0+, tag 1 in versions 0+.
     """
 
+    stored_description_topology_epoch: int
+    """Epoch of the stored topology description; -1 if none is stored, -2 if storing or
+    deleting it was interrupted.
+
+    Versions 0+, tag 2 in versions 0+, default -1.
+    """
+
+    failed_description_topology_epoch: int
+    """Epoch of the topology whose description was refused for good, so that members are not
+    asked for it again; -1 if none.
+
+    Versions 0+, tag 3 in versions 0+, default -1.
+    """
+
     def __init__(
         self,
         *,
@@ -79,12 +93,16 @@ class StreamsGroupMetadataValue(Message):
         metadata_hash: int = 0,
         validated_topology_epoch: int = -1,
         last_assignment_configs: list[StreamsGroupMetadataValue.LastAssignmentConfig] | None = NEW,
+        stored_description_topology_epoch: int = -1,
+        failed_description_topology_epoch: int = -1,
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
         self.last_assignment_configs = [] if last_assignment_configs is NEW else last_assignment_configs
+        self.stored_description_topology_epoch = stored_description_topology_epoch
+        self.failed_description_topology_epoch = failed_description_topology_epoch
         self.unknown_tags = unknown_tags
 
     class LastAssignmentConfig(Message):

@@ -110,7 +110,9 @@ _APIS: Final = (
     _ApiFields(
         "OffsetCommit", leader_epoch="committed_leader_epoch", has_ids=True, group="group_id"
     ),
-    _ApiFields("TxnOffsetCommit", leader_epoch="committed_leader_epoch", group="group_id"),
+    _ApiFields(
+        "TxnOffsetCommit", leader_epoch="committed_leader_epoch", has_ids=True, group="group_id"
+    ),
 )
 
 

@@ -100,8 +100,6 @@ class _Kind:
     """Column → path of its field, for fields that not all kinds have."""
     columns: Mapping[str, str]
     """Column → SQL, for fields that an API or a version of it lacks."""
-    topic_id: str
-    """SQL for the id of a topic `t`."""
 
 
 _FIELDS: Final = {
@@ -126,18 +124,16 @@ _KINDS: Final = (
             "producer_epoch": "cast(null as smallint)",
             "retention_ms": "coalesce(retention_ms, cast(-1 as bigint))",
         },
-        "t.topic_id",
     ),
     _Kind(
         "TxnOffsetCommit",
         {
-            "commit_epoch": "request.generation_id",
+            "commit_epoch": "request.generation_id_or_member_epoch",
             "transactional_id": "request.transactional_id",
             "producer_id": "request.producer_id",
             "producer_epoch": "request.producer_epoch",
         },
         {"is_transactional": "true", "retention_ms": "cast(-1 as bigint)"},
-        "cast(null as binary)",
     ),
 )
 
@@ -185,16 +181,16 @@ def _to_commits(rows: DataFrame, kind: _Kind) -> DataFrame:
     columns = {
         **_COMMON_COLUMNS,
         **kind.columns,
-        "request_topics": _topics("request_topics", "committed_offset", kind.topic_id),
-        "response_topics": _topics("response_topics", "error_code", kind.topic_id),
+        "request_topics": _topics("request_topics", "committed_offset"),
+        "response_topics": _topics("response_topics", "error_code"),
     }
     return rows.withColumns({name: f.expr(expression) for name, expression in columns.items()})
 
 
-def _topics(path: str, field_: str, topic_id: str) -> str:
+def _topics(path: str, field_: str) -> str:
     """Return SQL for a message's topics with a single field per partition."""
     return (
-        f"transform({path}, t -> struct(t.name as name, {topic_id} as topic_id,"
+        f"transform({path}, t -> struct(t.name as name, t.topic_id as topic_id,"
         f" transform(t.partitions, p -> struct(p.partition_index, p.{field_})) as partitions))"
     )
 

@@ -37,8 +37,13 @@ X = "x"
 class TransactionalWire(GroupWire):
     """A cluster of one node with one producer, whose transactional id is x."""
 
-    def __init__(self, nodes: int = 1, config: Mapping[str, str] | None = None) -> None:
-        super().__init__(nodes, config)
+    def __init__(
+        self,
+        nodes: int = 1,
+        config: Mapping[str, str] | None = None,
+        as_version: str | None = None,
+    ) -> None:
+        super().__init__(nodes, config, as_version)
         self.ask(FindCoordinatorRequest(key="g"), 3)
         self.create("t", 3)
         self.transactions.ensure_topic()
@@ -86,7 +91,7 @@ class TransactionalWire(GroupWire):
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             member_id=member_id,
-            generation_id=generation,
+            generation_id_or_member_epoch=generation,
             topics=[
                 TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
                     name=topic,
@@ -425,3 +430,79 @@ class TestFetchOfPendingOffsets:
         assert self.fetch(wire, 9)[1] == (1, ErrorCode.UNSTABLE_OFFSET_COMMIT, -1, "")
         wire.end()
         assert self.fetch(wire, 9)[1] == (1, 0, 9, "")
+
+
+class TestTopicIds:
+    @pytest.fixture
+    def wire(self) -> TransactionalWire:
+        return TransactionalWire(as_version="4.4")
+
+    def commit(
+        self,
+        wire: TransactionalWire,
+        *partitions: tuple[bytes, int],
+        member_id: str = "",
+        epoch: int = -1,
+    ) -> list[tuple[bytes, list[tuple[int, int]]]]:
+        """Commit offset 5 of each partition by v6; return the errors by topic id."""
+        topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
+        request = TxnOffsetCommitRequest(
+            transactional_id=X,
+            group_id="g",
+            producer_id=wire.producer.producer_id,
+            producer_epoch=wire.producer.producer_epoch,
+            member_id=member_id,
+            generation_id_or_member_epoch=epoch,
+            topics=[
+                topic(
+                    topic_id=topic_id,
+                    partitions=[partition(partition_index=index, committed_offset=5)],
+                )
+                for topic_id, index in partitions
+            ],
+        )
+        response = wire.ask(request, 6)
+        return [
+            (each.topic_id, [(row.partition_index, row.error_code) for row in each.partitions])
+            for each in response.topics
+        ]
+
+    def test_an_offset_is_stored_under_the_name(self, wire: TransactionalWire) -> None:
+        topic_id = wire.metadata.image.topics["t"].topic_id
+        assert self.commit(wire, (topic_id, 0)) == [(topic_id, [(0, 0)])]
+        wire.end()
+        assert wire.committed().keys() == {("t", 0)}
+
+    def test_unknown_ids_are_refused_first(self, wire: TransactionalWire) -> None:
+        topic_id, unknown = wire.metadata.image.topics["t"].topic_id, bytes(range(16))
+        asked = [(topic_id, 0), (unknown, 1), (topic_id, 3), (unknown, 0)]
+        assert self.commit(wire, *asked) == [
+            (unknown, [(1, ErrorCode.UNKNOWN_TOPIC_ID), (0, ErrorCode.UNKNOWN_TOPIC_ID)]),
+            (topic_id, [(3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (0, 0)]),
+        ]
+
+    def test_an_unknown_group_has_an_error_of_its_own(self, wire: TransactionalWire) -> None:
+        topic_id = wire.metadata.image.topics["t"].topic_id
+        expected = [(topic_id, [(0, ErrorCode.GROUP_ID_NOT_FOUND)])]
+        assert self.commit(wire, (topic_id, 0), member_id="m", epoch=1) == expected
+
+    @pytest.mark.parametrize("rule", ["strict", "assignment-epoch", "revocation-epoch"])
+    def test_a_stale_member_epoch_has_an_error_of_its_own(self, rule: str) -> None:
+        wire = TransactionalWire(
+            config={"group.consumer.offset.commit.fencing": rule}, as_version="4.4"
+        )
+        joined = wire.ask(
+            ConsumerGroupHeartbeatRequest(
+                group_id="g", member_id="m", member_epoch=0, rebalance_timeout_ms=60_000,
+                subscribed_topic_names=["t"], topic_partitions=[],
+            ),
+            1,
+        )  # fmt: skip
+        topic_id = wire.metadata.image.topics["t"].topic_id
+        for epoch, code in (
+            (joined.member_epoch, ErrorCode.NONE),
+            (joined.member_epoch + 1, ErrorCode.STALE_MEMBER_EPOCH),
+        ):
+            answer = self.commit(wire, (topic_id, 0), member_id="m", epoch=epoch)
+            assert answer == [(topic_id, [(0, code)])]

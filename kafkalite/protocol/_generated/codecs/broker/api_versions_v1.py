@@ -16,6 +16,8 @@ def parse_request(buf, pos, end):
     o0 = new(C0)
     o0.client_software_name = ''
     o0.client_software_version = ''
+    o0.cluster_id = None
+    o0.node_id = -1
     o0.unknown_tags = None
     if pos > end:
         refuse_truncation()

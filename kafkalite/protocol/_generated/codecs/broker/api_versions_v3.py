@@ -19,6 +19,8 @@ new = object.__new__
 
 def parse_request(buf, pos, end):
     o0 = new(C0)
+    o0.cluster_id = None
+    o0.node_id = -1
     o0.unknown_tags = None
     n = buf[pos]
     pos += 1

@@ -22,6 +22,7 @@ new = object.__new__
 
 def parse_request(buf, pos, end):
     o0 = new(C0)
+    o0.include_topology_description = False
     o0.unknown_tags = None
     n = buf[pos]
     pos += 1

@@ -673,7 +673,7 @@ def build_response(o, out):
     n4 = len(s3) + 1
     l5 = o.status
     n6 = 0 if l5 is None else len(l5) + 1
-    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_iiii(o.member_epoch, o.heartbeat_interval_ms, o.acceptable_recovery_lag, o.task_offset_interval_ms), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
+    out += (P_ih(o.throttle_time_ms, o.error_code), (VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_iiii(o.member_epoch, o.heartbeat_interval_ms, o.acceptable_recovery_lag_legacy, o.task_offset_interval_ms), (VARINTS[n6] if n6 < SHORT else encode_varint(n6)))
     if l5:
         for o7 in l5:
             if o7.status_detail == '' and not o7.unknown_tags:

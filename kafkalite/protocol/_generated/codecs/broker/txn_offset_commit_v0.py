@@ -22,7 +22,7 @@ new = object.__new__
 
 def parse_request(buf, pos, end):
     o0 = new(C0)
-    o0.generation_id = -1
+    o0.generation_id_or_member_epoch = -1
     o0.member_id = ''
     o0.group_instance_id = None
     o0.unknown_tags = None
@@ -50,6 +50,7 @@ def parse_request(buf, pos, end):
         l1 = o0.topics = []
         for _ in range(n):
             o1 = new(C1)
+            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
             o1.unknown_tags = None
             n, = U_h(buf, pos)
             pos += 2

@@ -67,7 +67,7 @@ def parse_request(buf, pos, end):
         pos = q
     else:
         refuse_null()
-    o0.producer_id, o0.producer_epoch, o0.generation_id, n = U_qhiB(buf, pos)
+    o0.producer_id, o0.producer_epoch, o0.generation_id_or_member_epoch, n = U_qhiB(buf, pos)
     pos += 15
     if n > 127:
         n, pos = rest_of_string_length(buf, pos, n)
@@ -98,6 +98,7 @@ def parse_request(buf, pos, end):
         l1 = o0.topics = []
         for _ in range(n):
             o1 = new(C1)
+            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
             o1.unknown_tags = None
             n = buf[pos]
             pos += 1

@@ -12,6 +12,7 @@ C3 = ApiVersionsResponse.FinalizedFeatureKey
 I_hhh = Struct(">hhh").iter_unpack
 I_hhhx = Struct(">hhhx").iter_unpack
 I_xhhx = Struct(">xhhx").iter_unpack
+P_i = Struct(">i").pack
 U_hB = Struct(">hB").unpack_from
 U_hhB = Struct(">hhB").unpack_from
 U_hhhB = Struct(">hhhB").unpack_from
@@ -257,6 +258,9 @@ def parse_response_v3(buf, pos, end):
 parse_response_v4 = parse_response_v3
 
 
+parse_response_v5 = parse_response_v3
+
+
 def build_request_v0(o, out):
     pass
 
@@ -276,3 +280,18 @@ def build_request_v3(o, out):
 
 
 build_request_v4 = build_request_v3
+
+
+def build_request_v5(o, out):
+    s1 = o.client_software_name.encode()
+    n2 = len(s1) + 1
+    s3 = o.client_software_version.encode()
+    n4 = len(s3) + 1
+    s5 = o.cluster_id
+    if s5 is None:
+        s5 = b''
+        n6 = 0
+    else:
+        s5 = s5.encode()
+        n6 = len(s5) + 1
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, P_i(o.node_id), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -8,6 +8,7 @@ from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_lengt
 C0 = DeleteGroupsResponse
 C1 = DeleteGroupsResponse.DeletableGroupResult
 I_xhx = Struct(">xhx").iter_unpack
+I_xhxx = Struct(">xhxx").iter_unpack
 I_xxh = Struct(">xxh").iter_unpack
 P_h = Struct(">h").pack
 P_i = Struct(">i").pack
@@ -31,6 +32,7 @@ def parse_response_v0(buf, pos, end):
             l1 = o0.results = []
             for v2, in I_xxh(buf[pos:q]):
                 o1 = new(C1)
+                o1.error_message = None
                 o1.unknown_tags = None
                 o1.group_id = ''
                 o1.error_code = v2
@@ -40,6 +42,7 @@ def parse_response_v0(buf, pos, end):
             l1 = o0.results = []
             for _ in range(n):
                 o1 = new(C1)
+                o1.error_message = None
                 o1.unknown_tags = None
                 n, = U_h(buf, pos)
                 pos += 2
@@ -78,9 +81,64 @@ def parse_response_v2(buf, pos, end):
             l1 = o0.results = []
             for v1, in I_xhx(buf[pos:q]):
                 o1 = new(C1)
+                o1.error_message = None
                 o1.unknown_tags = None
                 o1.group_id = ''
                 o1.error_code = v1
+                l1.append(o1)
+            pos = q
+        else:
+            l1 = o0.results = []
+            for _ in range(n):
+                o1 = new(C1)
+                o1.error_message = None
+                o1.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.group_id = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                o1.error_code, n = U_hB(buf, pos)
+                pos += 3
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+    else:
+        refuse_null()
+    n = buf[pos]
+    pos += 1
+    if n:
+        pos = read_unknown_tags(buf, pos, end, n, o0)
+    if pos > end:
+        refuse_truncation()
+    return o0, pos
+
+
+def parse_response_v3(buf, pos, end):
+    o0 = new(C0)
+    o0.unknown_tags = None
+    o0.throttle_time_ms, n = U_iB(buf, pos)
+    pos += 5
+    if n > 127:
+        n, pos = rest_of_varint(buf, pos, n)
+    if n:
+        n -= 1
+        if n * 5 > end - pos:
+            refuse_length()
+        q = pos + n * 5
+        if q <= end and buf[pos:q:5].count(1) == n and buf[pos + 3:q:5].count(1) == n and buf[pos + 4:q:5].count(0) == n:
+            l1 = o0.results = []
+            for v1, in I_xhxx(buf[pos:q]):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.group_id = ''
+                o1.error_code = v1
+                o1.error_message = ''
                 l1.append(o1)
             pos = q
         else:
@@ -100,6 +158,16 @@ def parse_response_v2(buf, pos, end):
                     refuse_null()
                 o1.error_code, n = U_hB(buf, pos)
                 pos += 3
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.error_message = buf[pos:q].decode()
+                    pos = q
+                else:
+                    o1.error_message = None
+                n = buf[pos]
+                pos += 1
                 if n:
                     pos = read_unknown_tags(buf, pos, end, n, o1)
                 l1.append(o1)
@@ -136,3 +204,6 @@ def build_request_v2(o, out):
         n5 = len(s4) + 1
         out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
     out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+
+build_request_v3 = build_request_v2

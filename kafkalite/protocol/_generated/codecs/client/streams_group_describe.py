@@ -16,12 +16,19 @@ C7 = StreamsGroupDescribeResponse.Endpoint
 C8 = StreamsGroupDescribeResponse.TaskOffset
 C9 = StreamsGroupDescribeResponse.Assignment
 C10 = StreamsGroupDescribeResponse.TaskIds
+C11 = StreamsGroupDescribeResponse.TopologyDescription
+C12 = StreamsGroupDescribeResponse.TopologyDescriptionSubtopology
+C13 = StreamsGroupDescribeResponse.TopologyDescriptionNode
+C14 = StreamsGroupDescribeResponse.TopologyDescriptionGlobalStore
 I_xiqx = Struct(">xiqx").iter_unpack
 P_t = Struct(">?").pack
+P_tt = Struct(">??").pack
 U_HB = Struct(">HB").unpack_from
 U_b = Struct(">b").unpack_from
+U_bB = Struct(">bB").unpack_from
 U_hB = Struct(">hB").unpack_from
 U_iB = Struct(">iB").unpack_from
+U_ib = Struct(">ib").unpack_from
 U_ihB = Struct(">ihB").unpack_from
 U_iib = Struct(">iib").unpack_from
 U_iqB = Struct(">iqB").unpack_from
@@ -43,6 +50,9 @@ def parse_response_v0(buf, pos, end):
         l1 = o0.groups = []
         for _ in range(n):
             o1 = new(C1)
+            o1.topology_description = None
+            o1.topology_description_status = 0
+            o1.assignor_name = None
             o1.unknown_tags = None
             o1.error_code, n = U_hB(buf, pos)
             pos += 3
@@ -795,6 +805,1142 @@ def parse_response_v0(buf, pos, end):
     return o0, pos
 
 
+def parse_response_v1(buf, pos, end):
+    o0 = new(C0)
+    o0.unknown_tags = None
+    o0.throttle_time_ms, n = U_iB(buf, pos)
+    pos += 5
+    if n > 127:
+        n, pos = rest_of_varint(buf, pos, n)
+    if n:
+        n -= 1
+        if n * 23 > end - pos:
+            refuse_length()
+        l1 = o0.groups = []
+        for _ in range(n):
+            o1 = new(C1)
+            o1.unknown_tags = None
+            o1.error_code, n = U_hB(buf, pos)
+            pos += 3
+            if n > 127:
+                n, pos = rest_of_string_length(buf, pos, n)
+            if n:
+                q = pos + n - 1
+                o1.error_message = buf[pos:q].decode()
+                pos = q
+            else:
+                o1.error_message = None
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_string_length(buf, pos, n)
+            if n:
+                q = pos + n - 1
+                o1.group_id = buf[pos:q].decode()
+                pos = q
+            else:
+                refuse_null()
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_string_length(buf, pos, n)
+            if n:
+                q = pos + n - 1
+                o1.group_state = buf[pos:q].decode()
+                pos = q
+            else:
+                refuse_null()
+            o1.group_epoch, o1.assignment_epoch, n = U_iib(buf, pos)
+            pos += 9
+            if n < 0:
+                o1.topology = None
+            else:
+                o2 = new(C2)
+                o2.unknown_tags = None
+                o2.epoch, n = U_iB(buf, pos)
+                pos += 5
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 6 > end - pos:
+                        refuse_length()
+                    l3 = o2.subtopologies = []
+                    for _ in range(n):
+                        o3 = new(C3)
+                        o3.unknown_tags = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o3.subtopology_id = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n > end - pos:
+                                refuse_length()
+                            l4 = o3.source_topics = []
+                            for _ in range(n):
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    s = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                l4.append(s)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n > end - pos:
+                                refuse_length()
+                            l4 = o3.repartition_sink_topics = []
+                            for _ in range(n):
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    s = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                l4.append(s)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n * 9 > end - pos:
+                                refuse_length()
+                            l4 = o3.state_changelog_topics = []
+                            for _ in range(n):
+                                o4 = new(C4)
+                                o4.unknown_tags = None
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    o4.name = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                o4.partitions, o4.replication_factor, n = U_ihB(buf, pos)
+                                pos += 7
+                                if n > 127:
+                                    n, pos = rest_of_varint(buf, pos, n)
+                                if n:
+                                    n -= 1
+                                    if n * 3 > end - pos:
+                                        refuse_length()
+                                    l5 = o4.topic_configs = []
+                                    for _ in range(n):
+                                        o5 = new(C5)
+                                        o5.unknown_tags = None
+                                        n = buf[pos]
+                                        pos += 1
+                                        if n > 127:
+                                            n, pos = rest_of_string_length(buf, pos, n)
+                                        if n:
+                                            q = pos + n - 1
+                                            o5.key = buf[pos:q].decode()
+                                            pos = q
+                                        else:
+                                            refuse_null()
+                                        n = buf[pos]
+                                        pos += 1
+                                        if n > 127:
+                                            n, pos = rest_of_string_length(buf, pos, n)
+                                        if n:
+                                            q = pos + n - 1
+                                            o5.value = buf[pos:q].decode()
+                                            pos = q
+                                        else:
+                                            refuse_null()
+                                        n = buf[pos]
+                                        pos += 1
+                                        if n:
+                                            pos = read_unknown_tags(buf, pos, end, n, o5)
+                                        l5.append(o5)
+                                else:
+                                    refuse_null()
+                                n = buf[pos]
+                                pos += 1
+                                if n:
+                                    pos = read_unknown_tags(buf, pos, end, n, o4)
+                                l4.append(o4)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n * 9 > end - pos:
+                                refuse_length()
+                            l4 = o3.repartition_source_topics = []
+                            for _ in range(n):
+                                o4 = new(C4)
+                                o4.unknown_tags = None
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    o4.name = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                o4.partitions, o4.replication_factor, n = U_ihB(buf, pos)
+                                pos += 7
+                                if n > 127:
+                                    n, pos = rest_of_varint(buf, pos, n)
+                                if n:
+                                    n -= 1
+                                    if n * 3 > end - pos:
+                                        refuse_length()
+                                    l5 = o4.topic_configs = []
+                                    for _ in range(n):
+                                        o5 = new(C5)
+                                        o5.unknown_tags = None
+                                        n = buf[pos]
+                                        pos += 1
+                                        if n > 127:
+                                            n, pos = rest_of_string_length(buf, pos, n)
+                                        if n:
+                                            q = pos + n - 1
+                                            o5.key = buf[pos:q].decode()
+                                            pos = q
+                                        else:
+                                            refuse_null()
+                                        n = buf[pos]
+                                        pos += 1
+                                        if n > 127:
+                                            n, pos = rest_of_string_length(buf, pos, n)
+                                        if n:
+                                            q = pos + n - 1
+                                            o5.value = buf[pos:q].decode()
+                                            pos = q
+                                        else:
+                                            refuse_null()
+                                        n = buf[pos]
+                                        pos += 1
+                                        if n:
+                                            pos = read_unknown_tags(buf, pos, end, n, o5)
+                                        l5.append(o5)
+                                else:
+                                    refuse_null()
+                                n = buf[pos]
+                                pos += 1
+                                if n:
+                                    pos = read_unknown_tags(buf, pos, end, n, o4)
+                                l4.append(o4)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o3)
+                        l3.append(o3)
+                else:
+                    o2.subtopologies = None
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o2)
+                o1.topology = o2
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 28 > end - pos:
+                    refuse_length()
+                l2 = o1.members = []
+                for _ in range(n):
+                    o2 = new(C6)
+                    o2.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o2.member_id = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    o2.member_epoch, n = U_iB(buf, pos)
+                    pos += 5
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o2.instance_id = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        o2.instance_id = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o2.rack_id = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        o2.rack_id = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o2.client_id = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o2.client_host = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    o2.topology_epoch, n = U_iB(buf, pos)
+                    pos += 5
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o2.process_id = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n, = U_b(buf, pos)
+                    pos += 1
+                    if n < 0:
+                        o2.user_endpoint = None
+                    else:
+                        o3 = new(C7)
+                        o3.unknown_tags = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o3.host = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        o3.port, n = U_HB(buf, pos)
+                        pos += 3
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o3)
+                        o2.user_endpoint = o3
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 3 > end - pos:
+                            refuse_length()
+                        l3 = o2.client_tags = []
+                        for _ in range(n):
+                            o3 = new(C5)
+                            o3.unknown_tags = None
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o3.key = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o3.value = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o3)
+                            l3.append(o3)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 14 > end - pos:
+                            refuse_length()
+                        q = pos + n * 14
+                        if q <= end and buf[pos:q:14].count(1) == n and buf[pos + 13:q:14].count(0) == n:
+                            l3 = o2.task_offsets = []
+                            for v1, v2 in I_xiqx(buf[pos:q]):
+                                o3 = new(C8)
+                                o3.unknown_tags = None
+                                o3.subtopology_id = ''
+                                o3.partition = v1
+                                o3.offset = v2
+                                l3.append(o3)
+                            pos = q
+                        else:
+                            l3 = o2.task_offsets = []
+                            for _ in range(n):
+                                o3 = new(C8)
+                                o3.unknown_tags = None
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    o3.subtopology_id = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                o3.partition, o3.offset, n = U_iqB(buf, pos)
+                                pos += 13
+                                if n:
+                                    pos = read_unknown_tags(buf, pos, end, n, o3)
+                                l3.append(o3)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 14 > end - pos:
+                            refuse_length()
+                        q = pos + n * 14
+                        if q <= end and buf[pos:q:14].count(1) == n and buf[pos + 13:q:14].count(0) == n:
+                            l3 = o2.task_end_offsets = []
+                            for v1, v2 in I_xiqx(buf[pos:q]):
+                                o3 = new(C8)
+                                o3.unknown_tags = None
+                                o3.subtopology_id = ''
+                                o3.partition = v1
+                                o3.offset = v2
+                                l3.append(o3)
+                            pos = q
+                        else:
+                            l3 = o2.task_end_offsets = []
+                            for _ in range(n):
+                                o3 = new(C8)
+                                o3.unknown_tags = None
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    o3.subtopology_id = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                o3.partition, o3.offset, n = U_iqB(buf, pos)
+                                pos += 13
+                                if n:
+                                    pos = read_unknown_tags(buf, pos, end, n, o3)
+                                l3.append(o3)
+                    else:
+                        refuse_null()
+                    o3 = new(C9)
+                    o3.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 3 > end - pos:
+                            refuse_length()
+                        l4 = o3.active_tasks = []
+                        for _ in range(n):
+                            o4 = new(C10)
+                            o4.unknown_tags = None
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o4.subtopology_id = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_varint(buf, pos, n)
+                            if n:
+                                n -= 1
+                                if n * 4 > end - pos:
+                                    refuse_length()
+                                o4.partitions = read_numbers("i", buf, pos, n)
+                                pos += n * 4
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o4)
+                            l4.append(o4)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 3 > end - pos:
+                            refuse_length()
+                        l4 = o3.standby_tasks = []
+                        for _ in range(n):
+                            o4 = new(C10)
+                            o4.unknown_tags = None
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o4.subtopology_id = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_varint(buf, pos, n)
+                            if n:
+                                n -= 1
+                                if n * 4 > end - pos:
+                                    refuse_length()
+                                o4.partitions = read_numbers("i", buf, pos, n)
+                                pos += n * 4
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o4)
+                            l4.append(o4)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 3 > end - pos:
+                            refuse_length()
+                        l4 = o3.warmup_tasks = []
+                        for _ in range(n):
+                            o4 = new(C10)
+                            o4.unknown_tags = None
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o4.subtopology_id = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_varint(buf, pos, n)
+                            if n:
+                                n -= 1
+                                if n * 4 > end - pos:
+                                    refuse_length()
+                                o4.partitions = read_numbers("i", buf, pos, n)
+                                pos += n * 4
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o4)
+                            l4.append(o4)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o3)
+                    o2.assignment = o3
+                    o3 = new(C9)
+                    o3.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 3 > end - pos:
+                            refuse_length()
+                        l4 = o3.active_tasks = []
+                        for _ in range(n):
+                            o4 = new(C10)
+                            o4.unknown_tags = None
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o4.subtopology_id = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_varint(buf, pos, n)
+                            if n:
+                                n -= 1
+                                if n * 4 > end - pos:
+                                    refuse_length()
+                                o4.partitions = read_numbers("i", buf, pos, n)
+                                pos += n * 4
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o4)
+                            l4.append(o4)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 3 > end - pos:
+                            refuse_length()
+                        l4 = o3.standby_tasks = []
+                        for _ in range(n):
+                            o4 = new(C10)
+                            o4.unknown_tags = None
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o4.subtopology_id = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_varint(buf, pos, n)
+                            if n:
+                                n -= 1
+                                if n * 4 > end - pos:
+                                    refuse_length()
+                                o4.partitions = read_numbers("i", buf, pos, n)
+                                pos += n * 4
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o4)
+                            l4.append(o4)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 3 > end - pos:
+                            refuse_length()
+                        l4 = o3.warmup_tasks = []
+                        for _ in range(n):
+                            o4 = new(C10)
+                            o4.unknown_tags = None
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_string_length(buf, pos, n)
+                            if n:
+                                q = pos + n - 1
+                                o4.subtopology_id = buf[pos:q].decode()
+                                pos = q
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n > 127:
+                                n, pos = rest_of_varint(buf, pos, n)
+                            if n:
+                                n -= 1
+                                if n * 4 > end - pos:
+                                    refuse_length()
+                                o4.partitions = read_numbers("i", buf, pos, n)
+                                pos += n * 4
+                            else:
+                                refuse_null()
+                            n = buf[pos]
+                            pos += 1
+                            if n:
+                                pos = read_unknown_tags(buf, pos, end, n, o4)
+                            l4.append(o4)
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o3)
+                    o2.target_assignment = o3
+                    o2.is_classic, n = U_tB(buf, pos)
+                    pos += 2
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o2)
+                    l2.append(o2)
+            else:
+                refuse_null()
+            o1.authorized_operations, n = U_ib(buf, pos)
+            pos += 5
+            if n < 0:
+                o1.topology_description = None
+            else:
+                o2 = new(C11)
+                o2.unknown_tags = None
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 3 > end - pos:
+                        refuse_length()
+                    l3 = o2.subtopologies = []
+                    for _ in range(n):
+                        o3 = new(C12)
+                        o3.unknown_tags = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o3.subtopology_id = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n * 7 > end - pos:
+                                refuse_length()
+                            l4 = o3.nodes = []
+                            for _ in range(n):
+                                o4 = new(C13)
+                                o4.unknown_tags = None
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    o4.name = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                o4.node_type, n = U_bB(buf, pos)
+                                pos += 2
+                                if n > 127:
+                                    n, pos = rest_of_varint(buf, pos, n)
+                                if n:
+                                    n -= 1
+                                    if n > end - pos:
+                                        refuse_length()
+                                    l5 = o4.source_topics = []
+                                    for _ in range(n):
+                                        n = buf[pos]
+                                        pos += 1
+                                        if n > 127:
+                                            n, pos = rest_of_string_length(buf, pos, n)
+                                        if n:
+                                            q = pos + n - 1
+                                            s = buf[pos:q].decode()
+                                            pos = q
+                                        else:
+                                            refuse_null()
+                                        l5.append(s)
+                                else:
+                                    refuse_null()
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    o4.sink_topic = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    o4.sink_topic = None
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_varint(buf, pos, n)
+                                if n:
+                                    n -= 1
+                                    if n > end - pos:
+                                        refuse_length()
+                                    l5 = o4.stores = []
+                                    for _ in range(n):
+                                        n = buf[pos]
+                                        pos += 1
+                                        if n > 127:
+                                            n, pos = rest_of_string_length(buf, pos, n)
+                                        if n:
+                                            q = pos + n - 1
+                                            s = buf[pos:q].decode()
+                                            pos = q
+                                        else:
+                                            refuse_null()
+                                        l5.append(s)
+                                else:
+                                    refuse_null()
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_varint(buf, pos, n)
+                                if n:
+                                    n -= 1
+                                    if n > end - pos:
+                                        refuse_length()
+                                    l5 = o4.successors = []
+                                    for _ in range(n):
+                                        n = buf[pos]
+                                        pos += 1
+                                        if n > 127:
+                                            n, pos = rest_of_string_length(buf, pos, n)
+                                        if n:
+                                            q = pos + n - 1
+                                            s = buf[pos:q].decode()
+                                            pos = q
+                                        else:
+                                            refuse_null()
+                                        l5.append(s)
+                                else:
+                                    refuse_null()
+                                n = buf[pos]
+                                pos += 1
+                                if n:
+                                    pos = read_unknown_tags(buf, pos, end, n, o4)
+                                l4.append(o4)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o3)
+                        l3.append(o3)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n > 127:
+                    n, pos = rest_of_varint(buf, pos, n)
+                if n:
+                    n -= 1
+                    if n * 15 > end - pos:
+                        refuse_length()
+                    l3 = o2.global_stores = []
+                    for _ in range(n):
+                        o3 = new(C14)
+                        o3.unknown_tags = None
+                        o4 = new(C13)
+                        o4.unknown_tags = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o4.name = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        o4.node_type, n = U_bB(buf, pos)
+                        pos += 2
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n > end - pos:
+                                refuse_length()
+                            l5 = o4.source_topics = []
+                            for _ in range(n):
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    s = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                l5.append(s)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o4.sink_topic = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            o4.sink_topic = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n > end - pos:
+                                refuse_length()
+                            l5 = o4.stores = []
+                            for _ in range(n):
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    s = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                l5.append(s)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n > end - pos:
+                                refuse_length()
+                            l5 = o4.successors = []
+                            for _ in range(n):
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    s = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                l5.append(s)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o4)
+                        o3.source = o4
+                        o4 = new(C13)
+                        o4.unknown_tags = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o4.name = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            refuse_null()
+                        o4.node_type, n = U_bB(buf, pos)
+                        pos += 2
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n > end - pos:
+                                refuse_length()
+                            l5 = o4.source_topics = []
+                            for _ in range(n):
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    s = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                l5.append(s)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_string_length(buf, pos, n)
+                        if n:
+                            q = pos + n - 1
+                            o4.sink_topic = buf[pos:q].decode()
+                            pos = q
+                        else:
+                            o4.sink_topic = None
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n > end - pos:
+                                refuse_length()
+                            l5 = o4.stores = []
+                            for _ in range(n):
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    s = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                l5.append(s)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n > 127:
+                            n, pos = rest_of_varint(buf, pos, n)
+                        if n:
+                            n -= 1
+                            if n > end - pos:
+                                refuse_length()
+                            l5 = o4.successors = []
+                            for _ in range(n):
+                                n = buf[pos]
+                                pos += 1
+                                if n > 127:
+                                    n, pos = rest_of_string_length(buf, pos, n)
+                                if n:
+                                    q = pos + n - 1
+                                    s = buf[pos:q].decode()
+                                    pos = q
+                                else:
+                                    refuse_null()
+                                l5.append(s)
+                        else:
+                            refuse_null()
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o4)
+                        o3.processor = o4
+                        n = buf[pos]
+                        pos += 1
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o3)
+                        l3.append(o3)
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o2)
+                o1.topology_description = o2
+            o1.topology_description_status, n = U_bB(buf, pos)
+            pos += 2
+            if n > 127:
+                n, pos = rest_of_string_length(buf, pos, n)
+            if n:
+                q = pos + n - 1
+                o1.assignor_name = buf[pos:q].decode()
+                pos = q
+            else:
+                o1.assignor_name = None
+            n = buf[pos]
+            pos += 1
+            if n:
+                pos = read_unknown_tags(buf, pos, end, n, o1)
+            l1.append(o1)
+    else:
+        refuse_null()
+    n = buf[pos]
+    pos += 1
+    if n:
+        pos = read_unknown_tags(buf, pos, end, n, o0)
+    if pos > end:
+        refuse_truncation()
+    return o0, pos
+
+
 def build_request_v0(o, out):
     l1 = o.group_ids
     n2 = len(l1) + 1
@@ -804,3 +1950,14 @@ def build_request_v0(o, out):
         n5 = len(s4) + 1
         out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
     out += (P_t(o.include_authorized_operations), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+
+def build_request_v1(o, out):
+    l1 = o.group_ids
+    n2 = len(l1) + 1
+    out.append((VARINTS[n2] if n2 < SHORT else encode_varint(n2)))
+    for o3 in l1:
+        s4 = o3.encode()
+        n5 = len(s4) + 1
+        out += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4)
+    out += (P_tt(o.include_authorized_operations, o.include_topology_description), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -26,11 +26,15 @@ U_bB = Struct(">bB").unpack_from
 U_iB = Struct(">iB").unpack_from
 U_ihB = Struct(">ihB").unpack_from
 U_iiiiB = Struct(">iiiiB").unpack_from
+U_iiiqB = Struct(">iiiqB").unpack_from
+U_tiB = Struct(">?iB").unpack_from
 new = object.__new__
 
 
 def parse_response_v0(buf, pos, end):
     o0 = new(C0)
+    o0.acceptable_recovery_lag = -1
+    o0.topology_description_required = False
     o0.unknown_tags = None
     o0.throttle_time_ms, o0.error_code, n = U_ihB(buf, pos)
     pos += 7
@@ -52,7 +56,7 @@ def parse_response_v0(buf, pos, end):
         pos = q
     else:
         refuse_null()
-    o0.member_epoch, o0.heartbeat_interval_ms, o0.acceptable_recovery_lag, o0.task_offset_interval_ms, n = U_iiiiB(buf, pos)
+    o0.member_epoch, o0.heartbeat_interval_ms, o0.acceptable_recovery_lag_legacy, o0.task_offset_interval_ms, n = U_iiiiB(buf, pos)
     pos += 17
     if n > 127:
         n, pos = rest_of_varint(buf, pos, n)
@@ -217,6 +221,320 @@ def parse_response_v0(buf, pos, end):
         o0.warmup_tasks = None
     o0.endpoint_information_epoch, n = U_iB(buf, pos)
     pos += 5
+    if n > 127:
+        n, pos = rest_of_varint(buf, pos, n)
+    if n:
+        n -= 1
+        if n * 7 > end - pos:
+            refuse_length()
+        l1 = o0.partitions_by_user_endpoint = []
+        for _ in range(n):
+            o1 = new(C3)
+            o1.unknown_tags = None
+            o2 = new(C4)
+            o2.unknown_tags = None
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_string_length(buf, pos, n)
+            if n:
+                q = pos + n - 1
+                o2.host = buf[pos:q].decode()
+                pos = q
+            else:
+                refuse_null()
+            o2.port, n = U_HB(buf, pos)
+            pos += 3
+            if n:
+                pos = read_unknown_tags(buf, pos, end, n, o2)
+            o1.user_endpoint = o2
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 3 > end - pos:
+                    refuse_length()
+                l2 = o1.active_partitions = []
+                for _ in range(n):
+                    o2 = new(C5)
+                    o2.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o2.topic = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 4 > end - pos:
+                            refuse_length()
+                        o2.partitions = read_numbers("i", buf, pos, n)
+                        pos += n * 4
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o2)
+                    l2.append(o2)
+            else:
+                refuse_null()
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 3 > end - pos:
+                    refuse_length()
+                l2 = o1.standby_partitions = []
+                for _ in range(n):
+                    o2 = new(C5)
+                    o2.unknown_tags = None
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_string_length(buf, pos, n)
+                    if n:
+                        q = pos + n - 1
+                        o2.topic = buf[pos:q].decode()
+                        pos = q
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n > 127:
+                        n, pos = rest_of_varint(buf, pos, n)
+                    if n:
+                        n -= 1
+                        if n * 4 > end - pos:
+                            refuse_length()
+                        o2.partitions = read_numbers("i", buf, pos, n)
+                        pos += n * 4
+                    else:
+                        refuse_null()
+                    n = buf[pos]
+                    pos += 1
+                    if n:
+                        pos = read_unknown_tags(buf, pos, end, n, o2)
+                    l2.append(o2)
+            else:
+                refuse_null()
+            n = buf[pos]
+            pos += 1
+            if n:
+                pos = read_unknown_tags(buf, pos, end, n, o1)
+            l1.append(o1)
+    else:
+        o0.partitions_by_user_endpoint = None
+    n = buf[pos]
+    pos += 1
+    if n:
+        pos = read_unknown_tags(buf, pos, end, n, o0)
+    if pos > end:
+        refuse_truncation()
+    return o0, pos
+
+
+def parse_response_v1(buf, pos, end):
+    o0 = new(C0)
+    o0.acceptable_recovery_lag_legacy = 0
+    o0.unknown_tags = None
+    o0.throttle_time_ms, o0.error_code, n = U_ihB(buf, pos)
+    pos += 7
+    if n > 127:
+        n, pos = rest_of_string_length(buf, pos, n)
+    if n:
+        q = pos + n - 1
+        o0.error_message = buf[pos:q].decode()
+        pos = q
+    else:
+        o0.error_message = None
+    n = buf[pos]
+    pos += 1
+    if n > 127:
+        n, pos = rest_of_string_length(buf, pos, n)
+    if n:
+        q = pos + n - 1
+        o0.member_id = buf[pos:q].decode()
+        pos = q
+    else:
+        refuse_null()
+    o0.member_epoch, o0.heartbeat_interval_ms, o0.task_offset_interval_ms, o0.acceptable_recovery_lag, n = U_iiiqB(buf, pos)
+    pos += 21
+    if n > 127:
+        n, pos = rest_of_varint(buf, pos, n)
+    if n:
+        n -= 1
+        if n * 3 > end - pos:
+            refuse_length()
+        q = pos + n * 3
+        if q <= end and buf[pos + 1:q:3].count(1) == n and buf[pos + 2:q:3].count(0) == n:
+            l1 = o0.status = []
+            for v0, in I_bxx(buf[pos:q]):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.status_code = v0
+                o1.status_detail = ''
+                l1.append(o1)
+            pos = q
+        else:
+            l1 = o0.status = []
+            for _ in range(n):
+                o1 = new(C1)
+                o1.unknown_tags = None
+                o1.status_code, n = U_bB(buf, pos)
+                pos += 2
+                if n > 127:
+                    n, pos = rest_of_string_length(buf, pos, n)
+                if n:
+                    q = pos + n - 1
+                    o1.status_detail = buf[pos:q].decode()
+                    pos = q
+                else:
+                    refuse_null()
+                n = buf[pos]
+                pos += 1
+                if n:
+                    pos = read_unknown_tags(buf, pos, end, n, o1)
+                l1.append(o1)
+    else:
+        o0.status = None
+    n = buf[pos]
+    pos += 1
+    if n > 127:
+        n, pos = rest_of_varint(buf, pos, n)
+    if n:
+        n -= 1
+        if n * 3 > end - pos:
+            refuse_length()
+        l1 = o0.active_tasks = []
+        for _ in range(n):
+            o1 = new(C2)
+            o1.unknown_tags = None
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_string_length(buf, pos, n)
+            if n:
+                q = pos + n - 1
+                o1.subtopology_id = buf[pos:q].decode()
+                pos = q
+            else:
+                refuse_null()
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 4 > end - pos:
+                    refuse_length()
+                o1.partitions = read_numbers("i", buf, pos, n)
+                pos += n * 4
+            else:
+                refuse_null()
+            n = buf[pos]
+            pos += 1
+            if n:
+                pos = read_unknown_tags(buf, pos, end, n, o1)
+            l1.append(o1)
+    else:
+        o0.active_tasks = None
+    n = buf[pos]
+    pos += 1
+    if n > 127:
+        n, pos = rest_of_varint(buf, pos, n)
+    if n:
+        n -= 1
+        if n * 3 > end - pos:
+            refuse_length()
+        l1 = o0.standby_tasks = []
+        for _ in range(n):
+            o1 = new(C2)
+            o1.unknown_tags = None
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_string_length(buf, pos, n)
+            if n:
+                q = pos + n - 1
+                o1.subtopology_id = buf[pos:q].decode()
+                pos = q
+            else:
+                refuse_null()
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 4 > end - pos:
+                    refuse_length()
+                o1.partitions = read_numbers("i", buf, pos, n)
+                pos += n * 4
+            else:
+                refuse_null()
+            n = buf[pos]
+            pos += 1
+            if n:
+                pos = read_unknown_tags(buf, pos, end, n, o1)
+            l1.append(o1)
+    else:
+        o0.standby_tasks = None
+    n = buf[pos]
+    pos += 1
+    if n > 127:
+        n, pos = rest_of_varint(buf, pos, n)
+    if n:
+        n -= 1
+        if n * 3 > end - pos:
+            refuse_length()
+        l1 = o0.warmup_tasks = []
+        for _ in range(n):
+            o1 = new(C2)
+            o1.unknown_tags = None
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_string_length(buf, pos, n)
+            if n:
+                q = pos + n - 1
+                o1.subtopology_id = buf[pos:q].decode()
+                pos = q
+            else:
+                refuse_null()
+            n = buf[pos]
+            pos += 1
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 4 > end - pos:
+                    refuse_length()
+                o1.partitions = read_numbers("i", buf, pos, n)
+                pos += n * 4
+            else:
+                refuse_null()
+            n = buf[pos]
+            pos += 1
+            if n:
+                pos = read_unknown_tags(buf, pos, end, n, o1)
+            l1.append(o1)
+    else:
+        o0.warmup_tasks = None
+    o0.topology_description_required, o0.endpoint_information_epoch, n = U_tiB(buf, pos)
+    pos += 6
     if n > 127:
         n, pos = rest_of_varint(buf, pos, n)
     if n:
@@ -516,3 +834,6 @@ def build_request_v0(o, out):
                 n117 = len(s116) + 1
                 out += ((VARINTS[n117] if n117 < SHORT else encode_string_length(n117)), s116, P_iq(o115.partition, o115.offset), (b'\0' if not o115.unknown_tags else encode_unknown_tags(o115)))
     out += (P_t(o.shutdown_application), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))
+
+
+build_request_v1 = build_request_v0

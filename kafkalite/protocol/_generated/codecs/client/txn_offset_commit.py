@@ -17,11 +17,13 @@ P_iqi = Struct(">iqi").pack
 P_iqiBB = Struct(">iqiBB").pack
 P_iqih = Struct(">iqih").pack
 P_qhi = Struct(">qhi").pack
+P_u = Struct(">16s").pack
 U_h = Struct(">h").unpack_from
 U_i = Struct(">i").unpack_from
 U_iB = Struct(">iB").unpack_from
 U_ihB = Struct(">ihB").unpack_from
 U_ii = Struct(">ii").unpack_from
+U_uB = Struct(">16sB").unpack_from
 new = object.__new__
 
 
@@ -36,6 +38,7 @@ def parse_response_v0(buf, pos, end):
         l1 = o0.topics = []
         for _ in range(n):
             o1 = new(C1)
+            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
             o1.unknown_tags = None
             n, = U_h(buf, pos)
             pos += 2
@@ -89,6 +92,7 @@ def parse_response_v3(buf, pos, end):
         l1 = o0.topics = []
         for _ in range(n):
             o1 = new(C1)
+            o1.topic_id = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
             o1.unknown_tags = None
             n = buf[pos]
             pos += 1
@@ -150,6 +154,68 @@ parse_response_v4 = parse_response_v3
 
 
 parse_response_v5 = parse_response_v3
+
+
+def parse_response_v6(buf, pos, end):
+    o0 = new(C0)
+    o0.unknown_tags = None
+    o0.throttle_time_ms, n = U_iB(buf, pos)
+    pos += 5
+    if n > 127:
+        n, pos = rest_of_varint(buf, pos, n)
+    if n:
+        n -= 1
+        if n * 18 > end - pos:
+            refuse_length()
+        l1 = o0.topics = []
+        for _ in range(n):
+            o1 = new(C1)
+            o1.name = ''
+            o1.unknown_tags = None
+            o1.topic_id, n = U_uB(buf, pos)
+            pos += 17
+            if n > 127:
+                n, pos = rest_of_varint(buf, pos, n)
+            if n:
+                n -= 1
+                if n * 7 > end - pos:
+                    refuse_length()
+                q = pos + n * 7
+                if q <= end and buf[pos + 6:q:7].count(0) == n:
+                    l2 = o1.partitions = []
+                    for v0, v1 in I_ihx(buf[pos:q]):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        o2.partition_index = v0
+                        o2.error_code = v1
+                        l2.append(o2)
+                    pos = q
+                else:
+                    l2 = o1.partitions = []
+                    for _ in range(n):
+                        o2 = new(C2)
+                        o2.unknown_tags = None
+                        o2.partition_index, o2.error_code, n = U_ihB(buf, pos)
+                        pos += 7
+                        if n:
+                            pos = read_unknown_tags(buf, pos, end, n, o2)
+                        l2.append(o2)
+            else:
+                refuse_null()
+            n = buf[pos]
+            pos += 1
+            if n:
+                pos = read_unknown_tags(buf, pos, end, n, o1)
+            l1.append(o1)
+    else:
+        refuse_null()
+    n = buf[pos]
+    pos += 1
+    if n:
+        pos = read_unknown_tags(buf, pos, end, n, o0)
+    if pos > end:
+        refuse_truncation()
+    return o0, pos
 
 
 def build_request_v0(o, out):
@@ -236,7 +302,7 @@ def build_request_v3(o, out):
         n8 = len(s7) + 1
     l9 = o.topics
     n10 = len(l9) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_qhi(o.producer_id, o.producer_epoch, o.generation_id), (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_qhi(o.producer_id, o.producer_epoch, o.generation_id_or_member_epoch), (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
     for o11 in l9:
         s12 = o11.name.encode()
         n13 = len(s12) + 1
@@ -263,3 +329,40 @@ build_request_v4 = build_request_v3
 
 
 build_request_v5 = build_request_v3
+
+
+def build_request_v6(o, out):
+    s1 = o.transactional_id.encode()
+    n2 = len(s1) + 1
+    s3 = o.group_id.encode()
+    n4 = len(s3) + 1
+    s5 = o.member_id.encode()
+    n6 = len(s5) + 1
+    s7 = o.group_instance_id
+    if s7 is None:
+        s7 = b''
+        n8 = 0
+    else:
+        s7 = s7.encode()
+        n8 = len(s7) + 1
+    l9 = o.topics
+    n10 = len(l9) + 1
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, (VARINTS[n4] if n4 < SHORT else encode_string_length(n4)), s3, P_qhi(o.producer_id, o.producer_epoch, o.generation_id_or_member_epoch), (VARINTS[n6] if n6 < SHORT else encode_string_length(n6)), s5, (VARINTS[n8] if n8 < SHORT else encode_string_length(n8)), s7, (VARINTS[n10] if n10 < SHORT else encode_varint(n10)))
+    for o11 in l9:
+        l12 = o11.partitions
+        n13 = len(l12) + 1
+        out += (P_u(o11.topic_id), (VARINTS[n13] if n13 < SHORT else encode_varint(n13)))
+        for o14 in l12:
+            if o14.committed_metadata == '' and not o14.unknown_tags and o14.incarnation_epoch == -1:
+                out.append(P_iqiBB(o14.partition_index, o14.committed_offset, o14.committed_leader_epoch, 1, 0))
+            else:
+                s15 = o14.committed_metadata
+                if s15 is None:
+                    s15 = b''
+                    n16 = 0
+                else:
+                    s15 = s15.encode()
+                    n16 = len(s15) + 1
+                out += (P_iqi(o14.partition_index, o14.committed_offset, o14.committed_leader_epoch), (VARINTS[n16] if n16 < SHORT else encode_string_length(n16)), s15, (b'\0' if not o14.unknown_tags and o14.incarnation_epoch == -1 else tags_1(o14)))
+        out.append((b'\0' if not o11.unknown_tags else encode_unknown_tags(o11)))
+    out.append((b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -77,6 +77,16 @@ def tags_1(buf, pos, end, count, o):
                 o.last_assignment_configs = None
             if pos != stop:
                 refuse_tag_size(tag)
+        elif tag == 2:
+            o.stored_description_topology_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
+        elif tag == 3:
+            o.failed_description_topology_epoch, = U_i(buf, pos)
+            pos += 4
+            if pos != stop:
+                refuse_tag_size(tag)
         else:
             if o.unknown_tags is None:
                 o.unknown_tags = {}
@@ -89,6 +99,8 @@ def parse_v0(buf, pos, end):
     o0 = new(C0)
     o0.validated_topology_epoch = -1
     o0.last_assignment_configs = []
+    o0.stored_description_topology_epoch = -1
+    o0.failed_description_topology_epoch = -1
     o0.unknown_tags = None
     o0.epoch, o0.metadata_hash, n = U_iqB(buf, pos)
     pos += 13
@@ -118,11 +130,19 @@ def tags_2(o):
                 n7 = len(s6) + 1
                 b += ((VARINTS[n5] if n5 < SHORT else encode_string_length(n5)), s4, (VARINTS[n7] if n7 < SHORT else encode_string_length(n7)), s6, (b'\0' if not o3.unknown_tags else encode_unknown_tags(o3)))
         t.append((1, b''.join(b)))
+    if not (o.stored_description_topology_epoch == -1):
+        b = []
+        b.append(P_i(o.stored_description_topology_epoch))
+        t.append((2, b''.join(b)))
+    if not (o.failed_description_topology_epoch == -1):
+        b = []
+        b.append(P_i(o.failed_description_topology_epoch))
+        t.append((3, b''.join(b)))
     return encode_tag_section(t, o.unknown_tags)
 
 
 def build_v0(o, out):
-    if not o.unknown_tags and o.validated_topology_epoch == -1 and o.last_assignment_configs == []:
+    if not o.unknown_tags and o.validated_topology_epoch == -1 and o.last_assignment_configs == [] and o.stored_description_topology_epoch == -1 and o.failed_description_topology_epoch == -1:
         out.append(P_iqB(o.epoch, o.metadata_hash, 0))
     else:
-        out += (P_iq(o.epoch, o.metadata_hash), (b'\0' if not o.unknown_tags and o.validated_topology_epoch == -1 and o.last_assignment_configs == [] else tags_2(o)))
+        out += (P_iq(o.epoch, o.metadata_hash), (b'\0' if not o.unknown_tags and o.validated_topology_epoch == -1 and o.last_assignment_configs == [] and o.stored_description_topology_epoch == -1 and o.failed_description_topology_epoch == -1 else tags_2(o)))
