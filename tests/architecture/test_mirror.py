@@ -181,7 +181,6 @@ TESTED_ELSEWHERE = {
 
 TYPES_ONLY = {
     "gateway/call.py",
-    "control/control_route.py",
     "coordinator/contract.py",
     "groups/assignors/contract.py",
     "groups/consumer/member.py",

@@ -19,13 +19,13 @@ from kafkalite.metadata.image import (
     TopicImage,
 )
 from kafkalite.partitions.table import PartitionTable
-from kafkalite.ports.files import OsFiles
 from kafkalite.storage.batch import NO_PRODUCER, BatchView, Producer, build_batch
 from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.nodes import node_of
+from tests.unit.open_files import new_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -87,7 +87,7 @@ class DataPlane:
         self.clock = ManualClock()
         self.unsent = UnreadAnswers()
         self.entropy = SeededEntropy()
-        self.files = OsFiles()
+        self.files = new_files(self)
         self.data_directory = DataDirectory(self.files, str(directory))
         self.config = BrokerConfig.from_text(settings or {})
         self.image = MetadataImage(brokers=self._brokers())

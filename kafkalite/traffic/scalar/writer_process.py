@@ -96,11 +96,15 @@ class RingWriter:
         """Write records until the pipe is closed, then write the remaining ones."""
         sleep_s = _MIN_SLEEP_S
         is_finished = False
+        # poll(2), because select(2) accepts only descriptors below 1,024, and the broker may have
+        # more connections than that.
+        waiter = select.poll()
+        waiter.register(wake, select.POLLIN)
         while not is_finished:
             # The position is read before the sleep. After it, all earlier bytes are visible here,
             # even if the other processor wrote them out of order.
             head = self._ring.head
-            ready, _, _ = select.select([wake], [], [], sleep_s)
+            ready = waiter.poll(sleep_s * 1000)
             if ready and not os.read(wake, 4096):
                 is_finished = True
                 head = self._ring.head

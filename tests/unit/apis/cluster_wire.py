@@ -14,7 +14,6 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.ports.files import OsFiles
 from kafkalite.protocol import codec
 from kafkalite.security.authorizer import AuthorizerSettings
 from kafkalite.storage.data_directory import DataDirectory
@@ -22,6 +21,7 @@ from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
 from kafkalite.wire.session import PendingAnswer
 from tests.unit.apis.group_wire import PendingResponse, parsed
+from tests.unit.open_files import new_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +54,7 @@ class ClusterWire:
         node_config: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
         self._path, self._nodes = str(path), nodes
-        self._files = OsFiles() if files is None else files
+        self._files = new_files(self) if files is None else files
         self._settings = dict(config or {})
         self._node_settings = node_config or {}
         self.clock = ManualClock()

@@ -12,7 +12,6 @@ from kafkalite.gateway.call import Call
 from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.metadata.creation import NewTopic
-from kafkalite.ports.files import OsFiles
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
@@ -22,6 +21,7 @@ from kafkalite.storage.data_directory import DataDirectory
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.data_plane import batch_of
+from tests.unit.open_files import new_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class ShareWire:
             self.begin(index, start=start)
 
     def _cluster(self) -> Cluster:
-        self._directory = DataDirectory(OsFiles(), self._path)
+        self._directory = DataDirectory(new_files(self), self._path)
         cluster = Cluster(
             cluster_id="cluster",
             directory=self._directory,

@@ -11,7 +11,6 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
-from kafkalite.ports.files import OsFiles
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.storage.batch import BatchView, build_batch
@@ -20,6 +19,7 @@ from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing.clock import ManualClock
 from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.apis.cluster_wire import ClusterWire
+from tests.unit.open_files import new_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Machine:
         self.cluster: Cluster
 
     def start(self, node_ids: Sequence[int] = (1,)) -> Cluster:
-        self._directory = DataDirectory(OsFiles(), self._path)
+        self._directory = DataDirectory(new_files(self), self._path)
         self.cluster = Cluster(
             cluster_id="cluster",
             directory=self._directory,

@@ -212,7 +212,7 @@ def api_versions(*ranges: tuple[int, int, int]) -> ApiVersionsResponse:
     )
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_api_versions_lists_only_versions_that_can_be_rewritten(version: int) -> None:
     sent = api_versions((0, 0, 14), (1, 4, 18), (3, 0, 99), (12, 0, 99), (18, 0, 7), (78, 0, 0))
     rewriter = find_rewriter(18, version)
@@ -222,7 +222,7 @@ def test_api_versions_lists_only_versions_that_can_be_rewritten(version: int) ->
         row.api_key: (row.min_version, row.max_version)
         for row in parse_response_frame(rewritten, 18, version).api_keys
     }
-    assert versions == {0: (0, 13), 1: (4, 18), 3: (0, 13), 12: (0, 99), 18: (0, 4)}
+    assert versions == {0: (0, 13), 1: (4, 18), 3: (0, 13), 12: (0, 99), 18: (0, 5)}
 
 
 def test_api_versions_without_other_versions_is_the_same_frame() -> None:
@@ -233,12 +233,12 @@ def test_api_versions_without_other_versions_is_the_same_frame() -> None:
 
 
 def test_newer_api_versions_request_gets_unsupported_version() -> None:
-    rewriter = find_rewriter(18, 5)
+    rewriter = find_rewriter(18, 6)
     assert rewriter is not None
     rewritten = rewriter.rewrite(b"\0\0\0\x0a\0\0\0\x07future", add_1000_to_ports)
     response = parse_response_frame(rewritten, 18, 0)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(row.api_key, row.max_version) for row in response.api_keys] == [(18, 4)]
+    assert [(row.api_key, row.max_version) for row in response.api_keys] == [(18, 5)]
     assert rewritten[4:8] == b"\0\0\0\x07"
 
 

@@ -330,7 +330,7 @@ async def test_unknown_versions_are_sent_unchanged() -> None:
     builder.call(ONE, HeartbeatRequest(group_id="g"), heartbeat_response(), 4)
     report = await replayed(builder)
     assert report.requests == 3
-    assert report.notes == ["1 response not compared: ApiVersions v9 (known versions: 0-4)"]
+    assert report.notes == ["1 response not compared: ApiVersions v9 (known versions: 0-5)"]
     assert {found.path for found in report.findings} == {"api_keys"}
 
 
