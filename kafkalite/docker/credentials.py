@@ -210,13 +210,23 @@ def _add_login_file(
     except JaasError as error:
         raise VariableError(f"KAFKA_OPTS: {path}: {error}") from None
     for listener in listeners:
-        modules = sections.get(f"{listener.lower()}.KafkaServer") or sections.get("KafkaServer", ())
-        for module in modules:
+        modules = sections.get(f"{listener.lower()}.KafkaServer") or sections.get("KafkaServer")
+        if modules is None and not _has_module(properties, listener):
+            raise VariableError(
+                f"KAFKA_OPTS: {path} has no section KafkaServer {{ … }}; for the users of the "
+                f"listener {listener}"
+            )
+        for module in modules or ():
             for mechanism in mechanisms_of(module):
                 if mechanism in _enabled(properties, listener):
                     properties.values.setdefault(
                         _jaas_key(listener, mechanism), module_text(module)
                     )
+
+
+def _has_module(properties: Properties, listener: str) -> bool:
+    prefix = f"{_LISTENER_PREFIX}{listener.lower()}."
+    return any(key.startswith(prefix) and key.endswith(_JAAS_SUFFIX) for key in properties.values)
 
 
 def _scram_users(properties: Properties, listener: str) -> Iterator[Credential]:
@@ -241,6 +251,8 @@ def _bitnami_users(properties: Properties, environment: Mapping[str, str]) -> It
     """Yield the users of bitnami/kafka."""
     names = _split(environment.get("KAFKA_CLIENT_USERS", ""))
     passwords = _split(environment.get("KAFKA_CLIENT_PASSWORDS", ""))
+    if len(names) + len(passwords) == 1:
+        names, passwords = names or [BITNAMI_USER[0]], passwords or [BITNAMI_USER[1]]
     if len(names) != len(passwords):
         raise VariableError(
             f"KAFKA_CLIENT_USERS has {len(names)} users, but KAFKA_CLIENT_PASSWORDS has "
@@ -251,13 +263,13 @@ def _bitnami_users(properties: Properties, environment: Mapping[str, str]) -> It
     pairs = dict(zip(names, passwords, strict=True))
     own_name = environment.get("KAFKA_INTER_BROKER_USER", "").strip()
     own_password = environment.get("KAFKA_INTER_BROKER_PASSWORD", "").strip()
-    if own_name and own_password:
+    if own_name or own_password:
+        own_name = own_name or BITNAMI_USER[0]
+        own_password = own_password or pairs.get(own_name, BITNAMI_USER[1])
         if pairs.setdefault(own_name, own_password) != own_password:
             raise VariableError(
                 f"KAFKA_INTER_BROKER_PASSWORD and KAFKA_CLIENT_PASSWORDS differ for {own_name!r}"
             )
-    elif own_password:
-        raise VariableError("KAFKA_INTER_BROKER_PASSWORD needs KAFKA_INTER_BROKER_USER")
     uses_bitnami = any(each.startswith(BITNAMI_PREFIX) for each in properties.variables.values())
     has_modules = any(key.endswith(_JAAS_SUFFIX) for key in properties.values)
     if not pairs and uses_bitnami and not has_modules:

@@ -65,9 +65,17 @@ class ImageFiles:
         return {}
 
     def formatted_users(self) -> list[Credential]:
-        """Return the users that `add_formatted_users` stored."""
+        """Return the users that `add_formatted_users` stored.
+
+        Raises VariableError if another program has changed the file.
+        """
         text = self.read_text(_FORMATTED_FILE)
-        return [] if text is None else [Credential(*user) for user in json.loads(text)]
+        try:
+            return [] if text is None else [Credential(*user) for user in json.loads(text)]
+        except (ValueError, TypeError):
+            raise VariableError(
+                f"/{_FORMATTED_FILE} has not the users of kafka-storage format: remove the file"
+            ) from None
 
     def add_formatted_users(self, users: Sequence[Credential]) -> None:
         """Store users for the next start of the broker; raises OSError."""

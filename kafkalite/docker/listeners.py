@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.security_protocols import (
@@ -24,6 +25,9 @@ _EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the container's own network
 _UNREACHABLE: Final = frozenset((_EVERY_ADDRESS, "::", "*"))
 _ADVERTISED_HOST: Final = "KAFKA_ADVERTISED_HOST_NAME"
 _ADVERTISED_PORT: Final = "KAFKA_ADVERTISED_PORT"
+_HOST_COMMAND: Final = "HOSTNAME_COMMAND"
+_HOST: Final = re.compile(r"[\w.:%-]*")
+"""Characters of host names and IP addresses."""
 _DEFAULT_PORT: Final = "9092"
 _EXAMPLE: Final = "PLAINTEXT://localhost:9092"
 
@@ -55,11 +59,21 @@ def complete_listeners(
 
 
 def _add_legacy_address(properties: Properties, environment: Mapping[str, str]) -> None:
-    host = environment.get(_ADVERTISED_HOST, "").strip()
-    if not host or ADVERTISED in properties.values:
+    """Use the address of wurstmeister/kafka; without a host, it has the container's name."""
+    if ADVERTISED in properties.values:
         return
-    port = environment.get(_ADVERTISED_PORT, "").strip() or _DEFAULT_PORT
-    properties.set(ADVERTISED, f"PLAINTEXT://{host}:{port}", _ADVERTISED_HOST)
+    host = environment.get(_ADVERTISED_HOST, "").strip()
+    port = environment.get(_ADVERTISED_PORT, "").strip()
+    if not host and environment.get(_HOST_COMMAND, "").strip():
+        raise VariableError(
+            f"{_HOST_COMMAND} is not run here: set {_ADVERTISED_HOST} to a host that clients reach"
+        )
+    if not host and not port:
+        return
+    if port and not (port.isascii() and port.isdigit()):
+        raise VariableError(f"{_ADVERTISED_PORT}: {port!r} is not the number of a port")
+    variable = _ADVERTISED_HOST if host else _ADVERTISED_PORT
+    properties.set(ADVERTISED, f"PLAINTEXT://{host}:{port or _DEFAULT_PORT}", variable)
     if LISTENERS not in properties.values:
         properties.values[LISTENERS] = f"PLAINTEXT://{_EVERY_ADDRESS}:{_DEFAULT_PORT}"
 
@@ -136,6 +150,11 @@ def _advertise(
                 f"{variable}: no client can connect to {address.host}: set "
                 f"{properties.variable_of(ADVERTISED)} to a host that clients reach, such as "
                 f"{name}://{hostname}:{address.port}"
+            )
+        if _HOST.fullmatch(address.host) is None:
+            raise VariableError(
+                f"{variable}: no client can connect to {address.host}, which is not the name of a "
+                "host; shell commands and placeholders in variables are not evaluated"
             )
         if not address.port:
             raise VariableError(f"{variable}: no client can connect to port 0 of {_text(address)}")

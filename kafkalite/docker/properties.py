@@ -37,6 +37,7 @@ _HANDLED: Final = frozenset(
     )
 )
 _MAX_SUGGESTIONS: Final = 3
+_MAX_NAME_LENGTH: Final = 200
 
 
 class VariableError(ValueError):
@@ -119,12 +120,14 @@ def _notice(name: str, key: str) -> list[str]:
     if key in REMOVED_PROPERTIES:
         reason = REMOVED_PROPERTIES[key].replace("`", "")
         return [f"{name} has no effect: {reason}"] if reason else []
-    similar = similar_variables(name)
+    similar = similar_variables(name) if len(name) <= _MAX_NAME_LENGTH else []
     valid = (
         f"; valid names that resemble it: {', '.join(similar)}"
         if similar
         else ("; the name of a property of brokers is valid, such as KAFKA_NUM_PARTITIONS")
     )
+    if len(name) > _MAX_NAME_LENGTH:
+        name, key = f"{name[:_MAX_NAME_LENGTH]}…", f"{key[:_MAX_NAME_LENGTH]}…"
     return [f"{name} has no effect: {key} is not a property of brokers{valid}"]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import signal
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kafkalite.cli.streams import printable, try_print
-from kafkalite.config.options import TOPIC
+from kafkalite.config.options import OPTIONS, TOPIC
 from kafkalite.docker.files import ImageFiles
 from kafkalite.docker.own_variables import (
     find_misspelt_variables,
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
 
 USAGE_STATUS = 2
+
+_NOT_WRITABLE = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
 
 
 class Plan(NamedTuple):
@@ -139,7 +143,14 @@ def _serve(plan: Plan, options: Sequence[str]) -> int:
     from kafkalite.cli.serve import add_options, run_broker  # noqa: PLC0415 - as above
     from kafkalite.docker.ready_lines import ready_lines  # noqa: PLC0415 - as above
 
-    parser = CommandParser(prog="kafkalite serve", allow_abbrev=False)
+    class VariableParser(CommandParser):
+        """Prints an error with the variable that has the invalid value."""
+
+        def error(self, message: str) -> NoReturn:
+            print_line(with_own_variables(message, options))
+            raise SystemExit(USAGE_STATUS)
+
+    parser = VariableParser(prog="kafkalite serve", allow_abbrev=False)
     add_options(parser)
     arguments = parser.parse_args([*plan.arguments, *options])
     try:
@@ -147,7 +158,8 @@ def _serve(plan: Plan, options: Sequence[str]) -> int:
             arguments, prepare=topic_creator(plan.translation.topics), more_ready_lines=ready_lines
         )
     except process.START_ERRORS as error:
-        print_line(with_variables(str(error), plan.translation.variables))
+        text = with_variables(str(error), plan.translation.variables)
+        print_line(with_own_variables(text, options) + _advice(error))
         return USAGE_STATUS
 
 
@@ -186,3 +198,29 @@ def with_variables(text: str, variables: Mapping[str, str]) -> str:
         if re.search(rf"(?<![\w.]){re.escape(key)}(?![\w-]|\.\w)", text)
     ]
     return f"{text} (set by {', '.join(named)})" if named else text
+
+
+def with_own_variables(text: str, options: Sequence[str]) -> str:
+    """Return an error with variables in place of options, except those of the command line."""
+    given = {option.partition("=")[0] for option in options}
+    for option in OPTIONS:
+        if option.variable and option.flag and option.flag not in given:
+            flag = rf"(?:\bargument )?{re.escape(option.flag)}(?![\w-])"
+            text = re.sub(rf"{flag} (?=auto\b|\w+://)", f"{option.variable.name}=", text)
+            text = re.sub(flag, option.variable.name, text)
+    return text
+
+
+def _advice(error: BaseException) -> str:
+    """Return how to make the directory of the data writable, nothing for other errors."""
+    from kafkalite.server.broker_directory import BrokerDirectoryError  # noqa: PLC0415 - rarely used
+
+    cause = error.__cause__
+    if not isinstance(error, BrokerDirectoryError) or not isinstance(cause, OSError):
+        return ""
+    if cause.errno not in _NOT_WRITABLE:
+        return ""
+    return (
+        f"; the user {os.getuid()} of the container must be able to write there: change the owner "
+        "of the volume, or set KAFKALITE_DATA_DIR or KAFKA_LOG_DIRS to another directory"
+    )

@@ -47,6 +47,24 @@ def test_users_of_bitnami_have_their_passwords() -> None:
     assert "c" not in repr(users[2]).replace("Credential", "")
 
 
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"KAFKA_CLIENT_PASSWORDS": "a"}, ["user:a"]),
+        ({"KAFKA_CLIENT_USERS": "alice"}, ["alice:bitnami"]),
+        ({"KAFKA_INTER_BROKER_PASSWORD": "a"}, ["user:a"]),
+        ({"KAFKA_INTER_BROKER_USER": "admin"}, ["admin:bitnami"]),
+        ({"KAFKA_CLIENT_USERS": "alice,bob", "KAFKA_CLIENT_PASSWORDS": "a,b",
+          "KAFKA_INTER_BROKER_USER": "bob"}, ["alice:a", "bob:b"]),
+    ],
+)  # fmt: skip
+def test_user_or_password_of_bitnami_has_a_default(
+    variables: dict[str, str], expected: list[str]
+) -> None:
+    _, users = logins({**_BITNAMI, **variables})
+    assert [user.option for user in users] == expected
+
+
 def test_bitnami_has_a_default_user_and_default_mechanisms() -> None:
     properties, users = logins(_BITNAMI)
     assert users == [Credential("user", "bitnami")]
@@ -88,7 +106,6 @@ def test_login_file_sets_the_module_of_each_listener() -> None:
           "KAFKA_INTER_BROKER_USER": "a", "KAFKA_INTER_BROKER_PASSWORD": "y"},
          "KAFKA_INTER_BROKER_PASSWORD and KAFKA_CLIENT_PASSWORDS differ for 'a'"),
         ({**_BITNAMI, "KAFKA_CLIENT_USERS": "a:b", "KAFKA_CLIENT_PASSWORDS": "x"}, "has no colon"),
-        ({**_BITNAMI, "KAFKA_INTER_BROKER_PASSWORD": "y"}, "needs KAFKA_INTER_BROKER_USER"),
         ({**_SASL, "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN,GSSAPI"},
          ("KAFKA_SASL_ENABLED_MECHANISMS: GSSAPI is not served; valid are SCRAM-SHA-512, "
          "SCRAM-SHA-256, PLAIN, OAUTHBEARER")),
@@ -187,3 +204,25 @@ def test_secret_files_have_the_values_of_variables() -> None:
             {"KAFKA_CLIENT_PASSWORDS": "a", "KAFKA_CLIENT_PASSWORDS_FILE": "/run/secrets/p"},
             files.get,
         )
+
+
+@pytest.mark.parametrize(
+    "text", ["KafkaClient { a.B required; };", 'KafkaServer { a.B x="secret };']
+)
+def test_login_file_without_the_section_of_brokers_is_refused(text: str) -> None:
+    environment = {**_SASL, "KAFKA_OPTS": "-Djava.security.auth.login.config=/jaas.conf"}
+    with pytest.raises(VariableError, match=r"/jaas\.conf has no section KafkaServer") as raised:
+        logins(environment, {"/jaas.conf": text})
+    assert "secret" not in str(raised.value)
+
+
+def test_listener_with_own_users_needs_no_section_in_the_login_file() -> None:
+    key = "KAFKA_LISTENER_NAME_SASL__PLAINTEXT_PLAIN_SASL_JAAS_CONFIG"
+    module = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="b";'
+    environment = {
+        **_SASL,
+        "KAFKA_OPTS": "-Djava.security.auth.login.config=/jaas.conf",
+        key: module,
+    }
+    properties, _ = logins(environment, {"/jaas.conf": "KafkaClient { a.B required; };"})
+    assert properties.values["listener.name.sasl_plaintext.plain.sasl.jaas.config"] == module

@@ -74,3 +74,14 @@ def test_stored_users_are_not_written_to_a_file_of_another_user(tmp_path: Path) 
     assert files.formatted_users() == [alice, bob]
     assert linked.read_bytes() == content
     assert stored.lstat().st_mode & 0o077 == 0
+
+
+def test_users_in_a_changed_file_are_refused(tmp_path: Path) -> None:
+    files = ImageFiles(str(tmp_path))
+    files.add_formatted_users([Credential("alice", "a", "PLAIN")])
+    (stored,) = (tmp_path / "var" / "lib" / "kafkalite").iterdir()
+    for text in ("{secret", '["secret"]', "7"):
+        stored.write_text(text)
+        with pytest.raises(VariableError, match="remove the file") as raised:
+            files.formatted_users()
+        assert "secret" not in str(raised.value)

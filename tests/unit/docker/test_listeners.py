@@ -110,3 +110,38 @@ def test_listeners_that_cannot_be_served_are_refused(
     with pytest.raises(VariableError, match=error) as raised:
         completed(**environment)
     assert "\n" not in str(raised.value)
+
+
+def test_advertised_port_has_the_name_of_the_container() -> None:
+    assert addresses(KAFKA_ADVERTISED_PORT="9093") == (
+        "PLAINTEXT://0.0.0.0:9092",
+        "PLAINTEXT://box:9093",
+    )
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["$(hostname -i)", "${HOST_IP}", "_{HOSTNAME_COMMAND}", "ka fka", "caf\udce9", "a@b"],
+)
+def test_advertised_host_that_is_no_name_is_refused(host: str) -> None:
+    with pytest.raises(VariableError, match="which is not the name of a host"):
+        completed(KAFKA_ADVERTISED_LISTENERS=f"PLAINTEXT://{host}:9092")
+
+
+@pytest.mark.parametrize("host", ["[fe80::1%eth0]", "my_kafka-1.example", "192.168.0.5", "bücher"])
+def test_names_and_addresses_are_advertised(host: str) -> None:
+    text = f"PLAINTEXT://{host}:9092"
+    assert addresses(KAFKA_ADVERTISED_LISTENERS=text)[1] == text
+
+
+def test_command_for_the_host_name_is_refused_unless_an_address_is_advertised() -> None:
+    with pytest.raises(VariableError, match="HOSTNAME_COMMAND is not run here"):
+        completed(HOSTNAME_COMMAND="hostname -i", KAFKA_LISTENERS="PLAINTEXT://:9092")
+    assert addresses(HOSTNAME_COMMAND="x", KAFKA_ADVERTISED_HOST_NAME="kafka")[1] == (
+        "PLAINTEXT://kafka:9092"
+    )
+
+
+def test_advertised_port_that_is_no_number_is_refused() -> None:
+    with pytest.raises(VariableError, match="KAFKA_ADVERTISED_PORT: 'x' is not the number"):
+        completed(KAFKA_ADVERTISED_HOST_NAME="kafka", KAFKA_ADVERTISED_PORT="x")

@@ -99,3 +99,9 @@ def test_backslashes_are_those_of_a_properties_file() -> None:
     }
     with pytest.raises(VariableError, match=f"{variable}: "):
         read_properties({variable: "\\u12"}, {})
+
+
+def test_long_name_without_effect_is_shortened() -> None:
+    (notice,) = read_properties({f"KAFKA_{'A' * 100_000}": "x"}, {}).notices
+    assert notice.startswith("KAFKA_AAA")
+    assert len(notice) < 600

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkalite.cluster.cluster import TopicError
-from kafkalite.docker.start import plan_from, run, serve_arguments, topic_creator, with_variables
+from kafkalite.docker.start import (
+    plan_from,
+    run,
+    serve_arguments,
+    topic_creator,
+    with_own_variables,
+    with_variables,
+)
 from kafkalite.docker.topics import TopicToCreate
 from kafkalite.server.broker import Broker
 from kafkalite.server.logging import Level, Log
@@ -114,3 +124,41 @@ def test_error_without_a_property_has_no_variable() -> None:
 def test_variable_of_a_part_of_a_property_is_not_named() -> None:
     variables = {"b": "KAFKA_B", "a": "KAFKA_A", "a.b": "KAFKA_A_B"}
     assert with_variables("not a.b.", variables) == "not a.b. (set by KAFKA_A_B)"
+
+
+def test_invalid_value_names_the_variable_of_the_image(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        run({"KAFKALITE_BROKERS": "three"}, "box")
+    assert raised.value.code == 2
+    assert capsys.readouterr().err == (
+        "kafkalite: KAFKALITE_BROKERS: 'three' is not a number from 1 to 1000\n"
+    )
+    environment = {"KAFKALITE_USERS": "alice:secret", "KAFKALITE_LISTEN": "127.0.0.1:0"}
+    assert run(environment, "box") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("kafkalite: users (KAFKALITE_USERS) need a listener with SASL")
+    assert "secret" not in error
+
+
+def test_options_after_the_image_are_named_as_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run({}, "box", ["--brokers=three"])
+    assert "argument --brokers: 'three'" in capsys.readouterr().err
+    assert with_own_variables("use --tls auto", []) == "use KAFKALITE_TLS=auto"
+    assert with_own_variables("use --tls auto", ["--tls=x"]) == "use --tls auto"
+
+
+def test_directory_that_is_not_writable_is_explained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {"KAFKALITE_LISTEN": "127.0.0.1:0", "KAFKALITE_DATA_DIR": str(tmp_path / "data")}
+
+    def refuse(path: str, *_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    monkeypatch.setattr(os, "makedirs", refuse)
+    assert run(environment, "box") == 2
+    error = capsys.readouterr().err
+    assert re.search(r"Permission denied; the user \d+ of the container must be able", error)
+    assert error.count("\n") == 1
