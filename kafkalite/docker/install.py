@@ -17,22 +17,28 @@ if TYPE_CHECKING:
 
 ENTRYPOINT: Final = "/usr/local/bin/kafkalite-entrypoint"
 
+_LOG_DIRECTORIES: Final = ("/tmp/kafka-logs", "/tmp/kraft-combined-logs")  # noqa: S108 - of images
+"""Default data directories of images; a volume gets the owner of the directory below it."""
+
 DIRECTORIES: Final = (
     "/bitnami/kafka/config",
     "/bitnami/kafka/data",
     "/etc/confluent/docker",
     "/etc/kafka/docker",
     "/etc/kafka/secrets",
+    "/kafka",
     "/mnt/shared/config",
     "/opt/bitnami/kafka/config/certs",
     "/opt/kafka/config",
+    *_LOG_DIRECTORIES,
     "/var/lib/kafka/data",
     "/var/lib/kafkalite",
 )
 """Directories that every user may write: compose files set other users than the image's."""
 
-_OWNED: Final = ("/bitnami", "/etc/confluent", "/etc/kafka", "/mnt/shared", "/opt/bitnami",
-                 "/opt/kafka", "/var/lib/kafka", "/var/lib/kafkalite")  # fmt: skip
+_OWNED: Final = ("/bitnami", "/etc/confluent", "/etc/kafka", "/kafka", "/mnt/shared",
+                 "/opt/bitnami", "/opt/kafka", *_LOG_DIRECTORIES, "/var/lib/kafka",
+                 "/var/lib/kafkalite")  # fmt: skip
 
 _WRITABLE: Final = 0o777
 """As in the Confluent images, whose scripts the user of a container may change."""
@@ -46,11 +52,13 @@ _TOOL_DIRECTORIES: Final = (
 """Directories with each tool, with and without the suffix `.sh`."""
 
 _LINKS: Final = (
+    "/__cacert_entrypoint.sh",
     "/etc/confluent/docker/launch",
     "/etc/kafka/docker/launch",
     "/etc/kafka/docker/run",
     "/opt/bitnami/scripts/kafka/entrypoint.sh",
     "/opt/bitnami/scripts/kafka/run.sh",
+    "/usr/bin/start-kafka.sh",
 )
 """Scripts that are links to the entrypoint."""
 
@@ -66,6 +74,9 @@ SCRIPTS: Final[Mapping[str, str]] = {
         'directory=$(dirname "$0")\n'
         '. "$directory/bash-config"\n'
         'sh "$directory/configure" && sh "$directory/ensure" && exec "$directory/launch" "$@"\n'
+    ),
+    "/opt/bitnami/scripts/kafka/setup.sh": (
+        "#!/bin/sh\n# The broker reads its variables itself. Start scripts run this file first.\n"
     ),
 }
 """Scripts that Testcontainers changes before it runs them, so that they are files."""
@@ -92,6 +103,7 @@ def install(root: Path, owner: int | None = None) -> None:
         real(directory).mkdir(parents=True, exist_ok=True)
         real(directory).chmod(_WRITABLE)
     for path, text in SCRIPTS.items():
+        real(path).parent.mkdir(parents=True, exist_ok=True)
         real(path).write_text(text, encoding="utf-8")
         real(path).chmod(_WRITABLE)
     for path in links():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _NOT_FOUND_STATUS: Final = 127
 _SCRIPT_SUFFIX: Final = ".sh"
 
-START_PROGRAMS: Final = ("run", "launch")
+START_PROGRAMS: Final = ("run", "launch", "start-kafka")
 """Names of scripts that start the broker; their arguments are options of `kafkalite serve`."""
 
 TOOLS: Final = {
@@ -31,6 +31,7 @@ TOOLS: Final = {
     "kafka-server-start": "server_start",
     "kafka-storage": "storage",
     "kafka-topics": "topics",
+    "nc": "netcat",
     "zookeeper-server-start": "zookeeper",
     "zookeeper-shell": "zookeeper",
 }

@@ -70,7 +70,7 @@ OPTIONS: Final = (
     Variable(
         "KAFKA_ADVERTISED_PORT",
         (Image.WURSTMEISTER,),
-        "The advertised port with `KAFKA_ADVERTISED_HOST_NAME`, by default 9092.",
+        "The advertised port if there is no `KAFKA_ADVERTISED_LISTENERS`, by default 9092.",
     ),
     Variable(
         "KAFKA_CLIENT_USERS",
@@ -82,8 +82,12 @@ OPTIONS: Final = (
         (Image.BITNAMI,),
         "Their passwords in the same order; by default `bitnami`.",
     ),
-    Variable("KAFKA_INTER_BROKER_USER", (Image.BITNAMI,), "One more user."),
-    Variable("KAFKA_INTER_BROKER_PASSWORD", (Image.BITNAMI,), "The password of that user."),
+    Variable("KAFKA_INTER_BROKER_USER", (Image.BITNAMI,), "One more user, by default `user`."),
+    Variable(
+        "KAFKA_INTER_BROKER_PASSWORD",
+        (Image.BITNAMI,),
+        "The password of that user, by default `bitnami`.",
+    ),
     Variable("KAFKA_TLS_TYPE", (Image.BITNAMI,), "The format of the key store: `JKS` or `PEM`."),
     Variable(
         "KAFKA_CERTIFICATE_PASSWORD",
@@ -136,7 +140,13 @@ PROPERTY_FILES: Final = (
 
 DATA_DIRECTORIES: Final = (
     ("/var/lib/kafka/data", "/var/lib/kafka/data"),
+    ("/var/lib/kafka", "/var/lib/kafka/data"),
+    ("/bitnami/kafka/data", "/bitnami/kafka/data"),
     ("/bitnami/kafka", "/bitnami/kafka/data"),
+    ("/bitnami", "/bitnami/kafka/data"),
+    ("/kafka", "/kafka/kafka-logs"),
+    ("/tmp/kafka-logs", "/tmp/kafka-logs"),  # noqa: S108 - a path of images
+    ("/tmp/kraft-combined-logs", "/tmp/kraft-combined-logs"),  # noqa: S108 - a path of images
 )
 """Mount points of data volumes → the data directory if a volume is mounted there."""
 

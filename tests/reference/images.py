@@ -51,11 +51,15 @@ The container does not start, and prints one line with the variable and valid va
 
 - two variables contradict each other, such as `KAFKA_NODE_ID` and `KAFKA_BROKER_ID`;
 - an advertised address has the host `0.0.0.0` or the port 0, so that no client can connect to it;
+- an advertised host is not the name of a host: shell commands and placeholders in variables, such
+  as `_{HOSTNAME_COMMAND}`, are not evaluated;
 - a listener has no security protocol, or one that does not exist;
 - a SASL mechanism is not served, such as GSSAPI;
 - a setting is that of a listener that does not exist;
-- a file with a password, a key store or login modules cannot be read;
-- `KAFKA_CONTROLLER_QUORUM_VOTERS` has several nodes, or a property in the table below has more
+- a file with a password, a key store or login modules cannot be read, or the file with login
+  modules has no section `KafkaServer`;
+- the user of the container cannot write the data directory;
+- `KAFKA_CONTROLLER_QUORUM_VOTERS` has several nodes, or a property in the list below has more
   replicas than there are nodes: each container is a cluster of its own, so its clients would not
   find the records of the others. Remove the other brokers, and set `KAFKALITE_BROKERS` to their
   number.
@@ -66,7 +70,9 @@ controller in another container."""
 _FILES = """\
 Properties in the first of these files that exists have the effect of variables; variables take
 precedence. If one of these directories is a volume, the data is stored there unless
-`KAFKA_LOG_DIRS` or `KAFKALITE_DATA_DIR` name another directory."""
+`KAFKA_LOG_DIRS` or `KAFKALITE_DATA_DIR` name another directory. Without such a volume, the data is
+temporary. A new named volume belongs to the user of the image at the paths below; at other paths it
+belongs to root, and the user of the container cannot write it."""
 
 _SCRIPTS = """\
 The scripts that start a broker are links to the entrypoint of the image, or files that test
@@ -77,7 +83,8 @@ _TOOLS = """\
 These programs use kafkalite's own client, and have the options of Kafka's tools that health checks
 and init containers use. They are in `/usr/bin`, `/usr/local/bin`, `/opt/kafka/bin` and
 `/opt/bitnami/kafka/bin`, with and without `.sh`. An option that a tool does not have is an error
-that lists the options it has."""
+that lists the options it has. `nc` checks whether a port accepts connections (`-z`), or sends its
+input to the port."""
 
 
 def images_page() -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from kafkalite import __version__
 from kafkalite.client.access import PLAINTEXT, Access, Login
 from kafkalite.config.keys import broker_keys
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.docker.files import ImageFiles
+from kafkalite.docker.ready_lines import KAFKA_VERSION
 from kafkalite.security.listener_security import ListenerSecurity
 from kafkalite.security.sasl.jaas import JaasError, parse_jaas
 from kafkalite.security.sasl.users import PASSWORD_MECHANISMS
@@ -32,10 +34,17 @@ class ToolParser(argparse.ArgumentParser):
 
     def __init__(self, name: str, description: str) -> None:
         super().__init__(prog=name, description=description, allow_abbrev=False)
+        version = f"{KAFKA_VERSION} (kafkalite {__version__})"
+        self.add_argument("--version", action="version", version=version)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Return the values of the options; raises ToolError."""
         parsed, unknown = self.parse_known_args(list(arguments))
+        if any(text.partition("=")[0] == "--zookeeper" for text in unknown):
+            raise ToolError(
+                "--zookeeper: there is no ZooKeeper; write --bootstrap-server HOST:PORT with the "
+                "address of the broker"
+            )
         if unknown:
             self.error(f"{' '.join(unknown)} is not supported here")
         return parsed
@@ -92,7 +101,10 @@ def access_from(path: str | None, environment: Mapping[str, str]) -> Access:
     text = ImageFiles.of(environment).read_argument(path)
     if text is None:
         raise ToolError(f"cannot read {path}")
-    values: dict[str, str] = javaproperties.loads(text)
+    try:
+        values: dict[str, str] = javaproperties.loads(text)
+    except (ValueError, javaproperties.InvalidUEscapeError) as error:
+        raise ToolError(f"{path}: {error}") from None
     name = values.get("security.protocol", "PLAINTEXT").strip().upper()
     protocol = SecurityProtocol.__members__.get(name)
     if protocol is None:

@@ -31,10 +31,15 @@ def run_tool(name: str, command: Callable[[], int]) -> int:
     except (ToolError, UnreachableError) as error:
         print(f"{name}: {error}", file=sys.stderr)  # noqa: T201 - the output of a program
         return FAILED_STATUS
-    except KeyboardInterrupt:
-        return FAILED_STATUS
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        path = f"{error.filename}: " if error.filename else ""
+        print(f"{name}: {path}{reason}", file=sys.stderr)  # noqa: T201 - as above
+        return FAILED_STATUS
+    except KeyboardInterrupt:
+        return FAILED_STATUS
 
 
 def run_with_client(parsed: Namespace, environment: Mapping[str, str], command: Command) -> int:

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from kafkalite.client.client import KafkaClient
 
 _ACTIONS: Final = ("create", "list", "describe", "alter", "delete")
+_FILTERS: Final = (
+    "--topics-with-overrides",
+    "--unavailable-partitions",
+    "--under-replicated-partitions",
+)
+"""Options of `--describe` that select topics or partitions."""
+
 _BROKER_DEFAULT: Final = -1
 _TIMEOUT_MS: Final = 30_000
 _TOPIC_RESOURCE: Final = 2
@@ -54,12 +61,15 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parser.add_argument("--partitions", type=int)
     parser.add_argument("--replication-factor", type=int)
     parser.add_argument("--config", action="append", metavar="NAME=VALUE")
-    for switch in ("--if-not-exists", "--if-exists", "--exclude-internal"):
+    for switch in ("--if-not-exists", "--if-exists", "--exclude-internal", *_FILTERS):
         parser.add_argument(switch, action="store_true")
     parsed = parser.parse(arguments)
     selected = [action for action in _ACTIONS if getattr(parsed, action)]
     if len(selected) != 1:
         parser.error("exactly one of --create, --list, --describe, --alter and --delete is needed")
+    given = [option for option in _FILTERS if getattr(parsed, option[2:].replace("-", "_"))]
+    if given and not parsed.describe:
+        parser.error(f"{given[0]} needs --describe")
     if selected[0] not in ("list", "describe") and not parsed.topic:
         parser.error(f"--{selected[0]} needs --topic")
     return parsed
@@ -124,21 +134,34 @@ async def _describe(client: KafkaClient, parsed: Namespace) -> None:
     topics = await _topics(client, parsed)
     if not topics and parsed.topic is not None and not parsed.if_exists:
         raise _error(f"Topic '{parsed.topic}' does not exist as expected")
+    only_partitions = parsed.unavailable_partitions or parsed.under_replicated_partitions
     for topic in topics:
         partitions = sorted(topic.partitions, key=lambda each: int(each.partition_index))
         configs = await _configs(client, topic.name)
+        if parsed.topics_with_overrides and not configs:
+            continue
         topic_id = uuid_to_text(topic.topic_id)
-        write_line(
-            f"Topic: {topic.name}\tTopicId: {topic_id}\tPartitionCount: {len(partitions)}\t"
-            f"ReplicationFactor: {len(partitions[0].replica_nodes)}\tConfigs: {configs}"
-        )
+        if not only_partitions:
+            write_line(
+                f"Topic: {topic.name}\tTopicId: {topic_id}\tPartitionCount: {len(partitions)}\t"
+                f"ReplicationFactor: {len(partitions[0].replica_nodes)}\tConfigs: {configs}"
+            )
         for partition in partitions:
+            if parsed.topics_with_overrides or not _is_selected(partition, parsed):
+                continue
             leader = partition.leader_id if partition.leader_id >= 0 else "none"
             write_line(
                 f"\tTopic: {topic.name}\tPartition: {partition.partition_index}\tLeader: {leader}\t"
                 f"Replicas: {','.join(map(str, partition.replica_nodes))}\t"
                 f"Isr: {','.join(map(str, partition.isr_nodes))}"
             )
+
+
+def _is_selected(partition: Any, parsed: Namespace) -> bool:  # noqa: ANN401 - of many versions
+    if parsed.unavailable_partitions and partition.leader_id >= 0:
+        return False
+    is_replicated = len(partition.isr_nodes) >= len(partition.replica_nodes)
+    return not (parsed.under_replicated_partitions and is_replicated)
 
 
 async def _configs(client: KafkaClient, topic: str) -> str:

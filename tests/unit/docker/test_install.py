@@ -32,7 +32,12 @@ def test_each_tool_is_in_the_directory_of_each_image() -> None:
             f"/opt/bitnami/kafka/bin/{tool}.sh",
             f"/usr/bin/{tool}",
         } <= paths
-    assert {"/etc/kafka/docker/run", "/opt/bitnami/scripts/kafka/run.sh"} <= paths
+    assert {
+        "/__cacert_entrypoint.sh",
+        "/etc/kafka/docker/run",
+        "/opt/bitnami/scripts/kafka/run.sh",
+        "/usr/bin/start-kafka.sh",
+    } <= paths
 
 
 @pytest.mark.parametrize("path", SCRIPTS)

@@ -112,6 +112,8 @@ def script(root: Path, path: str) -> str:
         ["/etc/kafka/docker/run"],
         ["/etc/confluent/docker/run"],
         ["/opt/bitnami/scripts/kafka/entrypoint.sh", "/opt/bitnami/scripts/kafka/run.sh"],
+        ["/__cacert_entrypoint.sh", "/etc/kafka/docker/run"],
+        ["/usr/bin/start-kafka.sh"],
         [ENTRYPOINT],
         [ENTRYPOINT, "sh", "-c", "exec kafkalite-entrypoint --log-level error"],
     ],

@@ -76,6 +76,12 @@ def test_own_cluster_id_takes_precedence() -> None:
 def test_mounted_volume_has_the_data() -> None:
     assert translated("/var/lib/kafka/data").data_directory == "/var/lib/kafka/data"
     assert translated("/bitnami/kafka").data_directory == "/bitnami/kafka/data"
+    for mount in ("/bitnami", "/bitnami/kafka/data"):
+        assert translated(mount).data_directory == "/bitnami/kafka/data"
+    assert translated("/var/lib/kafka").data_directory == "/var/lib/kafka/data"
+    assert translated("/kafka").data_directory == "/kafka/kafka-logs"
+    default = "/tmp/kraft-combined-logs"  # noqa: S108 - a path of images
+    assert translated(default).data_directory == default
     assert translated().data_directory is None
     assert translated("/bitnami/kafka", KAFKA_LOG_DIRS="/d").data_directory is None
     assert translated("/bitnami/kafka", KAFKALITE_DATA_DIR="/d").data_directory is None

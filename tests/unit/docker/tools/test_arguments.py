@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kafkalite.client.access import PLAINTEXT, Login
 from kafkalite.docker.tools.arguments import (
     ToolError,
+    ToolParser,
     access_from,
     bootstrap_addresses,
     bracketed_items,
@@ -101,3 +103,23 @@ def test_unusable_file_is_an_error(tmp_path: Path, lines: list[str], error: str)
 def test_missing_file_is_an_error() -> None:
     with pytest.raises(ToolError, match="cannot read /none"):
         access_from("/none", {})
+
+
+def test_invalid_properties_file_is_an_error(tmp_path: Path) -> None:
+    path = properties(tmp_path, "sasl.jaas.config=secret\\u12")
+    with pytest.raises(ToolError, match=f"{path}: Invalid") as raised:
+        access_from(path, {})
+    assert "secret" not in str(raised.value)
+
+
+def test_zookeeper_is_answered_with_the_option_of_brokers() -> None:
+    for arguments in (["--zookeeper", "z:2181"], ["--zookeeper=z:2181"]):
+        with pytest.raises(ToolError, match="there is no ZooKeeper; write --bootstrap-server"):
+            ToolParser("kafka-topics", "x").parse(arguments)
+
+
+def test_version_is_that_of_kafka(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        ToolParser("kafka-topics", "x").parse(["--version"])
+    assert raised.value.code == 0
+    assert re.fullmatch(r"\d+\.\d+ \(kafkalite .+\)\n", capsys.readouterr().out)

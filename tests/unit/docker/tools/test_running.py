@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         (UnreachableError("no broker"), 1, "tool: no broker\n"),
         (KeyboardInterrupt(), 1, ""),
         (BrokenPipeError(), 0, ""),
+        (PermissionError(13, "Permission denied", "/f"), 1, "tool: /f: permission denied\n"),
+        (OSError("no text"), 1, "tool: no text\n"),
     ],
 )
 def test_failure_is_one_line(

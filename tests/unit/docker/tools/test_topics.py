@@ -76,8 +76,9 @@ def test_topics_are_selected_by_a_pattern(tools: ToolRunner) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--list", "--zookeeper", "z:1"],
-         "--zookeeper z:1 is not supported here; supported options: --alter, --bootstrap-server"),
+        (["--list", "--replica-assignment", "1:1"],
+         ("--replica-assignment 1:1 is not supported here; supported options: --alter, "
+         "--bootstrap-server")),
         (["--list", "--describe"], "exactly one of --create, --list"),
         (["--create"], "--create needs --topic"),
         (["--create", "--topic", "a", "--config", "x"], "--config 'x': write NAME=VALUE"),
@@ -89,3 +90,12 @@ def test_unsupported_options_are_named(tools: ToolRunner, arguments: list[str], 
     assert refused.status == 1
     assert error in refused.error
     assert refused.error.count("\n") == 1
+
+
+def test_filters_select_topics_and_partitions(tools: ToolRunner) -> None:
+    tools.ask(TOPICS, "--create", "--topic", "new", "--config", "retention.ms=1000")
+    (line,) = tools.ask(TOPICS, "--describe", "--topics-with-overrides").lines
+    assert line.startswith("Topic: new\t")
+    for option in ("--unavailable-partitions", "--under-replicated-partitions"):
+        assert tools.ask(TOPICS, "--describe", option) == (0, [], "")
+        assert f"{option} needs --describe" in tools.ask(TOPICS, "--list", option).error
