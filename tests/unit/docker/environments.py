@@ -243,6 +243,31 @@ Client {{ {_PLAIN_MODULE} username="z" password="z"; }};
         },
         _TWO_SIDES,
     ),
+    Form(
+        "advertised port without a host",
+        Image.APACHE,
+        _kraft("PLAINTEXT://:9192", "PLAINTEXT://:9192", "PLAINTEXT:PLAINTEXT"),
+        {"PLAINTEXT": f"{HOSTNAME}:9192"},
+    ),
+    Form(
+        "three names for one address",
+        Image.APACHE,
+        _kraft(
+            "INTERNAL://:29092,DOCKER://:9093,HOST://:9092",
+            "INTERNAL://kafka:29092,DOCKER://host.docker.internal:9093,HOST://127.0.0.1:9092",
+            "INTERNAL:PLAINTEXT,DOCKER:PLAINTEXT,HOST:PLAINTEXT",
+            KAFKA_INTER_BROKER_LISTENER_NAME="INTERNAL",
+            KAFKA_LOG_RETENTION_MS="600000",
+            KAFKA_MIN_INSYNC_REPLICAS="1",
+            KAFKA_DEFAULT_REPLICATION_FACTOR="1",
+        ),
+        {
+            "INTERNAL": "kafka:29092",
+            "DOCKER": "host.docker.internal:9093",
+            "HOST": "127.0.0.1:9092",
+        },
+        config={"log.retention.ms": "600000"},
+    ),
 )
 
 NATIVE = (
@@ -433,6 +458,65 @@ CONFLUENT = (
         },
         has_zookeeper=True,
     ),
+    Form(
+        "KRaft with an id of ZooKeeper's time",
+        Image.CONFLUENT,
+        {
+            "KAFKA_BROKER_ID": "1",
+            "KAFKA_NODE_ID": "1",
+            "KAFKA_PROCESS_ROLES": "broker,controller",
+            "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@kafka:29093",
+            "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+            "KAFKA_LISTENERS": "INTERNAL://:9093,CONTROLLER://kafka:29093,EXTERNAL://0.0.0.0:9092",
+            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+                "INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,EXTERNAL:PLAINTEXT"
+            ),
+            "KAFKA_ADVERTISED_LISTENERS": "INTERNAL://kafka:9093,EXTERNAL://127.0.0.1:9092",
+            "KAFKA_INTER_BROKER_LISTENER_NAME": "INTERNAL",
+            "KAFKA_LOG_DIRS": "",
+            "KAFKA_JMX_PORT": "9101",
+            "CLUSTER_ID": "TyCtSFEgSDewVyzlcNNt8A",
+        },
+        {"INTERNAL": "kafka:9093", "EXTERNAL": "127.0.0.1:9092"},
+        cluster_id="TyCtSFEgSDewVyzlcNNt8A",
+    ),
+    Form(
+        "SASL on both sides",
+        Image.CONFLUENT,
+        _kraft(
+            "INSIDE://0.0.0.0:9092,OUTSIDE://0.0.0.0:19092",
+            "INSIDE://localhost:9092,OUTSIDE://kafka_sasl:19092",
+            "INSIDE:SASL_PLAINTEXT,OUTSIDE:SASL_PLAINTEXT",
+            KAFKA_INTER_BROKER_LISTENER_NAME="INSIDE",
+            KAFKA_SASL_MECHANISM_INTER_BROKER_PROTOCOL="PLAIN",
+            KAFKA_SASL_ENABLED_MECHANISMS="PLAIN",
+            **{
+                f"KAFKA_LISTENER_NAME_{name}_PLAIN_SASL_JAAS_CONFIG": (
+                    f'{_PLAIN_MODULE} username="admin" password="pw-21" user_admin="pw-21" '
+                    'user_tester="pw-22";'
+                )
+                for name in ("INSIDE", "OUTSIDE")
+            },
+        ),
+        {"INSIDE": "localhost:9092", "OUTSIDE": "kafka_sasl:19092"},
+        login=("PLAIN", "tester", "pw-22"),
+    ),
+    Form(
+        "listeners without a map",
+        Image.CONFLUENT,
+        {
+            **_ZOOKEEPER,
+            "KAFKA_ZOOKEEPER_TLS_CLIENT_ENABLE": "false",
+            "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:19091",
+            "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:19091",
+            "KAFKA_NUM_PARTITIONS": "12",
+            "KAFKA_LOG4J_LOGGERS": "kafka.controller=INFO,state.change.logger=INFO",
+            "KAFKA_AUTHORIZER_CLASS_NAME": "",
+        },
+        {"PLAINTEXT": "localhost:19091"},
+        config={"num.partitions": "12"},
+        has_zookeeper=True,
+    ),
 )
 
 CONFLUENT_LOCAL = (
@@ -479,6 +563,12 @@ CONFLUENT_LOCAL = (
             "KAFKA_REST_LISTENERS": "http://0.0.0.0:8082",
         },
         {"PLAINTEXT": "kafka:29092", "PLAINTEXT_HOST": "localhost:9092"},
+    ),
+    Form(
+        "defaults of the image",
+        Image.CONFLUENT_LOCAL,
+        {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://host.docker.internal:9092"},
+        {"PLAINTEXT": "host.docker.internal:9092"},
     ),
 )
 
@@ -614,6 +704,147 @@ BITNAMI = (
         {"EXTERNAL": "localhost:9094"},
         login=("PLAIN", "user", "bitnami"),
     ),
+    Form(
+        "quick start without a map",
+        Image.BITNAMI,
+        {
+            "KAFKA_CFG_NODE_ID": "1",
+            "KAFKA_CFG_PROCESS_ROLES": "broker,controller",
+            "KAFKA_CFG_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093",
+            "KAFKA_CFG_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092",
+        },
+        {"PLAINTEXT": "localhost:9092"},
+    ),
+    Form(
+        "advertised ports without hosts",
+        Image.BITNAMI,
+        {
+            "BITNAMI_DEBUG": "true",
+            **_configured(
+                LISTENERS="PLAINTEXT://:9092,CONTROLLER://:9093,EXTERNAL://:9094",
+                ADVERTISED_LISTENERS="PLAINTEXT://:9092,EXTERNAL://:9094",
+                LISTENER_SECURITY_PROTOCOL_MAP=(
+                    "CONTROLLER:PLAINTEXT,EXTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+                ),
+                INTER_BROKER_LISTENER_NAME="PLAINTEXT",
+            ),
+        },
+        {"PLAINTEXT": f"{HOSTNAME}:9092", "EXTERNAL": f"{HOSTNAME}:9094"},
+    ),
+    Form(
+        "variables with both prefixes",
+        Image.BITNAMI,
+        {
+            "KAFKA_ADVERTISED_HOST_NAME": "kafka",
+            "KAFKA_CFG_ZOOKEEPER_CONNECT": "zookeeper:2181",
+            "KAFKA_CFG_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092,INTERNAL://kafka:9093",
+            "KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
+            "KAFKA_CFG_LISTENERS": "PLAINTEXT://0.0.0.0:9092,INTERNAL://0.0.0.0:9093",
+            "KAFKA_INTER_BROKER_LISTENER_NAME": "INTERNAL",
+            "ALLOW_PLAINTEXT_LISTENER": "yes",
+            "KAFKA_LOG_RETENTION_HOURS": "1",
+            "KAFKA_CLEANUP_POLICY": "delete",
+        },
+        {"PLAINTEXT": "localhost:9092", "INTERNAL": "kafka:9093"},
+        config={"log.retention.hours": "1"},
+        has_zookeeper=True,
+    ),
+    Form(
+        "properties without the prefix of the image",
+        Image.BITNAMI,
+        {
+            "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:19092",
+            "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:19092",
+            "KAFKA_ZOOKEEPER_CONNECT": "zookeeper:2181",
+        },
+        {"PLAINTEXT": "localhost:19092"},
+        has_zookeeper=True,
+    ),
+    Form(
+        "password between brokers without a user",
+        Image.BITNAMI,
+        {
+            **_configured(
+                LISTENERS="BROKER://:9092,CONTROLLER://:9093",
+                ADVERTISED_LISTENERS="BROKER://127.0.0.1:9092",
+                LISTENER_SECURITY_PROTOCOL_MAP="CONTROLLER:SASL_PLAINTEXT,BROKER:SASL_PLAINTEXT",
+                INTER_BROKER_LISTENER_NAME="BROKER",
+                SASL_MECHANISM_CONTROLLER_PROTOCOL="PLAIN",
+                SASL_MECHANISM_INTER_BROKER_PROTOCOL="PLAIN",
+            ),
+            "KAFKA_CLIENT_USERS": "user",
+            "KAFKA_CLIENT_PASSWORDS": "pw-23",
+            "KAFKA_INTER_BROKER_PASSWORD": "pw-23",
+            "KAFKA_CONTROLLER_PASSWORD": "pw-23",
+        },
+        {"BROKER": "127.0.0.1:9092"},
+        login=("PLAIN", "user", "pw-23"),
+    ),
+    Form(
+        "listener with the name of a mechanism",
+        Image.BITNAMI,
+        {
+            **_configured(
+                LISTENERS="SASL_SCRAM://:9092,CONTROLLER://:9093",
+                ADVERTISED_LISTENERS="SASL_SCRAM://localhost:9092",
+                LISTENER_SECURITY_PROTOCOL_MAP=(
+                    "CONTROLLER:SASL_PLAINTEXT,SASL_SCRAM:SASL_PLAINTEXT"
+                ),
+                INTER_BROKER_LISTENER_NAME="SASL_SCRAM",
+                SASL_ENABLED_MECHANISMS="SCRAM-SHA-256,SCRAM-SHA-512",
+                SASL_MECHANISM_INTER_BROKER_PROTOCOL="SCRAM-SHA-512",
+                SASL_MECHANISM_CONTROLLER_PROTOCOL="PLAIN",
+            ),
+            "KAFKA_CONTROLLER_USER": "controller",
+            "KAFKA_CONTROLLER_PASSWORD": "pw-24",
+            "KAFKA_INTER_BROKER_USER": "broker",
+            "KAFKA_INTER_BROKER_PASSWORD": "pw-25",
+            "KAFKA_CLIENT_USERS": "user256,user512",
+            "KAFKA_CLIENT_PASSWORDS": "pw-26,pw-27",
+        },
+        {"SASL_SCRAM": "localhost:9092"},
+        login=("SCRAM-SHA-512", "user512", "pw-27"),
+    ),
+    Form(
+        "plain and secured listeners with old names",
+        Image.BITNAMI,
+        {
+            **_configured(
+                BROKER_ID="0",
+                ADVERTISED_HOST_NAME="localhost",
+                LISTENER_SECURITY_PROTOCOL_MAP=(
+                    "CONTROLLER:PLAINTEXT,PLAIN:PLAINTEXT,SASL:SASL_PLAINTEXT"
+                ),
+                LISTENERS="CONTROLLER://:9094,PLAIN://:9092,SASL://:9093",
+                ADVERTISED_LISTENERS="PLAIN://localhost:9092,SASL://localhost:9093",
+                INTER_BROKER_LISTENER_NAME="PLAIN",
+                SASL_ENABLED_MECHANISMS="PLAIN",
+            ),
+            "KAFKA_CLIENT_USERS": "adminplain",
+            "KAFKA_CLIENT_PASSWORDS": "pw-28",
+        },
+        {"PLAIN": "localhost:9092", "SASL": "localhost:9093"},
+        login=("PLAIN", "adminplain", "pw-28"),
+    ),
+    Form(
+        "SASL with ZooKeeper, and a map without the prefix of the image",
+        Image.BITNAMI,
+        {
+            "KAFKA_CFG_ZOOKEEPER_CONNECT": "zookeeper:2181",
+            "KAFKA_ZOOKEEPER_PROTOCOL": "SASL",
+            "KAFKA_CFG_LISTENERS": "SASL_PLAINTEXT://:9092,PLAINTEXT://:9094",
+            "KAFKA_CFG_ADVERTISED_LISTENERS": "SASL_PLAINTEXT://localhost:9092,PLAINTEXT://:9094",
+            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+                "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+            ),
+            "KAFKA_CFG_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+            "KAFKA_CLIENT_USERS": "user",
+            "KAFKA_CLIENT_PASSWORDS": "pw-29",
+        },
+        {"SASL_PLAINTEXT": "localhost:9092", "PLAINTEXT": f"{HOSTNAME}:9094"},
+        login=("SCRAM-SHA-512", "user", "pw-29"),
+        has_zookeeper=True,
+    ),
 )
 
 WURSTMEISTER = (
@@ -655,6 +886,33 @@ WURSTMEISTER = (
         },
         {"INSIDE": "kafka:9092", "OUTSIDE": "localhost:9093"},
         topics={"in": 2, "out": 1},
+        has_zookeeper=True,
+    ),
+    Form(
+        "port without a host name",
+        Image.WURSTMEISTER,
+        {
+            "KAFKA_ADVERTISED_PORT": "9092",
+            "KAFKA_ZOOKEEPER_CONNECT": "zookeeper:2181",
+            "KAFKA_CREATE_TOPICS": "ping:3:1,pong:3:1,events:3:1",
+            "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+        },
+        {"PLAINTEXT": f"{HOSTNAME}:9092"},
+        topics={"ping": 3, "pong": 3, "events": 3},
+        config={"auto.create.topics.enable": "false"},
+        has_zookeeper=True,
+    ),
+    Form(
+        "host name with listeners, and a path of ZooKeeper",
+        Image.WURSTMEISTER,
+        {
+            "KAFKA_ADVERTISED_HOST_NAME": "kafka",
+            "KAFKA_ZOOKEEPER_CONNECT": "zookeeper:2181/kafka",
+            "KAFKA_LISTENERS": "PLAINTEXT://:9092",
+            "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://192.168.0.5:9092",
+            "KAFKA_BROKER_ID": "1",
+        },
+        {"PLAINTEXT": "192.168.0.5:9092"},
         has_zookeeper=True,
     ),
 )
