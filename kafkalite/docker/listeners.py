@@ -52,6 +52,11 @@ def complete_listeners(
         texts = [_text(each._replace(host=_EVERY_ADDRESS)) for each in advertised.values()]
         properties.values[LISTENERS] = ",".join(texts)
     listeners = _addresses(properties, LISTENERS)
+    if not listeners and _items(properties, LISTENERS):
+        raise VariableError(
+            f"{properties.variable_of(LISTENERS)} has only listeners of controllers: add one for "
+            f"clients, such as PLAINTEXT://:{_DEFAULT_PORT}"
+        )
     if not listeners:
         return
     _check_protocols(properties, listeners)
@@ -144,22 +149,30 @@ def _advertise(
                 f"{', '.join(listeners)}: use the same names in both"
             )
     texts = []
-    for name, address in (advertised or listeners).items():
-        if address.host in _UNREACHABLE:
-            raise VariableError(
-                f"{variable}: no client can connect to {address.host}: set "
-                f"{properties.variable_of(ADVERTISED)} to a host that clients reach, such as "
-                f"{name}://{hostname}:{address.port}"
-            )
-        if _HOST.fullmatch(address.host) is None:
-            raise VariableError(
-                f"{variable}: no client can connect to {address.host}, which is not the name of a "
-                "host; shell commands and placeholders in variables are not evaluated"
-            )
-        if not address.port:
-            raise VariableError(f"{variable}: no client can connect to port 0 of {_text(address)}")
+    for address in (advertised or listeners).values():
+        check_reachable(address, variable, properties.variable_of(ADVERTISED), hostname)
         texts.append(_text(address if address.host else address._replace(host=hostname)))
     properties.values[ADVERTISED] = ",".join(texts)
+
+
+def check_reachable(address: Address, variable: str, advertised: str, hostname: str) -> None:
+    """Raise VariableError if no client can connect to an advertised address.
+
+    `variable` has the address, and `advertised` is the variable for another one.
+    """
+    name = "" if address.listener is None else f"{address.listener}://"
+    if address.host in _UNREACHABLE:
+        raise VariableError(
+            f"{variable}: no client can connect to {address.host}: set {advertised} to a host that "
+            f"clients reach, such as {name}{hostname}:{address.port}"
+        )
+    if _HOST.fullmatch(address.host) is None:
+        raise VariableError(
+            f"{variable}: no client can connect to {address.host}, which is not the name of a "
+            "host; shell commands and placeholders in variables are not evaluated"
+        )
+    if not address.port:
+        raise VariableError(f"{variable}: no client can connect to port 0 of {name}{address}")
 
 
 def security_protocols(properties: Properties) -> dict[str, SecurityProtocol]:

@@ -6,12 +6,14 @@ import errno
 import os
 import re
 import signal
+import socket
 import sys
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kafkalite.cli.streams import printable, try_print
-from kafkalite.config.options import OPTIONS, TOPIC
+from kafkalite.config.options import ADVERTISE, OPTIONS, TOPIC
 from kafkalite.docker.files import ImageFiles
+from kafkalite.docker.listeners import ADVERTISED, LISTENERS, check_reachable
 from kafkalite.docker.own_variables import (
     find_misspelt_variables,
     option_values,
@@ -19,6 +21,7 @@ from kafkalite.docker.own_variables import (
 )
 from kafkalite.docker.properties import VariableError
 from kafkalite.docker.translation import Container, Translation, translate
+from kafkalite.server.addresses import DEFAULT_PORT, Address, AddressError
 from kafkalite.server.settings import Settings, parse_config
 
 if TYPE_CHECKING:
@@ -74,10 +77,24 @@ def plan_from(
             files.path,
         )
     )
+    _check_own_addresses(environment, hostname)
     own = own_arguments(environment, hostname, has_listeners=translation.has_listeners)
     names = [text.rpartition(":")[0] for text in option_values(TOPIC, environment)]
     names += [topic.name for topic in translation.topics]
     return Plan(translation, (*_arguments(translation), *own), tuple(names))
+
+
+def _check_own_addresses(environment: Mapping[str, str], hostname: str) -> None:
+    """Raise VariableError if no client can connect to an own advertised address."""
+    for text in option_values(ADVERTISE, environment):
+        try:
+            address = Address.parse(text)
+        except AddressError:
+            continue  # reported with the other options
+        # Port 0 is that of the listener.
+        port = address.port or DEFAULT_PORT
+        name = ADVERTISE.variable.name if ADVERTISE.variable else ADVERTISE.flag
+        check_reachable(address._replace(port=port), str(name), "it", hostname)
 
 
 def serve_arguments(environment: Mapping[str, str], hostname: str) -> list[str]:
@@ -159,7 +176,7 @@ def _serve(plan: Plan, options: Sequence[str]) -> int:
         )
     except process.START_ERRORS as error:
         text = with_variables(str(error), plan.translation.variables)
-        print_line(with_own_variables(text, options) + _advice(error))
+        print_line(with_own_variables(text, options) + _advice(error, plan.translation.variables))
         return USAGE_STATUS
 
 
@@ -211,14 +228,22 @@ def with_own_variables(text: str, options: Sequence[str]) -> str:
     return text
 
 
-def _advice(error: BaseException) -> str:
-    """Return how to make the directory of the data writable, nothing for other errors."""
+def _advice(error: BaseException, variables: Mapping[str, str]) -> str:
+    """Return which variable to change, or how to make the directory of the data writable.
+
+    Returns nothing for errors that name their variable.
+    """
     from kafkalite.server.broker_directory import BrokerDirectoryError  # noqa: PLC0415 - rarely used
 
     cause = error.__cause__
-    if not isinstance(error, BrokerDirectoryError) or not isinstance(cause, OSError):
+    if not isinstance(cause, OSError):
         return ""
-    if cause.errno not in _NOT_WRITABLE:
+    if isinstance(error, AddressError):
+        named = variables.get(LISTENERS) or variables.get(ADVERTISED)
+        is_elsewhere = cause.errno == errno.EADDRNOTAVAIL or isinstance(cause, socket.gaierror)
+        hint = "; write 0.0.0.0 for all addresses of the container" if is_elsewhere else ""
+        return f" (set by {named}{hint})" if named else ""
+    if not isinstance(error, BrokerDirectoryError) or cause.errno not in _NOT_WRITABLE:
         return ""
     return (
         f"; the user {os.getuid()} of the container must be able to write there: change the owner "

@@ -53,7 +53,8 @@ The container does not start, and prints one line with the variable and valid va
 - an advertised address has the host `0.0.0.0` or the port 0, so that no client can connect to it;
 - an advertised host is not the name of a host: shell commands and placeholders in variables, such
   as `_{HOSTNAME_COMMAND}`, are not evaluated;
-- a listener has no security protocol, or one that does not exist;
+- a listener has no security protocol, or one that does not exist, or all listeners are those of
+  controllers;
 - a SASL mechanism is not served, such as GSSAPI;
 - a setting is that of a listener that does not exist;
 - a file with a password, a key store or login modules cannot be read, or the file with login

@@ -145,3 +145,10 @@ def test_command_for_the_host_name_is_refused_unless_an_address_is_advertised() 
 def test_advertised_port_that_is_no_number_is_refused() -> None:
     with pytest.raises(VariableError, match="KAFKA_ADVERTISED_PORT: 'x' is not the number"):
         completed(KAFKA_ADVERTISED_HOST_NAME="kafka", KAFKA_ADVERTISED_PORT="x")
+
+
+def test_listeners_of_controllers_only_are_refused() -> None:
+    with pytest.raises(VariableError, match="KAFKA_LISTENERS has only listeners of controllers"):
+        completed(
+            KAFKA_LISTENERS="CONTROLLER://:9093", KAFKA_CONTROLLER_LISTENER_NAMES="CONTROLLER"
+        )

@@ -6,11 +6,13 @@ import asyncio
 import errno
 import os
 import re
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kafkalite.cluster.cluster import TopicError
+from kafkalite.docker.properties import VariableError
 from kafkalite.docker.start import (
     plan_from,
     run,
@@ -162,3 +164,47 @@ def test_directory_that_is_not_writable_is_explained(
     error = capsys.readouterr().err
     assert re.search(r"Permission denied; the user \d+ of the container must be able", error)
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "OUTSIDE://0.0.0.0:9092",
+            r"to 0\.0\.0\.0: set it to a host .* such as OUTSIDE://box:9092",
+        ),
+        ("${HOST}:9092", r"to \$\{HOST\}, which is not the name of a host"),
+    ],
+)
+def test_own_advertised_address_that_no_client_reaches_is_refused(text: str, error: str) -> None:
+    with pytest.raises(VariableError, match=f"KAFKALITE_ADVERTISE: no client can connect {error}"):
+        plan_from({"KAFKALITE_ADVERTISE": text}, "box")
+
+
+def test_own_advertised_address_may_have_the_port_of_the_listener() -> None:
+    assert "--advertise=kafka:0" in plan_from({"KAFKALITE_ADVERTISE": "kafka:0"}, "box").arguments
+
+
+def test_address_of_another_machine_names_its_variable(capsys: pytest.CaptureFixture[str]) -> None:
+    environment = {
+        "KAFKA_LISTENERS": "PLAINTEXT://192.0.2.1:9092",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092",
+    }
+    assert run(environment, "box") == 2
+    assert capsys.readouterr().err.endswith(
+        "(set by KAFKA_LISTENERS; write 0.0.0.0 for all addresses of the container)\n"
+    )
+
+
+def test_port_that_is_taken_names_its_variable(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        environment = {
+            "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
+            "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092",
+        }
+        assert run(environment, "box") == 2
+    assert capsys.readouterr().err == (
+        f"kafkalite: cannot listen on 127.0.0.1:{port}: address already in use "
+        "(set by KAFKA_LISTENERS)\n"
+    )
