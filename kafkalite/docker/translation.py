@@ -41,6 +41,7 @@ _LEVELS: Final = {
 }
 """Level of Log4j → the value of `--log-level`."""
 _LEVEL_VARIABLE: Final = "KAFKA_LOG4J_ROOT_LOGLEVEL"
+_QUORUM_PROPERTIES: Final = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 _AUTHORIZER_KEY: Final = "authorizer.class.name"
 
 
@@ -155,12 +156,10 @@ def _check_size(properties: Properties, nodes: int, *, has_size: bool) -> None:
         "this container is the whole cluster: remove the other brokers, and set "
         f"{_BROKERS} to their number"
     )
-    voters = properties.values.get("controller.quorum.voters", "").split(",")
-    count = sum(1 for voter in voters if voter.strip())
-    if count > 1 and "controller" in _roles(properties) and not has_size:
-        raise VariableError(
-            f"{properties.variable_of('controller.quorum.voters')} has {count} nodes, but {advice}"
-        )
+    for key in _QUORUM_PROPERTIES:
+        count = sum(1 for node in properties.values.get(key, "").split(",") if node.strip())
+        if count > 1 and "controller" in _roles(properties) and not has_size:
+            raise VariableError(f"{properties.variable_of(key)} has {count} nodes, but {advice}")
     for key in REPLICATION_PROPERTIES:
         value = properties.values.get(key, "").strip()
         if value.isascii() and value.isdigit() and int(value) > nodes:

@@ -60,8 +60,8 @@ The container does not start, and prints one line with the variable and valid va
 - a file with a password, a key store or login modules cannot be read, or the file with login
   modules has no section `KafkaServer`;
 - the user of the container cannot write the data directory;
-- `KAFKA_CONTROLLER_QUORUM_VOTERS` has several nodes, or a property in the list below has more
-  replicas than there are nodes: each container is a cluster of its own, so its clients would not
+- `KAFKA_CONTROLLER_QUORUM_VOTERS` or `KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS` has several nodes,
+  or a property in the list below has more replicas than there are nodes: each container is a cluster of its own, so its clients would not
   find the records of the others. Remove the other brokers, and set `KAFKALITE_BROKERS` to their
   number.
 

@@ -149,3 +149,17 @@ def test_variables_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(VariableError, match=error):
         translated(**environment)
+
+
+def test_quorum_of_several_nodes_by_its_addresses_is_refused() -> None:
+    variables = {
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": "a:9093,b:9093",
+    }
+    with pytest.raises(
+        VariableError, match="KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS has 2 nodes"
+    ):
+        translated(**variables)
+    assert translated(**variables, KAFKALITE_BROKERS="2").notices == ()
+    variables["KAFKA_PROCESS_ROLES"] = "broker"
+    assert translated(**variables).notices == ()
