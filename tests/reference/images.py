@@ -60,10 +60,10 @@ The container does not start, and prints one line with the variable and valid va
 - a file with a password, a key store or login modules cannot be read, or the file with login
   modules has no section `KafkaServer`;
 - the user of the container cannot write the data directory;
-- `KAFKA_CONTROLLER_QUORUM_VOTERS` or `KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS` has several nodes,
-  or a property in the list below has more replicas than there are nodes: each container is a cluster of its own, so its clients would not
-  find the records of the others. Remove the other brokers, and set `KAFKALITE_BROKERS` to their
-  number.
+- `KAFKA_CONTROLLER_QUORUM_VOTERS` or `KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS` has several
+  nodes, or a property in the list below has more replicas than there are nodes: each container is
+  a cluster of its own, so its clients would not find the records of the others. Remove the other
+  brokers, and set `KAFKALITE_BROKERS` to their number.
 
 A container with `KAFKA_PROCESS_ROLES=controller` waits until it is stopped: brokers need no
 controller in another container."""
