@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -92,6 +93,11 @@ def test_files_are_complete(distributions: Path, wheel: Path) -> None:
     with tarfile.open(source) as archive:
         sources = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "docs/man/kafkalite.1"} <= sources
+    # A clone may have environments, data directories and captures, whose names are not known.
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    included = settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    always = {"", ".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
+    assert {name.partition("/")[0] for name in sources} - always == {name[1:] for name in included}
 
 
 def test_the_wheel_runs_from_a_clean_environment(installed: Path) -> None:
