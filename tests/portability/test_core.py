@@ -38,7 +38,7 @@ NEEDS_POSIX = {
 
 
 ONLY_POSIX = ("O_CLOEXEC", "O_NOFOLLOW", "chown", "fork", "geteuid", "mkfifo", "statvfs", "uname")
-"""Names in `os` that Windows lacks. Only one test hides them: libraries of the other tests use them."""
+"""Names in `os` that Windows lacks; hidden by one test, because libraries of others use them."""
 
 
 def portable_environment() -> dict[str, str]:
