@@ -71,7 +71,7 @@ def is_running_on_windows(process_id: int, kernel: WindowsKernel) -> bool:
 def _windows_kernel() -> WindowsKernel:
     import ctypes  # noqa: PLC0415 - as above
 
-    kernel = ctypes.CDLL("kernel32")  # on 64-bit systems, all functions are called alike
+    kernel = ctypes.CDLL("kernel32")  # 64-bit systems have one calling convention
     kernel.OpenProcess.restype = ctypes.c_void_p  # a handle is as wide as a pointer
     kernel.OpenProcess.argtypes = (ctypes.c_uint32, ctypes.c_int, ctypes.c_uint32)
     kernel.GetExitCodeProcess.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
