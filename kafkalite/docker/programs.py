@@ -31,6 +31,7 @@ TOOLS: Final = {
     "kafka-server-start": "server_start",
     "kafka-storage": "storage",
     "kafka-topics": "topics",
+    "nc": "netcat",
     "zookeeper-server-start": "zookeeper",
     "zookeeper-shell": "zookeeper",
 }
