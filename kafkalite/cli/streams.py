@@ -6,6 +6,7 @@ the number of a standard stream, the event loop would end the process when the c
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -13,7 +14,11 @@ _STANDARD_DESCRIPTORS = range(3)
 
 
 def open_closed_streams() -> None:
-    """Open the null device for each of stdin, stdout and stderr that is closed."""
+    """Open the null device for each of stdin, stdout and stderr that is closed.
+
+    Characters that the encoding of stdout lacks are printed as escapes from now on. A pipe has the
+    encoding of the system, which on Windows lacks most characters.
+    """
     for number in _STANDARD_DESCRIPTORS:
         try:
             os.fstat(number)
@@ -22,6 +27,8 @@ def open_closed_streams() -> None:
     # sys.stdout and sys.stderr are None if the stream was closed when Python started.
     sys.stdout = sys.stdout or os.fdopen(1, "w")
     sys.stderr = sys.stderr or os.fdopen(2, "w")
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def try_print(text: str) -> bool:

@@ -43,6 +43,11 @@ class Release(NamedTuple):
     """Whether topics have settings of record formats, as before 4.0."""
     has_group_configs: bool = True
     """Whether groups have settings, as since 4.0."""
+    accepts_nonce_suffix: bool = False
+    """Whether the nonce of SCRAM's last message needs only to end with the broker's, as before 4.0.
+
+    librdkafka before 2.6.1 sends the client's part of the nonce twice.
+    """
     unstable: Mapping[str, int] = MappingProxyType({})
     """Kafka's name of the API → its latest version, if that needs `unstable.api.versions.enable`.
     Versions that a later release changed incompatibly are not served."""
@@ -212,6 +217,7 @@ def emulated_release(name: str | None) -> Release:
         _SETTINGS[name],
         has_message_formats=name in _RELEASES_BEFORE_4,
         has_group_configs=name not in _RELEASES_BEFORE_4,
+        accepts_nonce_suffix=name in _RELEASES_BEFORE_4,
         unstable=_unstable(name),
     )
 

@@ -49,7 +49,10 @@ _TOOL_DIRECTORIES: Final = (
     "/usr/bin",
     "/usr/local/bin",
 )
-"""Directories with each tool, with and without the suffix `.sh`."""
+"""Directories with each tool of Kafka, with and without the suffix `.sh`."""
+
+_COMMANDS: Final = ("nc",)
+"""Tools that are commands of the operating system in other images."""
 
 _LINKS: Final = (
     "/__cacert_entrypoint.sh",
@@ -88,9 +91,10 @@ def links() -> list[str]:
         f"{directory}/{tool}{suffix}"
         for directory in _TOOL_DIRECTORIES
         for tool in TOOLS
+        if tool not in _COMMANDS
         for suffix in ("", ".sh")
     ]
-    return [*_LINKS, *tools]
+    return [*_LINKS, *tools, *(f"/usr/bin/{command}" for command in _COMMANDS)]
 
 
 def install(root: Path, owner: int | None = None) -> None:

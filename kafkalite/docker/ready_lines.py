@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from kafkalite.server.broker import Broker
 
-KAFKA_VERSION: Final = "4.3"
-"""The version of Kafka that the image says it has."""
-
 _LINES: Final = (
     "Creating new log file",
     "[BrokerServer id={node}] Transitioning from RECOVERY to RUNNING",
     "[KafkaServer id={node}] started (kafka.server.KafkaServer)",
     "Checking need to trigger auto leader balancing",
-    "Kafka version: {kafka}, kafkalite {version}",
+    "Kafka version: {release}, kafkalite {version}",
     "Kafka startTimeMs: {now_ms}",
     "[KafkaRaftServer nodeId={node}] Kafka Server started (kafka.server.KafkaRaftServer)",
 )
@@ -27,9 +24,10 @@ def ready_lines(broker: Broker) -> str:
     from kafkalite import __version__  # noqa: PLC0415 - used once
 
     assert broker.cluster is not None
-    node = min(broker.cluster.nodes)
-    now_ms = broker.clock.now_ms()
-    return "".join(
-        f"{line.format(node=node, kafka=KAFKA_VERSION, version=__version__, now_ms=now_ms)}\n"
-        for line in _LINES
-    )
+    values = {
+        "node": min(broker.cluster.nodes),
+        "release": broker.cluster.config.release.name,
+        "version": __version__,
+        "now_ms": broker.clock.now_ms(),
+    }
+    return "".join(f"{line.format_map(values)}\n" for line in _LINES)

@@ -40,7 +40,7 @@ UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
 UNSAFE_DOWNGRADE: Final = 3
 
-_CHANGES_OF_RECORDS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
+_CHANGES_OF_RECORDS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """Levels of metadata.version with new records; a downgrade to an earlier level could lose them."""
 _FIRST_WITH_KRAFT_VERSION: Final = 21
 """The level of metadata.version that Kafka 3.9 introduced together with kraft.version."""

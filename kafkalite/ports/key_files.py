@@ -1,4 +1,4 @@
-# ruff: noqa: PTH105, PTH108, PTH116, PTH123
+# ruff: noqa: PTH108, PTH116, PTH123
 """Files with keys and certificates: read whole, and written for OpenSSL, which reads only files."""
 
 from __future__ import annotations
@@ -7,6 +7,8 @@ import os
 import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
+
+from kafkalite.ports.system import IS_WINDOWS, OPEN_FLAGS, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,21 +43,27 @@ def write_key_file(path: str, content: bytes, *, is_public: bool = False) -> Non
     new_path = f"{path}.new"
     with suppress(FileNotFoundError):
         os.unlink(new_path)
-    descriptor = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    descriptor = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN_FLAGS, mode)
     with open(descriptor, "wb") as file:
         file.write(content)
-    os.replace(new_path, path)
+    replace(new_path, path)
 
 
 @contextmanager
 def temporary_key_file(content: bytes) -> Iterator[str]:
-    """Yield the path of a file with this content, which only this user can read."""
+    """Yield the path of a file with this content, which only this user can read.
+
+    The file is closed, because Windows refuses to open a temporary file twice.
+    """
     import tempfile  # noqa: PLC0415 - imported only with TLS: a start should be fast
 
-    with tempfile.NamedTemporaryFile(prefix="kafkalite-") as file:
-        file.write(content)
-        file.flush()
-        yield file.name
+    descriptor, path = tempfile.mkstemp(prefix="kafkalite-")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        yield path
+    finally:
+        os.unlink(path)
 
 
 def read_small_file(path: str, max_bytes: int) -> bytes:
@@ -81,4 +89,4 @@ def is_open_to_others(path: str) -> bool:
 
     On Windows, where modes do not show that, it returns False.
     """
-    return os.name != "nt" and bool(os.stat(path).st_mode & (stat.S_IROTH | stat.S_IWOTH))
+    return not IS_WINDOWS and bool(os.stat(path).st_mode & (stat.S_IROTH | stat.S_IWOTH))

@@ -5,8 +5,11 @@ POSIX systems lock through `fcntl`. Other systems lock through the library `file
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from kafkalite.ports.system import NO_FOLLOW, OPEN_FLAGS
@@ -22,6 +25,11 @@ except ImportError:  # only POSIX systems have this module
 
 CAN_RENAME_LOCKED = fcntl is not None
 """Whether a directory with a locked file can be renamed, and the lock remains."""
+
+_DESCRIPTOR_LOCK: int | None = (
+    getattr(fcntl, "F_OFD_SETLK", None) if sys.platform.startswith("linux") else None
+)
+"""The command of Linux for a lock of a descriptor; its structure is that of Linux, too."""
 
 
 class Lock(Protocol):
@@ -46,6 +54,37 @@ class DescriptorLock:
             os.close(fd)
 
 
+class ProcessLock(DescriptorLock):
+    """A lock of the process, which it loses when it closes any descriptor of the file."""
+
+    __slots__ = ("_file",)
+
+    _held: ClassVar[set[tuple[int, int]]] = set()
+    """Device and inode of locked files: the system does not refuse a second lock of a process."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(fd)
+        self._file = _identity(os.fstat(fd))
+        self._held.add(self._file)
+
+    @classmethod
+    def is_held(cls, path: str) -> bool:
+        """Return whether this process has locked the file at `path`."""
+        with suppress(FileNotFoundError):
+            return _identity(os.stat(path)) in cls._held  # noqa: PTH116 - paths are text here
+        return False
+
+    def release(self) -> None:
+        """Release the lock; no effect if it was released before."""
+        if self._fd >= 0:
+            self._held.discard(self._file)
+        super().release()
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
 class LibraryLock:
     """A lock of the library `filelock`, whose file is removed with the lock on some systems."""
 
@@ -67,18 +106,25 @@ class LibraryLock:
 def lock_data(path: str) -> Lock:
     """Lock the file at `path`, created if needed, against other brokers.
 
-    It is the same kind of lock as Java's, so that Kafka and this broker exclude each other. Raises
-    BlockingIOError if it is locked.
+    It is the same kind of lock as Java's, so that Kafka and this broker exclude each other. Linux
+    locks for a descriptor, other POSIX systems for the process. Raises BlockingIOError if the file
+    is locked, also by this process.
     """
     if fcntl is None:
         return _library_lock(path)
+    if _DESCRIPTOR_LOCK is None and ProcessLock.is_held(path):
+        raise BlockingIOError(errno.EAGAIN, "this process has locked it", path)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o644)
     try:
-        _lock_like_java(fd)
+        if _DESCRIPTOR_LOCK is None:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            fcntl.fcntl(fd, _DESCRIPTOR_LOCK, whole_file)
     except OSError:
         os.close(fd)
         raise
-    return DescriptorLock(fd)
+    return ProcessLock(fd) if _DESCRIPTOR_LOCK is None else DescriptorLock(fd)
 
 
 def lock_file(path: str, *, create: bool = False) -> Lock:
@@ -109,18 +155,3 @@ def _library_lock(path: str) -> LibraryLock:
     except Timeout as error:
         raise BlockingIOError(f"{path} is locked") from error
     return LibraryLock(lock)
-
-
-def _lock_like_java(fd: int) -> None:
-    """Take the kind of lock that Java takes.
-
-    The lock belongs to the descriptor where the system supports that. Otherwise it belongs to the
-    process and does not exclude another broker of the same process.
-    """
-    assert fcntl is not None
-    command = getattr(fcntl, "F_OFD_SETLK", None)
-    if command is None:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    else:
-        whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        fcntl.fcntl(fd, command, whole_file)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 REQUIRED_STOPS = frozenset((signal.SIGINT, signal.SIGTERM))
 """Signals that always stop the process."""
 
+_WAKE_INTERVAL_S = 0.2
+"""The longest delay of a signal on Windows."""
+
 
 def stop_signals() -> tuple[signal.Signals, ...]:
     """Return the signals of this system that ask for a clean stop.
@@ -27,9 +30,15 @@ def call_on_signal(
 ) -> None:
     """Call `callback` in `loop` after each signal `number`.
 
-    The event loops of Windows cannot do that. There, a handler of the interpreter wakes the loop.
+    The event loops of Windows cannot do that. There, a handler of the interpreter calls it, and
+    runs when the loop next wakes: a signal does not interrupt select(2).
     """
     try:
         loop.add_signal_handler(number, callback)
     except NotImplementedError:
         signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(callback))
+        _wake_regularly(loop)
+
+
+def _wake_regularly(loop: AbstractEventLoop) -> None:
+    loop.call_later(_WAKE_INTERVAL_S, _wake_regularly, loop)

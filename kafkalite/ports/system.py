@@ -1,12 +1,13 @@
 """Calls of the operating system, and replacements where a system lacks them.
 
 Linux and macOS have all of them. Windows lacks pread(2), writev(2) and fsync(2) of directories, and
-it refuses to rename or remove a file that a process has open.
+it refuses to rename or remove a file that a process has open. Its sockets can share a port.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,12 @@ IS_WINDOWS = os.name == "nt"
 
 OPEN_FLAGS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY", "O_NOINHERIT"))
 """Flags of every open(2): child processes do not inherit the descriptor, bytes are not changed."""
+
+BIND_OPTION: int = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+"""Socket option of listeners: a new one takes the port of a process that ended, but of no other.
+
+On Windows, SO_REUSEADDR would let two processes listen on one port.
+"""
 
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 

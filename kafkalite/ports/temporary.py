@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafkalite.ports.locks import CAN_RENAME_LOCKED, lock_file
-from kafkalite.ports.system import user_id
+from kafkalite.ports.system import IS_WINDOWS, user_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ class TemporaryDirectory:
 
 def temporary_root() -> str:
     """Return the system's directory for temporary files."""
-    if os.name == "nt":
+    if IS_WINDOWS:
         return os.environ.get("TEMP") or os.environ.get("TMP") or os.getcwd()  # noqa: PTH109
     return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - names below it are our own
 

@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.gateway.refusals import DEFAULT_REFUSAL_OBSERVERS
+from kafkalite.ports.system import BIND_OPTION
 from kafkalite.server.addresses import Address, AddressError
 from kafkalite.server.connection import Connection
 
@@ -202,7 +203,7 @@ def _bind_socket(host: str, port: int) -> socket.socket:
     # IPPROTO_TCP is explicit because asyncio sets TCP_NODELAY only on sockets of this protocol.
     bound_socket = socket.socket(family, kind, socket.IPPROTO_TCP)
     try:
-        bound_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound_socket.setsockopt(socket.SOL_SOCKET, BIND_OPTION, 1)
         if family == socket.AF_INET6:
             bound_socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
         bound_socket.bind(socket_address)

@@ -232,7 +232,13 @@ class SaslListener:
         scram = SCRAM_BY_NAME[mechanism]
         nonce = f"{self._node.entropy.integer(_NONCE_BOUND):030x}"
         find_credential = partial(self._find_credential, scram)
-        return ScramServer(scram, find_credential, nonce, self._settings.scram_secret)
+        return ScramServer(
+            scram,
+            find_credential,
+            nonce,
+            self._settings.scram_secret,
+            accepts_suffix=self._node.config.release.accepts_nonce_suffix,
+        )
 
     def _prepare(self, mechanism: str) -> Waiting[None] | None:
         """Let clients with signed tokens wait for the first keys."""

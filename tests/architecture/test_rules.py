@@ -126,6 +126,7 @@ OWN_TIME = {
     "traffic/proxy/proxied_connection.py": "measures real peers",
     "traffic/proxy/reachability.py": "connects to real peers, and limits lines about them",
     "cli/process.py": "schedules garbage collection",
+    "ports/signals.py": "wakes the event loop for signals on Windows",
     "ports/turns.py": "limits how long one request is served before others",
     "server/memory_queue.py": "limits how long a client may hold memory that others wait for",
     "server/scheduler.py": "limits how long one connection is served before others",

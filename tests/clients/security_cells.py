@@ -40,6 +40,7 @@ class Listener(NamedTuple):
     protocol: str
     mechanisms: tuple[str, ...] = ()
     client_auth: str = "none"
+    as_version: str | None = None
 
     def broker(self) -> Broker:
         """Return a broker with this listener and the topics of all clients."""
@@ -61,16 +62,17 @@ class Listener(NamedTuple):
             topics={topic_of(client, cell): 1 for client in CLIENTS for cell in CELLS},
             config=config,
             log_level="error",
+            as_version=self.as_version,
         )
 
 
-def listener_of(cell: Cell) -> Listener:
-    """Return the listener that a cell's client connects to."""
+def listener_of(cell: Cell, as_version: str | None = None) -> Listener:
+    """Return the listener that a cell's client connects to, of a broker of a release."""
     if not cell.mechanism:
         return Listener(cell.protocol, client_auth=cell.client_auth or "none")
     if cell.fault is Fault.MECHANISM:
         return Listener(cell.protocol, (other_mechanism(cell.mechanism),))
-    return Listener(cell.protocol, MECHANISMS)
+    return Listener(cell.protocol, MECHANISMS, as_version=as_version)
 
 
 class Connection(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
@@ -31,6 +33,9 @@ pytestmark = pytest.mark.client
 
 VALUE: Final = "two apples" * 5_000
 """A value that needs several records of TLS."""
+OLD_RELEASE: Final = "3.9"
+"""The last release that accepts the nonce of an old librdkafka."""
+FIXED_LIBRDKAFKA: Final = (2, 6, 1)
 
 
 def command_of(client: str) -> list[str]:
@@ -48,6 +53,16 @@ def command_of(client: str) -> list[str]:
     return [sys.executable, "-m", "tests.clients.drivers.security_driver", client]
 
 
+def has_old_scram(client: ClientRow, cell: Cell) -> bool:
+    """Whether the client is a kcat whose nonce in SCRAM Kafka 4 refuses; see `Release`."""
+    if client.name != "kcat" or not cell.mechanism.startswith("SCRAM"):
+        return False
+    printed = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"librdkafka (\d+)\.(\d+)\.(\d+)", printed)
+    assert found is not None, printed
+    return tuple(map(int, found.groups())) < FIXED_LIBRDKAFKA
+
+
 class Matrix:
     """The brokers and drivers of all cells; each starts when it is used first."""
 
@@ -59,11 +74,12 @@ class Matrix:
         self._other_authority = directory / "other.pem"
         self._other_authority.write_bytes(CertificateAuthority.create("other").pem)
 
-    def exchange(self, client: ClientRow, cell: Cell) -> str:
+    def exchange(self, client: ClientRow, cell: Cell, as_version: str | None = None) -> str:
         """Write a value and read it in a group; return what was read. Raises ClientError."""
         with required():
             driver = self._driver(client.name)
-        connection = connection_of(cell, self._broker(listener_of(cell)), self._other_authority)
+        broker = self._broker(listener_of(cell, as_version))
+        connection = connection_of(cell, broker, self._other_authority)
         name = topic_of(client, cell)
         if client.name in ("java", "kafkajs", "franz-go"):
             return driver.exchange(name, name, VALUE, settings=connection.settings(client.name))
@@ -105,12 +121,25 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
 )
 def test_a_client_works_or_reports_its_error(matrix: Matrix, client: ClientRow, cell: Cell) -> None:
     if cell.fault is None:
-        assert matrix.exchange(client, cell) == VALUE
+        as_version = OLD_RELEASE if has_old_scram(client, cell) else None
+        assert matrix.exchange(client, cell, as_version) == VALUE
         return
     with pytest.raises(ClientError) as refused:
         matrix.exchange(client, cell)
     text = str(refused.value)
     assert any(error in text for error in client.expected_errors(cell)), text
+
+
+@pytest.mark.endurance
+def test_kafka_4_refuses_scram_of_an_old_kcat(matrix: Matrix) -> None:
+    (client,) = (each for each in CLIENTS if each.name == "kcat")
+    cell = Cell("SASL_PLAINTEXT", "SCRAM-SHA-256")
+    with required():
+        command_of("kcat")
+    if not has_old_scram(client, cell):
+        pytest.skip("needs a kcat with librdkafka before 2.6.1")
+    with pytest.raises(ClientError, match="due to invalid credentials"):
+        matrix.exchange(client, cell)
 
 
 def test_each_client_has_an_error_or_a_reason_for_each_fault() -> None:

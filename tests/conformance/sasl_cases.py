@@ -139,9 +139,12 @@ class RawClient:
     def authenticate(self, token: bytes, version: int = 2) -> Any:  # noqa: ANN401 - any response
         return self.ask(SaslAuthenticateRequest(auth_bytes=token), version)
 
-    def scram(self, mechanism: str, name: str, password: str, version: int = 2) -> None:
+    def scram(
+        self, mechanism: str, name: str, password: str, version: int = 2, nonce_prefix: str = ""
+    ) -> None:
         """Authenticate by SCRAM; nonces and salts are not recorded."""
         client = ScramClient(SCRAM_BY_NAME[mechanism], name, password)
+        client.nonce_prefix = nonce_prefix
         self.handshake(mechanism)
         first = self.authenticate(client.first(), version)
         final = self.authenticate(client.final(bytes(first.auth_bytes)), version)
@@ -183,6 +186,11 @@ def scram(mechanism: str, name: str, password: str, version: int) -> Callable[[R
         client.authenticate(b"", version)
 
     return run
+
+
+def repeated_nonce(client: RawClient) -> None:
+    """Authenticate as librdkafka before 2.6.1 does."""
+    client.scram("SCRAM-SHA-256", "alice", PASSWORD, nonce_prefix="clientnonce")
 
 
 def first_scram_message(message: bytes) -> Callable[[RawClient], None]:
@@ -436,6 +444,7 @@ CASES: dict[str, Callable[[RawClient], None]] = {
     "again-mechanism": again("SCRAM-SHA-512", "PLAIN"),
     "again-user": again("SCRAM-SHA-512", "SCRAM-SHA-512", "bob"),
     "credentials": credentials,
+    "scram-repeated-nonce": repeated_nonce,
     "disabled-tokens": disabled_tokens,
 }
 

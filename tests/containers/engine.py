@@ -130,6 +130,15 @@ def private_engine() -> Engine:
     return engine
 
 
+def remove_remains(engine: Engine) -> None:
+    """Remove the containers, networks and volumes of a killed run."""
+    for container in engine.run("ps", "--all", "--quiet").split():
+        # The first one may remove others, which depend on it.
+        engine.run("rm", "--force", "--depend", "--ignore", "--volumes", "--time=0", container)
+    engine.run("network", "prune", "--force")
+    engine.run("volume", "prune", "--force")
+
+
 def check_engine(engine: Engine, image: str) -> None:
     """Raise MissingProgramError if this machine cannot run a container, as in another container."""
     completed = engine.try_run("run", "--rm", image, "true")

@@ -166,6 +166,14 @@ def test_log_of_the_container_has_the_addresses(engine: Engine, containers: Cont
     assert "broker:29092" in log.output + log.errors
 
 
+def test_port_checks_of_compose_files_pass(engine: Engine, containers: Containers) -> None:
+    name = containers.start()
+    engine.run("exec", name, "sh", "-c", "nc -z localhost 9092 || exit 1")
+    engine.run("exec", name, "/bin/nc", "-zv", "-w", "2", "localhost", "9092", "29092")
+    engine.run("exec", name, "bash", "-c", "</dev/tcp/localhost/9092")
+    assert engine.try_run("exec", name, "nc", "-z", "localhost", "9093").status == 1
+
+
 def test_invalid_option_ends_the_container_with_one_line(engine: Engine, image: str) -> None:
     completed = engine.try_run("run", "--rm", image, "--brokers=none")
     assert completed.status == 2

@@ -33,7 +33,8 @@ def packages() -> Path:
         return build_once("testcontainers-node", sources, install)
 
 
+@pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
 def test_module_starts_the_image(
-    confluent_tag: str, docker_host: str, packages: Path, tmp_path: Path
+    confluent_tag: str, docker_host: str, packages: Path, tmp_path: Path, mode: str
 ) -> None:
-    check_module(["node", str(packages / SCRIPT), confluent_tag], docker_host, tmp_path)
+    check_module(["node", str(packages / SCRIPT), confluent_tag, mode], docker_host, tmp_path)

@@ -37,6 +37,10 @@ NEEDS_POSIX = {
 """Test modules of features that do not exist on Windows, with the reasons."""
 
 
+ONLY_POSIX = ("O_CLOEXEC", "O_NOFOLLOW", "chown", "fork", "geteuid", "mkfifo", "statvfs", "uname")
+"""Names in `os` that Windows lacks; hidden by one test, because libraries of others use them."""
+
+
 def portable_environment() -> dict[str, str]:
     """Return the environment of a process that lacks what Windows lacks."""
     search_path = os.pathsep.join((str(HERE), str(ROOT)))
@@ -57,6 +61,24 @@ def test_the_modules_are_hidden() -> None:
         check=True,
     )
     assert completed.stdout.split() == ["False", "True", "None"]
+
+
+def test_a_broker_with_tls_starts_without_functions_of_posix() -> None:
+    program = (
+        f"import os, signal\nfor name in {ONLY_POSIX}: delattr(os, name)\n"
+        "del signal.SIGHUP\n"
+        "from kafkalite.testing import Broker\n"
+        "with Broker(topics={'orders': 1}, security='SSL') as broker:\n"
+        "    print(broker.client_config('librdkafka')['security.protocol'])\n"
+    )
+    completed = subprocess.run(
+        [sys.executable, "-c", program],
+        env=portable_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (completed.stdout, completed.stderr) == ("SSL\n", "")
 
 
 @pytest.mark.endurance

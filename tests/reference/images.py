@@ -84,8 +84,14 @@ _TOOLS = """\
 These programs use kafkalite's own client, and have the options of Kafka's tools that health checks
 and init containers use. They are in `/usr/bin`, `/usr/local/bin`, `/opt/kafka/bin` and
 `/opt/bitnami/kafka/bin`, with and without `.sh`. An option that a tool does not have is an error
-that lists the options it has. `nc` checks whether a port accepts connections (`-z`), or sends its
-input to the port."""
+that lists the options it has.
+
+`nc` is in `/usr/bin`, for health checks such as `nc -z localhost 9092`. It has `-z`, `-v` and
+`-w SECONDS`, and accepts several ports and ranges of ports. Its status is 0 if one of them is open.
+bash connects to `/dev/tcp/localhost/9092` by itself.
+
+`zookeeper-server-start` listens on `clientPort` of its file, by default 2181, so that start scripts
+can wait for ZooKeeper. It answers `ruok` with `imok`, and ends other connections."""
 
 
 def images_page() -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from kafkalite import __version__
 from kafkalite.client.access import PLAINTEXT, Access, Login
 from kafkalite.config.keys import broker_keys
+from kafkalite.config.releases import DEFAULT
 from kafkalite.config.security_protocols import SecurityProtocol
 from kafkalite.docker.files import ImageFiles
-from kafkalite.docker.ready_lines import KAFKA_VERSION
 from kafkalite.security.listener_security import ListenerSecurity
 from kafkalite.security.sasl.jaas import JaasError, parse_jaas
 from kafkalite.security.sasl.users import PASSWORD_MECHANISMS
@@ -34,7 +34,7 @@ class ToolParser(argparse.ArgumentParser):
 
     def __init__(self, name: str, description: str) -> None:
         super().__init__(prog=name, description=description, allow_abbrev=False)
-        version = f"{KAFKA_VERSION} (kafkalite {__version__})"
+        version = f"{DEFAULT} (kafkalite {__version__})"
         self.add_argument("--version", action="version", version=version)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.docker.tools.arguments import (
@@ -24,6 +23,12 @@ from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafkalite.protocol.versions import Versions
+from kafkalite.security.sasl.scram_credentials import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    SCRAM_BY_NAME,
+    salt_password,
+)
 from kafkalite.server.addresses import Address
 
 if TYPE_CHECKING:
@@ -37,9 +42,6 @@ _TOPICS: Final = "topics"
 _BROKERS: Final = "brokers"
 _USERS: Final = "users"
 _RESOURCE_TYPES: Final = {_TOPICS: 2, _BROKERS: 4}
-_MECHANISMS: Final = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
-"""Mechanism → its code in requests, and its hash function."""
-_ITERATIONS: Final = 4096
 _SET, _DELETE = 0, 1
 _DESCRIBE_VERSIONS: Final = Versions(1, 4)
 _ALTER_VERSIONS: Final = Versions(0, 1)
@@ -77,6 +79,8 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
         parser.error("--alter needs --add-config or --delete-config")
     if parsed.entity_type == _USERS and (parsed.describe or parsed.delete_config):
         parser.error("of users, only --alter --add-config is supported")
+    if parsed.entity_type == _USERS and not parsed.entity_name:
+        parser.error("users need --entity-name")
     return parsed
 
 
@@ -148,26 +152,25 @@ async def _alter(client: KafkaClient, parsed: Namespace) -> None:
 async def _add_users(client: KafkaClient, parsed: Namespace) -> None:
     entropy = SystemEntropy()
     rows = []
-    for mechanism, text in key_values(bracketed_items(parsed.add_config), "--add-config"):
-        if mechanism not in _MECHANISMS:
+    for name, text in key_values(bracketed_items(parsed.add_config), "--add-config"):
+        mechanism = SCRAM_BY_NAME.get(name)
+        if mechanism is None:
             raise ToolError(
-                f"--add-config {mechanism} is not supported for users; supported are "
-                f"{', '.join(_MECHANISMS)}"
+                f"--add-config {name} is not supported for users; supported are "
+                f"{', '.join(SCRAM_BY_NAME)}"
             )
         options = dict(key_values(bracketed_items(unbracketed(text)), "--add-config"))
         if "password" not in options:
-            raise ToolError(f"--add-config {mechanism} needs a password")
-        code, hash_name = _MECHANISMS[mechanism]
-        iterations = int(options.get("iterations", _ITERATIONS))
+            raise ToolError(f"--add-config {name} needs a password")
+        iterations = _iterations(options.get("iterations", f"{MIN_ITERATIONS}"))
         salt = entropy.uuid()
-        password = options["password"].encode()
         rows.append(
             AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
                 name=parsed.entity_name,
-                mechanism=code,
+                mechanism=mechanism.number,
                 iterations=iterations,
                 salt=salt,
-                salted_password=hashlib.pbkdf2_hmac(hash_name, password, salt, iterations),
+                salted_password=salt_password(mechanism, options["password"], salt, iterations),
             )
         )
     request = AlterUserScramCredentialsRequest(upsertions=rows)
@@ -175,3 +178,12 @@ async def _add_users(client: KafkaClient, parsed: Namespace) -> None:
     for result in response.results:
         if result.error_code:
             raise ToolError(error_reason(result))
+
+
+def _iterations(text: str) -> int:
+    """Return the number of iterations, within the limits of brokers; raises ToolError."""
+    if text.isascii() and text.isdigit() and MIN_ITERATIONS <= int(text) <= MAX_ITERATIONS:
+        return int(text)
+    raise ToolError(
+        f"--add-config: iterations are {MIN_ITERATIONS} to {MAX_ITERATIONS}, not {text!r}"
+    )

@@ -5,7 +5,7 @@ The broker formats its own data directory when it starts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kafkalite.docker.credentials import Credential
 from kafkalite.docker.files import ImageFiles
@@ -19,11 +19,10 @@ from kafkalite.docker.tools.arguments import (
 from kafkalite.docker.tools.running import run_tool, write_line
 from kafkalite.ports.entropy import SystemEntropy
 from kafkalite.protocol.uuids import uuid_to_text
+from kafkalite.security.sasl.scram_credentials import SCRAM_BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -56,10 +55,10 @@ def _run(name: str, arguments: Sequence[str], environment: Mapping[str, str]) ->
 def _user(text: str) -> Credential:
     """Return the user in a text such as `SCRAM-SHA-256=[name=alice,password=secret]`."""
     mechanism, equals, rest = text.partition("=")
-    if not equals or mechanism.strip() not in _MECHANISMS:
+    if not equals or mechanism.strip() not in SCRAM_BY_NAME:
         raise ToolError(
-            f"--add-scram: write {_MECHANISMS[0]}=[name=NAME,password=PASSWORD] or "
-            f"{_MECHANISMS[1]}=[…]"
+            "--add-scram: write MECHANISM=[name=NAME,password=PASSWORD]; mechanisms are "
+            f"{', '.join(SCRAM_BY_NAME)}"
         )
     options = {
         key: value.strip('"')

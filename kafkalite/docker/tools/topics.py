@@ -40,6 +40,7 @@ _BROKER_DEFAULT: Final = -1
 _TIMEOUT_MS: Final = 30_000
 _TOPIC_RESOURCE: Final = 2
 _TOPIC_SOURCE: Final = 1
+_MAX_REPLICAS: Final = 32_767
 _METADATA_VERSIONS: Final = Versions(4, 12)
 _CREATE_VERSIONS: Final = Versions(4, 7)
 _DELETE_VERSIONS: Final = Versions(1, 5)
@@ -72,7 +73,17 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
         parser.error(f"{given[0]} needs --describe")
     if selected[0] not in ("list", "describe") and not parsed.topic:
         parser.error(f"--{selected[0]} needs --topic")
+    _check_numbers(parsed)
     return parsed
+
+
+def _check_numbers(parsed: Namespace) -> None:
+    """Raise ToolError for numbers that Kafka's tool refuses, with its texts."""
+    if parsed.partitions is not None and parsed.partitions < 1:
+        raise ToolError("The partitions must be greater than 0")
+    factor = parsed.replication_factor
+    if factor is not None and not 1 <= factor <= _MAX_REPLICAS:
+        raise ToolError(f"The replication factor must be between 1 and {_MAX_REPLICAS} inclusive")
 
 
 async def _run(client: KafkaClient, parsed: Namespace) -> int:
@@ -87,9 +98,9 @@ async def _run(client: KafkaClient, parsed: Namespace) -> int:
 
 async def _topics(client: KafkaClient, parsed: Namespace) -> list[Any]:
     """Return the metadata of the topics that the options select, in the order of names."""
+    pattern = _pattern(parsed.topic)
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
     response = await client.ask_any(request, _METADATA_VERSIONS)
-    pattern = None if parsed.topic is None else re.compile(parsed.topic.replace(",", "|"))
     return sorted(
         (
             topic
@@ -99,6 +110,14 @@ async def _topics(client: KafkaClient, parsed: Namespace) -> list[Any]:
         ),
         key=lambda topic: str(topic.name),
     )
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    """Return the pattern of `--topic`, whose commas divide alternatives; raises ToolError."""
+    try:
+        return None if text is None else re.compile(text.replace(",", "|"))
+    except re.error:
+        raise ToolError(f"{text} is an invalid regex.") from None
 
 
 def _error(text: str) -> ToolError:
@@ -178,7 +197,7 @@ async def _configs(client: KafkaClient, topic: str) -> str:
 
 
 async def _alter(client: KafkaClient, parsed: Namespace) -> None:
-    if not parsed.partitions:
+    if parsed.partitions is None:
         raise ToolError("--alter needs --partitions; kafka-configs alters configurations")
     row = CreatePartitionsRequest.CreatePartitionsTopic(
         name=parsed.topic, count=parsed.partitions, assignments=None

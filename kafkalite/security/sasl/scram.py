@@ -58,10 +58,12 @@ class ScramServer:
     `find_credential(name, is_token)` returns the keys of a user or of a delegation token, the user
     that they authenticate, and the time at which they expire, if they do; None for an unknown name.
     `nonce` must be unpredictable and used once. `secret` makes substitutes for the keys of unknown
-    users.
+    users. With `accepts_suffix`, the nonce of the last message needs only to end with that of the
+    broker.
     """
 
     __slots__ = (
+        "_accepts_suffix",
         "_auth_message",
         "_credential",
         "_find_credential",
@@ -85,8 +87,11 @@ class ScramServer:
         find_credential: FindCredential,
         nonce: str,
         secret: bytes,
+        *,
+        accepts_suffix: bool = False,
     ) -> None:
         self._mechanism = mechanism
+        self._accepts_suffix = accepts_suffix
         self._find_credential = find_credential
         self._nonce = nonce
         self._secret = secret
@@ -145,7 +150,15 @@ class ScramServer:
             raise SaslError("invalid SCRAM client final message")
         nonce = match["nonce"]
         if nonce != self._nonce:
-            raise SaslError("invalid nonce in the SCRAM client final message")
+            has_suffix = nonce.endswith(self._nonce)
+            if not (has_suffix and self._accepts_suffix):
+                advice = (
+                    ": the part of the client is sent twice, as by librdkafka before 2.6.1, which "
+                    "Kafka 4 refuses"
+                )
+                raise SaslError(
+                    f"invalid nonce in the SCRAM client final message{advice if has_suffix else ''}"
+                )
         channel = b64encode(b64decode(match["channel"])).decode()
         auth_message = f"{self._auth_message},c={channel},r={nonce}".encode()
         credential, hash_name = self._credential, self._mechanism.hash_name

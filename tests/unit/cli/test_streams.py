@@ -64,3 +64,18 @@ def test_broker_serves_with_closed_standard_streams(
     assert output.count(b"is ready") == banners
     # One line for the first connection, one for the others.
     assert errors.count(b"connection closed") == lines
+
+
+def test_characters_that_the_encoding_lacks_are_escaped() -> None:
+    program = (
+        "from kafkalite.cli.streams import open_closed_streams, write_stdout\n"
+        "open_closed_streams()\n"
+        "assert write_stdout('Äpfel … \\n') is None\n"
+    )
+    completed = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert completed.stdout == b"\\xc4pfel \\u2026 \n"

@@ -19,6 +19,7 @@ from kafkalite.docker.files import ImageFiles
 from kafkalite.docker.install import ENTRYPOINT, install
 from tests.unit.docker.image import ENTRYPOINT as SOURCE
 from tests.unit.docker.image import ROOT
+from tests.unit.free_ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,7 +138,7 @@ echo 'kafka-storage format --ignore-formatted -t 4L6g3nShT-eMCtK--X86sw -c /etc/
 --add-scram SCRAM-SHA-512=[name=alice,password=secret]' >> {root}/etc/confluent/docker/configure
 """
 WITH_ZOOKEEPER = """
-echo 'clientPort=2181' > zookeeper.properties
+echo 'clientPort={zookeeper}' > zookeeper.properties
 zookeeper-server-start zookeeper.properties &
 """
 RUN = """
@@ -171,7 +172,9 @@ def test_start_script_of_a_test_library_runs_the_broker(
     root = image_root(tmp_path)
     starter = root / "testcontainers_start.sh"
     advertised = f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port}\n"
-    starter.write_text(f"#!/bin/sh\n{advertised}{commands.format(root=root)}")
+    starter.write_text(
+        f"#!/bin/sh\n{advertised}{commands.format(root=root, zookeeper=free_ports(1))}"
+    )
     starter.chmod(0o755)
     waiting = f"while [ ! -f {starter} ]; do sleep 0.1; done; {starter}"
     variables = environment(root, port, KAFKA_ADVERTISED_LISTENERS="PLAINTEXT://unused:1")

@@ -13,6 +13,21 @@ from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings
 
 
+async def lines_of(settings: Settings) -> str:
+    broker = Broker(settings, Log(Level.ERROR))
+    await broker.start()
+    try:
+        return ready_lines(broker)
+    finally:
+        await broker.stop()
+
+
+@pytest.mark.parametrize("release", [None, "3.9", "4.4"])
+def test_the_version_is_that_of_the_emulated_release(release: str | None) -> None:
+    text = asyncio.run(lines_of(Settings(listen=["127.0.0.1:0"], as_version=release)))
+    assert f"Kafka version: {release or '4.3'}, kafkalite " in text
+
+
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -26,15 +41,6 @@ from kafkalite.server.settings import Settings
     ],
 )
 def test_each_line_is_printed_once(pattern: str) -> None:
-    async def run() -> str:
-        settings = Settings(listen=["127.0.0.1:0"], config={"node.id": "7"})
-        broker = Broker(settings, Log(Level.ERROR))
-        await broker.start()
-        try:
-            return ready_lines(broker)
-        finally:
-            await broker.stop()
-
-    text = asyncio.run(run())
+    text = asyncio.run(lines_of(Settings(listen=["127.0.0.1:0"], config={"node.id": "7"})))
     assert len([line for line in text.splitlines() if re.search(pattern, line)]) == 1
     assert "[KafkaServer id=7] started" in text

@@ -46,7 +46,7 @@ _LISTENERS = (
 )
 _EMPTY_ENSURE = "echo '' > {root}/etc/confluent/docker/ensure"
 _WITH_ZOOKEEPER = (
-    "echo 'clientPort=2181' > zookeeper.properties",
+    "echo 'clientPort={zookeeper}' > zookeeper.properties",
     "echo 'dataDir=/var/lib/zookeeper/data' >> zookeeper.properties",
     "zookeeper-server-start zookeeper.properties &",
 )
@@ -198,11 +198,11 @@ SEQUENCES = (
 @pytest.mark.parametrize("sequence", SEQUENCES, ids=lambda sequence: sequence.module)
 def test_start_sequence_of_a_module_runs_the_broker(tmp_path: Path, sequence: Sequence) -> None:
     root = image_root(tmp_path)
-    first = free_ports(3)
+    first = free_ports(4)
     starter = root / "start.sh"
     values = {
         "client": first, "broker": first + 1, "controller": first + 2,
-        "root": root, "script": starter,
+        "zookeeper": first + 3, "root": root, "script": starter,
     }  # fmt: skip
     variables = {name: text.format(**values) for name, text in sequence.variables.items()}
     waiting = f"while [ ! -f {starter} ]; do sleep 0.1; done; {sequence.shell.format(**values)}"

@@ -202,6 +202,12 @@ def test_metadata_is_not_downgraded_if_records_could_be_lost(
     assert text.startswith(f"Unsupported metadata.version downgrade from 30 to 29. {reason}")
 
 
+@pytest.mark.parametrize("level", [32, 31, 30])
+def test_metadata_of_kafka_4_4_is_not_downgraded(level: int) -> None:
+    text = refusal(MetadataWorld(as_version="4.4"), FeatureUpdate(METADATA_VERSION, level, 2))
+    assert text.startswith(f"Unsupported metadata.version downgrade from 33 to {level}. Refusing")
+
+
 def test_features_need_a_metadata_version() -> None:
     updates = FeatureUpdate(METADATA_VERSION, 6, 2), FeatureUpdate(GROUP_VERSION, 1)
     assert refusal(MetadataWorld(), *updates) == (

@@ -19,10 +19,18 @@ if TYPE_CHECKING:
     from kafkalite.ports.locks import Lock
 
 
-@pytest.fixture(params=["fcntl", "library"])
+LOCK_AND_WAIT = (
+    "import sys; from kafkalite.ports.locks import lock_data; lock_data(sys.argv[1]);"
+    "print('locked', flush=True); sys.stdin.read()"
+)
+
+
+@pytest.fixture(params=["descriptor", "process", "library"])
 def _implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "library":
         monkeypatch.setattr(locks, "fcntl", None)
+    if request.param == "process":
+        monkeypatch.setattr(locks, "_DESCRIPTOR_LOCK", None)
 
 
 @pytest.mark.usefixtures("_implementation")
@@ -66,14 +74,25 @@ def test_a_lock_of_the_library_lasts_without_references(
         locks.LibraryLock(lock).release()
 
 
+def test_a_refused_second_lock_of_a_process_keeps_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "_DESCRIPTOR_LOCK", None)
+    path = str(tmp_path / "lock")
+    held = lock_data(path)
+    with pytest.raises(BlockingIOError):
+        lock_data(path)
+    command = [sys.executable, "-c", LOCK_AND_WAIT, path]
+    other = subprocess.run(command, input="", capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in other.stderr
+    held.release()
+    subprocess.run(command, input="", capture_output=True, text=True, check=True)
+
+
 def test_the_system_releases_a_lock_when_the_process_ends(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    program = (
-        "import sys; from kafkalite.ports.locks import lock_data; lock_data(sys.argv[1]);"
-        "print('locked', flush=True); sys.stdin.read()"
-    )
     process = subprocess.Popen(
-        [sys.executable, "-c", program, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", LOCK_AND_WAIT, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with process:
         assert process.stdout is not None

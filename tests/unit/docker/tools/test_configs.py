@@ -76,6 +76,24 @@ def test_users_are_added(
         (["--alter", *ORDERS, "--add-config", "no.such.key=1"], "INVALID_CONFIG"),
         (["--alter", "--user", "a", "--add-config", "rate=1"], "rate is not supported for users"),
         (["--alter", "--user", "a", "--add-config", "SCRAM-SHA-256=[iterations=1]"], "a password"),
+        (
+            ["--alter", "--user", "a", "--add-config", "SCRAM-SHA-256=[iterations=x,password=b]"],
+            "iterations are 4096 to 16384, not 'x'",
+        ),
+        (
+            [
+                "--alter",
+                "--user",
+                "a",
+                "--add-config",
+                "SCRAM-SHA-256=[iterations=9999999,password=b]",
+            ],
+            "iterations are 4096 to 16384, not '9999999'",
+        ),
+        (
+            ["--alter", "--entity-type", "users", "--entity-default", "--add-config", "a=b"],
+            "users need --entity-name",
+        ),
         (["--describe", "--entity-type", "clients", "--entity-name", "a"], "invalid choice"),
     ],
 )

@@ -50,7 +50,7 @@ def test_users_are_added_for_the_next_start(offline_tools: ToolRunner, tmp_path:
     ("arguments", "error"),
     [
         (["format", "-c", "/c"], "format needs --cluster-id"),
-        (["format", "-t", ID, "--add-scram", "PLAIN=[name=a,password=b]"], "write SCRAM-SHA-256="),
+        (["format", "-t", ID, "--add-scram", "PLAIN=[name=a,password=b]"], "write MECHANISM="),
         (["format", "-t", ID, "--add-scram", "SCRAM-SHA-256=[name=a]"], "a name and a password"),
         (["format", "-t", ID, "--add-scram", "SCRAM-SHA-256=[name=a,password=b,salt=c]"], "salt"),
         (["info"], "invalid choice"),

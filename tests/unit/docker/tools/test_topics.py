@@ -83,6 +83,9 @@ def test_topics_are_selected_by_a_pattern(tools: ToolRunner) -> None:
         (["--create"], "--create needs --topic"),
         (["--create", "--topic", "a", "--config", "x"], "--config 'x': write NAME=VALUE"),
         (["--create", "--topic", "a", "--partitions", "x"], "invalid int value"),
+        (["--create", "--topic", "a", "--partitions", "0"], "partitions must be greater than 0"),
+        (["--create", "--topic", "a", "--replication-factor", "0"], "between 1 and 32767"),
+        (["--describe", "--topic", "a["], "a[ is an invalid regex."),
     ],
 )  # fmt: skip
 def test_unsupported_options_are_named(tools: ToolRunner, arguments: list[str], error: str) -> None:

@@ -24,6 +24,8 @@ class ScramClient:
         self.header = "n,,"
         self.bare = f"n={name},r={nonce}"
         self.channel = "biws"
+        self.nonce_prefix = ""
+        """Text before the nonce of the final message; librdkafka before 2.6.1 repeats its part."""
         self.server_signature = b""
 
     def first(self) -> bytes:
@@ -33,7 +35,7 @@ class ScramClient:
     def final(self, answer: bytes) -> bytes:
         """Return the client's final message, and set the signature that the server must send."""
         attributes = dict(pair.split("=", 1) for pair in answer.decode().split(","))
-        without_proof = f"c={self.channel},r={attributes['r']}"
+        without_proof = f"c={self.channel},r={self.nonce_prefix}{attributes['r']}"
         salted = _salt_password(
             self.mechanism, self.password, b64decode(attributes["s"]), int(attributes["i"])
         )

@@ -28,6 +28,7 @@ def server_for(
     owned: str | None = None,
     iterations: int = 4096,
     nonce: str = "servernonce",
+    accepts_suffix: bool = False,
 ) -> ScramServer:
     credential = credential_of_password(mechanism, "secret", SALT, iterations)
 
@@ -36,7 +37,7 @@ def server_for(
             return (credential, name, TOKEN_EXPIRY_MS) if requested == owned else None
         return (credential, name, None) if requested == name else None
 
-    return ScramServer(mechanism, find, nonce, b"key")
+    return ScramServer(mechanism, find, nonce, b"key", accepts_suffix=accepts_suffix)
 
 
 def exchange(server: ScramServer, client: ScramClient) -> bytes:
@@ -228,10 +229,22 @@ def test_a_proof_of_another_length_is_refused(proof: bytes) -> None:
 def test_a_nonce_with_a_prefix_is_refused() -> None:
     server = server_for()
     client = ScramClient(SCRAM_SHA_256, "alice", "secret")
-    first = server.evaluate(client.first())
-    with pytest.raises(SaslError, match="nonce"):
-        server.evaluate(client.final(first.replace(b"r=", b"r=x", 1)))
+    client.nonce_prefix = "clientnonce"
+    with pytest.raises(SaslError, match=r"nonce in .* librdkafka before 2\.6\.1"):
+        exchange(server, client)
     assert not server.is_complete
+
+
+def test_releases_before_4_accept_a_nonce_with_a_prefix() -> None:
+    server = server_for(accepts_suffix=True)
+    client = ScramClient(SCRAM_SHA_256, "alice", "secret")
+    client.nonce_prefix = "clientnonce"
+    exchange(server, client)
+    assert server.is_complete
+    another = server_for(accepts_suffix=True)
+    answer = another.evaluate(client.first())
+    with pytest.raises(SaslError, match=r"nonce in the SCRAM client final message$"):
+        another.evaluate(client.final(answer.replace(b"servernonce", b"servernoncex", 1)))
 
 
 def test_a_recorded_exchange_is_refused_with_another_nonce() -> None:
