@@ -439,12 +439,12 @@ def regex_assignment(broker: Kafka | Emulator, group: str) -> list[str]:
 
 @pytest.mark.parametrize("topics", [(TOPIC,), (OTHER_TOPIC,), (TOPIC, OTHER_TOPIC)])
 def test_expressions_match_the_topics_that_members_may_describe(
-    brokers: tuple[Kafka, Emulator], topics: Sequence[str]
+    brokers: Brokers, topics: Sequence[str]
 ) -> None:
     group = "regex-" + "-".join(topics)
     needs = [Needs(Operation.READ, Resource.GROUP, group)]
     needs += [Needs(Operation.DESCRIBE, Resource.TOPIC, name) for name in topics]
-    for broker in brokers:
+    for broker in (brokers.kafka, brokers.emulator):
         restore(broker)
         grant(broker, needs)
         assert regex_assignment(broker, group) == sorted(topics), broker
@@ -504,9 +504,11 @@ def share_session(broker: Kafka | Emulator, group: str) -> list[Any]:
 
 
 def test_a_share_session_that_loses_its_topic_is_answered_as_by_kafka(
-    brokers: tuple[Kafka, Emulator],
+    brokers: Brokers,
 ) -> None:
-    real, emulated = (share_session(broker, "share-session") for broker in brokers)
+    real, emulated = (
+        share_session(broker, "share-session") for broker in (brokers.kafka, brokers.emulator)
+    )
     lines = [
         line
         for step, pair in enumerate(zip(real, emulated, strict=True))
