@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalite.client.access import MECHANISMS, Access, Login
+from kafkalite.client.access import Access, Login
 from kafkalite.client.client import KafkaClient
 from kafkalite.protocol._generated.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
 )
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.versions import Versions
+from kafkalite.security.sasl.users import PASSWORD_MECHANISMS
 from kafkalite.server.addresses import Address
 from kafkalite.testing import Broker
 from kafkalite.traffic.proxy.tls import client_context
@@ -106,7 +107,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealKafk
         **COMMON_CONFIG,
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_SSL",
         "inter.broker.listener.name": "PLAINTEXT",
-        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "sasl.enabled.mechanisms": ",".join(PASSWORD_MECHANISMS),
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "listener.name.plaintext.plain.sasl.jaas.config": (
             f"{jaas}.plain.PlainLoginModule required {login}"
@@ -168,7 +169,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", PASSWORD_MECHANISMS)
 def test_requests_with_the_password_are_accepted(
     mechanism: str, secured: tuple[RealKafka, Certificates], capture: Path
 ) -> None:
