@@ -19,6 +19,8 @@ _MAX_PORT: Final = 65535
 _REQUEST: Final = b"ruok"
 _RESPONSE: Final = b"imok"
 _TIMEOUT_S: Final = 5.0
+_MAX_REST_BYTES: Final = 4096
+"""The most bytes after a request that are read and ignored."""
 
 
 def main(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -87,6 +89,10 @@ class _Handler(BaseRequestHandler):
         try:
             if self.request.recv(len(_REQUEST), socket.MSG_WAITALL) == _REQUEST:
                 self.request.sendall(_RESPONSE)
+            self.request.shutdown(socket.SHUT_WR)
+            # Closing a socket with unread bytes, such as a line break, resets the connection, and
+            # the client may lose the answer.
+            self.request.recv(_MAX_REST_BYTES)
         except OSError:
             # The client is slow, or closed the connection.
             return

@@ -42,15 +42,12 @@ def test_health_check_is_answered(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port)):
         # A connection that sends nothing does not delay others.
         assert ask(port, b"ruok") == b"imok"
-    assert ask(port, b"ruok\n").startswith(b"imok")
+    assert ask(port, b"ruok\n") == b"imok"
 
 
 @pytest.mark.parametrize("request_", [b"", b"stat", b"\x00\x00\x00\x2d\x00"], ids=repr)
 def test_other_requests_end_the_connection(port: int, request_: bytes) -> None:
-    try:
-        assert ask(port, request_) == b""
-    except ConnectionResetError:
-        assert len(request_) > len(b"ruok")
+    assert ask(port, request_) == b""
 
 
 def test_server_listens_on_the_port_in_the_file(
