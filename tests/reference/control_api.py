@@ -215,8 +215,8 @@ A client has an `id`, and a `secret` or a `public_key`. The other fields are opt
 
 _IDENTITY_FAILURES = """\
 The body is `{"failure": "expired"}`. Optional fields are `"endpoint"` (`"token"`, or `"jwks"` for
-the last three), `"client"` (only its requests are affected) and `"times"` (only so many requests
-are affected). `"slow"` needs `"delay_ms"`."""
+the last three), `"client"` (the failure affects only the requests of this client) and `"times"`
+(the number of requests that the failure affects). `"slow"` needs `"delay_ms"`."""
 
 _FAULTS = """\
 The body is `{"match": {…}, "trigger": {…}, "action": {…}}`. Only `action` is required, with at
