@@ -12,13 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.ports.locks import lock_file
 from kafkalite.traffic.spark import manifest
 from kafkalite.traffic.spark.locations import LocationError
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -87,21 +83,22 @@ def locked(out: Location) -> Iterator[None]:
 
     Only runs that share this machine's file system see the lock.
     """
-    if out.root or fcntl is None:
+    if out.root:
         yield
         return
     path = Path((out / LOCK).path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        stream = path.open("w")
+        path.touch()
+        lock = lock_file(str(path))
+    except BlockingIOError as error:
+        raise LocationError(f"{out.url}: another run is writing there") from error
     except OSError as error:
         raise LocationError(f"{out.url}: {error.strerror}") from error
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise LocationError(f"{out.url}: another run is writing there") from error
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def _is_pending(out: Location, source: str, target: str) -> bool:
