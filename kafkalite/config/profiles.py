@@ -2,7 +2,7 @@
 
 A profile is a release of Kafka and a table of rows. Each row has one fact and the source that says
 so: a page of the vendor's documentation, the vendor's source code, or a published answer of the
-service. Whatever no source says is as in the release.
+service. What no source says is as in the release.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _KINDS = (
 
 _SOURCES = """\
 A source is a page of the vendor's documentation, source code of the vendor (C), or an answer of the
-service that somebody published (A). If a source names no error, kafkalite answers POLICY_VIOLATION,
+service that was published (A). If a source names no error, kafkalite answers POLICY_VIOLATION,
 Kafka's error of a policy for topics, or the error that Kafka has for the same reason, such as
 INVALID_GROUP_ID."""
 

@@ -99,7 +99,7 @@ def test_the_default_replication_factor_is_limited_to_the_nodes() -> None:
     assert BrokerConfig.from_text({key: "2"}, as_version="confluent-cloud").int(key) == 2
 
 
-def test_calls_without_permission_need_an_operation_on_the_cluster_that_nobody_has() -> None:
+def test_calls_without_permission_need_an_operation_on_the_cluster_that_no_client_has() -> None:
     """AWS: these actions do not apply to serverless clusters."""
     missing = {Operation.ALTER, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS}
     keys = {api_name(key): ApiKey(key) for key in TABLE}
