@@ -22,6 +22,7 @@ from kafkalite.metadata.configs import AlterOperation
 from kafkalite.metadata.creation import BROKER_DEFAULT
 from kafkalite.metadata.image import ResourceType
 from kafkalite.ports.waiting import chain
+from kafkalite.protocol.api_names import known_api_name, not_served_message
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE
@@ -45,6 +46,14 @@ _COMPRESSION_TYPES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 """Names of the compression types, by their number in a batch."""
 
 
+def reason_not_served(profile: Profile, key: int) -> str:
+    """Return the row of an API that a service does not serve in each version; empty without one."""
+    name = known_api_name(key)
+    rows = {row.subject: row for row in profile.of_kind(Kind.API)}
+    row = rows.get(name or "") or rows.get(profiles.OTHERS)
+    return "" if row is None else f"{profile.service} has {row}, see {row.source.url}"
+
+
 class ProfileStep(ImmediateStep):
     """The step that refuses the calls, and the parts of calls, that a service refuses."""
 
@@ -61,7 +70,7 @@ class ProfileStep(ImmediateStep):
         """Return a handler that checks the rows and then calls `handler`; see `Step`."""
         del version
         if api.name in self._internal_apis:
-            return _for_nodes_only(api, handler)
+            return _for_nodes_only(self._profile, api, handler)
         guard = Guard(self._profile, self._settings, api, handler)
         for row in self._profile.of_kind(Kind.REFUSED):
             if row.subject == api.name:
@@ -70,12 +79,13 @@ class ProfileStep(ImmediateStep):
         return handler if check is None else check(guard)
 
 
-def _for_nodes_only(api: Api, handler: Handler) -> Handler:
+def _for_nodes_only(profile: Profile, api: Api, handler: Handler) -> Handler:
     """Return a handler that closes the connection of a client, as for an API that is not served."""
 
     def handle(call: Call, request: Any) -> Any:
         if call.sender is None:
-            raise DisconnectError(f"{api.name} (API key {api.key}) is not served")
+            message = not_served_message(api.key)
+            raise DisconnectError(f"{message}: {reason_not_served(profile, api.key)}")
         return handler(call, request)
 
     return handle

@@ -541,10 +541,12 @@ class Broker:
     @staticmethod
     def _install_profile(gateway: Gateway, config: BrokerConfig) -> None:
         """Apply the limits of the emulated service, if one is emulated."""
-        if config.release.profile is None:
+        profile = config.release.profile
+        if profile is None:
             return
-        from kafkalite.apis.profile_step import ProfileStep  # noqa: PLC0415 - rarely used
+        from kafkalite.apis.profile_step import ProfileStep, reason_not_served  # noqa: PLC0415 - rarely used
 
+        gateway.reason_not_served = partial(reason_not_served, profile)
         gateway.install(ProfileStep(config.release), StepOrder.POLICY)
 
     async def _accept_clients(self) -> None:

@@ -15,8 +15,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
+from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.testing import Broker
 from tests.clients.tools import run_tool
+from tests.conformance.raw import ConnectionClosedError, RawClient
 from tests.oracle.jars import jar_directory
 from tests.oracle.requirements import required
 
@@ -160,6 +162,18 @@ def test_librdkafka_gets_the_answers_of_the_service(name: str) -> None:
         assert entry.facts["profile"] == name
         assert str(entry.facts["row"]).startswith("limit replication factor: ")
         assert "https://" in str(entry.facts["source"])
+
+
+def test_the_row_of_a_version_that_is_not_served_is_explained() -> None:
+    with Broker(as_version="eventhubs", topics={TOPIC: 1}, log_level="error") as broker:
+        client = RawClient(int(broker.bootstrap_servers.rpartition(":")[2]))
+        with pytest.raises(ConnectionClosedError):
+            client.call(FetchRequest(), 12)
+        client.close()
+        (closed,) = broker.explain(client="127.0.0.1")
+    assert (
+        "Fetch v12 is not served: Azure Event Hubs, Standard tier has API Fetch: 4-6" in closed.text
+    )
 
 
 @pytest.mark.endurance

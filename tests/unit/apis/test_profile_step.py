@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kafkalite.apis.profile_step import RULE, ProfileStep
+from kafkalite.apis.profile_step import RULE, ProfileStep, reason_not_served
 from kafkalite.apis.releases import api_finder, served_rows
 from kafkalite.apis.table import TABLE, find_api
 from kafkalite.config import profiles
@@ -387,13 +387,25 @@ def test_calls_between_nodes_are_not_restricted() -> None:
 
 def test_a_client_that_calls_an_api_of_nodes_is_disconnected() -> None:
     service = Service("redpanda")
-    with pytest.raises(DisconnectError, match="WriteTxnMarkers"):
+    with pytest.raises(DisconnectError, match=r"WriteTxnMarkers .* Redpanda 24.3 has API \*: not"):
         service.pass_to_stub("WriteTxnMarkers", None)
     assert ApiKey.WRITE_TXN_MARKERS not in {
         key
         for key, row in served_rows(service.release).items()
         if row.name not in service.release.internal_apis
     }
+
+
+def test_the_reason_why_an_api_is_not_served_is_its_row() -> None:
+    reasons = {
+        key: reason_not_served(PROFILES["eventhubs"], key)
+        for key in (ApiKey.END_TXN, ApiKey.FETCH, ApiKey.LIST_GROUPS, -1)
+    }
+    service = "Azure Event Hubs, Standard tier"
+    assert reasons[ApiKey.END_TXN].startswith(f"{service} has API EndTxn: not served, see https://")
+    assert reasons[ApiKey.FETCH].startswith(f"{service} has API Fetch: 4-6, see https://")
+    assert reasons[ApiKey.LIST_GROUPS] == reasons[-1] == ""
+    assert "API *: not served" in reason_not_served(PROFILES["redpanda"], -1)
 
 
 @pytest.mark.parametrize("name", PROFILES)
