@@ -943,7 +943,7 @@ class Broker:
         release = self._require_running()[0].config.release
         if release.profile is None:
             return f"Kafka {release.name}"
-        return f"{release.profile.service}, with the rules of Kafka {release.name} for the rest"
+        return f"{release.profile.service}, otherwise as Kafka {release.name}"
 
     @property
     def cluster_id(self) -> str:

@@ -37,7 +37,8 @@ from tests.conformance.scenarios.share_fetching import (
     V,
     shared_topic,
 )
-from tests.conformance.setup import wait_for_group_coordinator
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
+from tests.conformance.transactional_producer import NEW, describe, start_producer
 from tests.conformance.world import World
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _HEARTBEAT: Final = 1
 _JOIN: Final = 9
 _SYNC: Final = 5
 _LEAVE_FOR_A_WHILE: Final = -2
-_FETCHES, _FETCH_MS = 6, 300
+_MAX_FETCHES, _MORE_FETCHES, _FETCH_MS = 100, 4, 300
 
 _names = count()
 
@@ -176,7 +177,8 @@ def test_share_sessions_of_one_connection(real_kafka: Target, emulator: Target) 
             assert len(answer.responses[0].partitions[0].acquired_records) == 1
         world.disconnect("both")
         released: set[int] = set()
-        for epoch in range(_FETCHES):
+        fetches_after_the_last = 0
+        for epoch in range(_MAX_FETCHES):
             answer = world.probe(shared.fetch("c", epoch, 0, max_wait_ms=_FETCH_MS), V)
             released |= {
                 batch.first_offset
@@ -184,7 +186,8 @@ def test_share_sessions_of_one_connection(real_kafka: Target, emulator: Target) 
                 for partition in topic.partitions
                 for batch in partition.acquired_records
             }
-            if released == {0, 1}:
+            fetches_after_the_last += 1 in released
+            if released == {0, 1} or fetches_after_the_last > _MORE_FETCHES:
                 break
         world.close()
         return released
@@ -206,6 +209,60 @@ def test_a_request_version_that_kafka_removed(real_kafka: Target, emulator: Targ
         return answer.topics
 
     assert ask(real_kafka) == "the connection was closed"
+    assert ask(emulator) == []
+
+
+# Work that kafkalite has done when it answers, and that Kafka does then or later.
+
+
+def test_a_transaction_after_its_end(real_kafka: Target, emulator: Target) -> None:
+    def ask(target: Target) -> str:
+        world = new_world(target, "ended")
+        create_topic(world, world.name, 3)
+        producer = start_producer(world, NEW)
+        producer.begin(0, 1, 2)
+        assert producer.commit().error_code == ErrorCode.NONE
+        answer = world.probe(describe(producer.transactional_id), 0)
+        world.close()
+        (state,) = answer.transaction_states
+        return str(state.transaction_state)
+
+    assert ask(real_kafka) in {"PrepareCommit", "CompleteCommit"}
+    assert ask(emulator) == "CompleteCommit"
+
+
+def test_partitions_of_a_share_member(real_kafka: Target, emulator: Target) -> None:
+    def ask(target: Target) -> int | None:
+        world = new_world(target, "share-member")
+        group = share_groups.new_share_group(world, 2)
+        joined = world.probe(group.join("a"), share_groups.V1)
+        answer = world.probe(group.beat("a", joined.member_epoch), share_groups.V1)
+        world.close()
+        if answer.assignment is None:
+            return None
+        return sum(len(row.partitions) for row in answer.assignment.topic_partitions)
+
+    assert ask(real_kafka) in {None, 2}
+    assert ask(emulator) == 2
+
+
+def test_internal_topics_of_a_streams_group(real_kafka: Target, emulator: Target) -> None:
+    def ask(target: Target) -> list[int]:
+        world = new_world(target, "internal-topics")
+        create_topic(world, f"{world.name}-topic")
+        wait_for_group_coordinator(world, world.name)
+        changelog = streams_groups.internal(f"{world.name}-changelog")
+        subtopology = streams_groups.reading(
+            f"{world.name}-topic", state_changelog_topics=[changelog]
+        )
+        group = streams_groups.Streams(world.name, (subtopology,))
+        joined = world.probe(group.join("a"), 0)
+        answer = world.probe(group.heartbeat("a", joined.member_epoch), 0)
+        world.close()
+        return [status.status_code for status in answer.status or []]
+
+    missing_internal_topics = 3
+    assert ask(real_kafka) in ([missing_internal_topics], [])
     assert ask(emulator) == []
 
 
