@@ -86,6 +86,8 @@ _ROWS = (
     Row("ListTransactions", 0, 2, "transactions.admin"),
     Row("ConsumerGroupHeartbeat", 0, 1, "groups.consumer"),
     Row("ConsumerGroupDescribe", 0, 1, "groups.consumer"),
+    Row("GetTelemetrySubscriptions", 0, 0, "telemetry"),
+    Row("PushTelemetry", 0, 0, "telemetry"),
     Row("ListConfigResources", 0, 1, "configs.describe"),
     Row("DescribeTopicPartitions", 0, 0, "topics.topic_partitions"),
     Row("ShareGroupHeartbeat", 1, 1, "shares.groups"),
