@@ -20,8 +20,7 @@ from kafkalite.config.keys import (
     dynamic_broker_keys,
     group_config_keys,
     group_synonym,
-    old_topic_keys,
-    topic_keys,
+    topic_keys_without,
 )
 from kafkalite.config.log_levels import LogLevels
 from kafkalite.config.releases import emulated_release
@@ -82,6 +81,12 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
         else:
             parsed[name] = value_text
     return parsed
+
+
+def _check_present(names: Iterable[str], release: Release) -> None:
+    for name in names:
+        if name in release.absent_settings:
+            raise ConfigError(name, f"Kafka {release.name} does not have the setting {name}")
 
 
 def _check_node_keys(keys: Iterable[str]) -> None:
@@ -185,6 +190,8 @@ class BrokerConfig:
         static_text = {**IDENTITY, **(text or {})}
         check_no_plugins(static_text)
         check_static_text(text or {})
+        if strict:
+            _check_present(static_text, release)
         static = parse_broker_text({**default_text, **static_text}, strict=strict)
         config = cls(static_text, default_text, static, release)
         check_broker_values(config.get)
@@ -194,7 +201,8 @@ class BrokerConfig:
     @property
     def topic_keys(self) -> Mapping[str, ConfigKey]:
         """Every key of a topic in the emulated release, by name."""
-        return old_topic_keys() if self.release.has_message_formats else topic_keys()
+        release = self.release
+        return topic_keys_without(release.absent_settings, has_old_keys=release.has_message_formats)
 
     @property
     def static_text(self) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import AS_VERSION
+from kafkalite.config.rules import Rules, absent_settings, rules_of
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class Release(NamedTuple):
 
     librdkafka before 2.6.1 sends the client's part of the nonce twice.
     """
+    rules: Rules = Rules()
+    """Decisions that differ between releases."""
+    absent_settings: frozenset[str] = frozenset()
+    """Settings that only later releases have."""
     unstable: Mapping[str, int] = MappingProxyType({})
     """Kafka's name of the API → its latest version, if that needs `unstable.api.versions.enable`.
     Versions that a later release changed incompatibly are not served."""
@@ -201,7 +206,13 @@ def emulated_release(name: str | None) -> Release:
     Raises ConfigError for an unknown name; its message has the known names.
     """
     if name is None:
-        return Release(DEFAULT, _features(DEFAULT), unstable=_unstable(DEFAULT))
+        return Release(
+            DEFAULT,
+            _features(DEFAULT),
+            rules=rules_of(DEFAULT),
+            absent_settings=absent_settings(DEFAULT),
+            unstable=_unstable(DEFAULT),
+        )
     if name not in _API_CHANGES:
         known = ", ".join(map(repr, _API_CHANGES))
         raise ConfigError(AS_VERSION.name, f"{AS_VERSION.name} {name!r} is not one of {known}")
@@ -218,6 +229,8 @@ def emulated_release(name: str | None) -> Release:
         has_message_formats=name in _RELEASES_BEFORE_4,
         has_group_configs=name not in _RELEASES_BEFORE_4,
         accepts_nonce_suffix=name in _RELEASES_BEFORE_4,
+        rules=rules_of(name),
+        absent_settings=absent_settings(name),
         unstable=_unstable(name),
     )
 

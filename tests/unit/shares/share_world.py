@@ -74,11 +74,12 @@ class ShareWorld:
         config: Mapping[str, str] | None = None,
         log: MemoryCoordinatorLog | None = None,
         topics: Sequence[TopicImage] = (),
+        as_version: str | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.log = log or MemoryCoordinatorLog()
         self.start_offset = 0
-        self.config = BrokerConfig.from_text(config or {})
+        self.config = BrokerConfig.from_text(config or {}, as_version=as_version)
         self.topics = {topic.name: topic for topic in topics or [topic_image("t", 4)]}
         self.coordinator = ShareCoordinator(
             clock=self.clock,
