@@ -154,7 +154,7 @@ def _check_records(batch: BatchView, config: LogConfig, now_ms: int, partition: 
             for index, record in enumerate(records):
                 if limits_sizes:
                     _check_record_size(body, start, config.max_decompressed_message_bytes)
-                    start = record.end
+                    start = record.end_position
                 if needs_keys and record.key is None:
                     message = (
                         "Compacted topic cannot accept message without key "

@@ -82,6 +82,7 @@ class RequestedSharePartition(NamedTuple):
             name=log.name,
             leader_epoch=log.leader_epoch,
             store=node.share_persister,
+            dead_letter_queues=node.dead_letter_queues,
             choose_start_offset=lambda: _initial_offset(node, group_id, log),
         )
         return chain(share, lambda found: LocatedSharePartition(self.partition, log, found))
