@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.config.group import DEAD_LETTER_TOPIC
 from kafkalite.config.topic import topic_value
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.features import SHARE_VERSION
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import TopicImage
     from kafkalite.shares.dead_letters import DeadLetters
 
+_TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
 _ACCEPTS_LETTERS: Final = "errors.deadletterqueue.group.enable"
 _INITIAL_RETRY_BACKOFF_MS: Final = 1_000
 """Kafka's ShareGroupDLQStateManager.REQUEST_BACKOFF_MS; each retry waits twice as long."""
@@ -71,7 +71,7 @@ class DeadLetterWriter:
         """Return whether a group has a dead-letter topic, and the cluster supports such topics."""
         node = self._node
         return (
-            bool(node.config.group_get(group_id, DEAD_LETTER_TOPIC))
+            bool(node.config.group_get(group_id, _TOPIC_KEY))
             and node.image.features.get(SHARE_VERSION, 0) >= FIRST_LEVEL
         )
 
@@ -114,7 +114,7 @@ class DeadLetterWriter:
     def _target(self, letters: DeadLetters) -> _Target:
         """Return the partition to write to; creates the topic if that is allowed."""
         node, config = self._node, self._node.config
-        name = str(config.group_get(letters.key.group_id, DEAD_LETTER_TOPIC))
+        name = str(config.group_get(letters.key.group_id, _TOPIC_KEY))
         topic = node.image.topics.get(name)
         settings = {} if topic is None else node.image.topic_config(name)
         problem = topic_problem(

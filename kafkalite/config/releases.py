@@ -172,12 +172,11 @@ share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
     "4.4": """
 metadata.version 7-33=33, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
+share.version 0-2=2, streams.version 0-1=1, transaction.version 0-2=2
 """,
 }
 """Release → features, as `name lowest-highest=formatted`. `kraft.version` is omitted, because
-kafkalite has no quorum. Level 2 of `share.version` is omitted, because share groups have no
-dead-letter queues."""
+kafkalite has no quorum."""
 
 _REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _COMMIT_FENCING: Final = "group.consumer.offset.commit.fencing"

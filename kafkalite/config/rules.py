@@ -34,10 +34,13 @@ class Rules(NamedTuple):
     """Whether the share coordinator refuses negative leader and state epochs."""
     retains_start_of_share_state: bool = True
     """Whether the stored start offset of a share partition never decreases, with its count."""
+    answers_unknown_share_topics: bool = True
+    """Whether a share session with an unknown topic id gets UNKNOWN_TOPIC_ID for that topic only;
+    if not, every ShareFetch of the session fails."""
     requires_acl_hosts: bool = True
     """Whether the host of a new ACL must not be empty, and may be a range of addresses."""
     limits_added_partitions: bool = True
-    """Whether CreatePartitions adds at most 10,000 partitions, whatever the number of topics."""
+    """Whether one CreatePartitions adds at most 10,000 partitions to all of its topics."""
     requires_finite_quotas: bool = True
     """Whether a quota must be a finite number."""
     requires_token_names: bool = True

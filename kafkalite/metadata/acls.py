@@ -53,7 +53,7 @@ class Acls:
     ) -> tuple[list[KafkaError | None], list[AccessControlEntryRecord]]:
         """Return an error or None for each ACL, and the records of those that do not exist.
 
-        `supports_ranges` tells whether hosts can be ranges of addresses. Raises KafkaError
+        With `supports_ranges`, hosts can be ranges of addresses. Raises KafkaError
         POLICY_VIOLATION if there are too many.
         """
         errors: list[KafkaError | None] = []

@@ -68,8 +68,8 @@ def topic_problem(
 ) -> str | None:
     """Return why a group cannot use this dead-letter topic; None if it can.
 
-    `accepts_letters` is the setting of an existing topic. `is_created` tells whether a missing
-    topic is created.
+    `accepts_letters` is the setting of an existing topic. With `is_created`, a missing topic is
+    created.
     """
     if not name:
         return "the group has no dead-letter topic"

@@ -359,66 +359,58 @@ class SharePartition:
 
     def _write_dead_letters(self, dead_letters: Iterable[tuple[Run, Cause]]) -> None:
         """Write records to the dead-letter topic, and archive them, also if that fails."""
+        ended: list[tuple[DeadLetters, object]] = []
+        topic = self.name.rpartition("-")[0]
         for run, cause in dead_letters:
-            letters = DeadLetters(
-                self.key,
-                self.name.rpartition("-")[0],
-                run.first,
-                run.last,
-                run.delivery_count,
-                cause,
-            )
+            letters = DeadLetters(self.key, topic, run.first, run.last, run.delivery_count, cause)
             try:
                 written = self._dead_letter_queues.write(letters)
             except KafkaError as error:
-                self._archive_dead_letters(letters, error.without_traceback())
+                ended.append((letters, error.without_traceback()))
+                continue
+            if written is None:
+                ended.append((letters, None))
             else:
-                if written is None:
-                    self._archive_dead_letters(letters, None)
-                else:
-                    written.then(partial(self._archive_dead_letters, letters))
+                written.then(partial(self._archive_later, letters))
+        if ended:
+            self._archive_dead_letters(ended)
 
-    def _archive_dead_letters(self, letters: DeadLetters, error: object) -> None:
-        """Archive records after an attempt to write them to the dead-letter topic.
+    def _archive_later(self, letters: DeadLetters, outcome: object) -> None:
+        """Archive records after they were written; a closed partition retains failed ones."""
+        if not (self.is_closed and isinstance(outcome, Exception)):
+            self._archive_dead_letters([(letters, outcome)])
 
-        A closed partition leaves records that could not be written to the next leader.
-        """
-        failure = error if isinstance(error, Exception) else None
-        if self.is_closed and failure is not None:
-            return
-        self._add_dead_letter_event(letters, failure)
+    def _archive_dead_letters(self, ended: Sequence[tuple[DeadLetters, object]]) -> None:
+        """Archive records after attempts to write them to the dead-letter topic."""
         window = self.window
-        batch = StateBatch(
-            letters.first, letters.last, DeliveryState.ARCHIVED, letters.delivery_count
-        )
-        window.complete_count += sum(
-            window.count_in_window(run)
-            for each in window.overlapping(letters.first, letters.last)
-            for run in each.runs_between(letters.first, letters.last)
-            if run.state is DeliveryState.ARCHIVING
-        )
-        window.archive(letters.first, letters.last, DeliveryState.ARCHIVING)
-
-        def store() -> Waiting[None] | None:
-            return self._store_batches([batch], window.complete_count)
-
-        def advance(_: object) -> None:
-            if not self.is_closed and window.advance_start():
-                self.wake()
-
-        try:
-            stored = (
-                store()
-                if self._pending_write is None
-                else chain(self._pending_write, lambda _: store())
+        batches = []
+        for letters, outcome in ended:
+            first, last = letters.first, letters.last
+            self._add_dead_letter_event(
+                letters, outcome if isinstance(outcome, Exception) else None
             )
-        except KafkaError:
-            # The next leader writes these records again.
-            stored = None
+            batches.append(StateBatch(first, last, DeliveryState.ARCHIVED, letters.delivery_count))
+            window.complete_count += sum(
+                window.count_in_window(run)
+                for each in window.overlapping(first, last)
+                for run in each.runs_between(first, last)
+                if run.state is DeliveryState.ARCHIVING
+            )
+            window.archive(first, last, DeliveryState.ARCHIVING)
+        stored: Waiting[None] | None = None
+        with suppress(KafkaError):  # Otherwise, the next leader writes these records again.
+            stored = self._decide_after_writes(
+                lambda: self._store_batches(batches, window.complete_count)
+            )
         if stored is None:
-            advance(None)
+            self._advance()
         else:
-            stored.then(advance)
+            stored.then(lambda _: self._advance())
+
+    def _advance(self) -> None:
+        """Move the start over archived records, which may let members acquire others."""
+        if not self.is_closed and self.window.advance_start():
+            self.wake()
 
     def _add_dead_letter_event(self, letters: DeadLetters, failure: Exception | None) -> None:
         run = Run(letters.first, letters.last, DeliveryState.ARCHIVED, letters.delivery_count)

@@ -1,9 +1,9 @@
 """Keys of groups and of their offsets: those of the broker, and those of a single group."""
 
 BROKER_KEYS = """
-errors.deadletterqueue.auto.create.topics.enable boolean false - medium
+errors.deadletterqueue.auto.create.topics.enable boolean false - medium cluster-wide
     Whether the broker creates missing dead-letter topics of share groups.
-errors.deadletterqueue.topic.name.prefix string dlq. - medium
+errors.deadletterqueue.topic.name.prefix string dlq. - medium cluster-wide
     Required beginning of the names of dead-letter topics; empty for any name.
 group.consumer.assignment.interval.ms int 1000 0.. medium cluster-wide
     Minimum time between two assignments of a consumer group.

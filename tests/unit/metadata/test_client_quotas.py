@@ -92,7 +92,7 @@ def test_images_share_the_quotas_until_one_changes() -> None:
         (ALICE, "connection_creation_rate", 1,
          "Invalid configuration key connection_creation_rate"),
         (ALICE, "producer_byte_rate", 0, "Quota producer_byte_rate must be greater than 0"),
-        (ALICE, "request_percentage", nan, "Quota request_percentage must be greater than 0"),
+        (ALICE, "request_percentage", nan, "Quota request_percentage must be a finite number"),
         (ALICE, "producer_byte_rate", 1.5, "producer_byte_rate cannot be a fractional value."),
         (ALICE, "producer_byte_rate", 1e20,
          "Proposed value for producer_byte_rate is too large for a LONG."),

@@ -53,11 +53,6 @@ def test_validate_only_adds_nothing() -> None:
             "The topic t currently has 2 partition(s); 1 would not be an increase.",
         ),
         (
-            NewPartitions(topic="t", partitions=20_000),
-            ErrorCode.POLICY_VIOLATION,
-            "Excessively large number of partitions per request.",
-        ),
-        (
             NewPartitions(topic="t", partitions=5, assignments=((1, 2),)),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Attempted to add 3 additional partition(s), but only 1 assignment(s) were specified.",

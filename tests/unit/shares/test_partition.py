@@ -334,9 +334,10 @@ def test_rejected_records_are_archived_when_they_are_dead_letters() -> None:
     assert stage.stored() == (StateBatch(0, 3, 3, 1), StateBatch(4, 9, 2, 1))
     assert stage.share.window.start_offset == 0
     written.resolve(None)
-    assert stage.stored() == ()
+    assert stage.stored() == (StateBatch(0, 3, 4, 1), StateBatch(4, 9, 2, 1))
     assert stage.share.window.start_offset == 10
-    (event,) = stage.history.events("g")
+    assert stage.share.window.complete_count == 0
+    (event,) = stage.history.about("g")
     assert event.text == "records 0 to 3 of t-0 written to the dead-letter topic"
 
 
@@ -360,7 +361,7 @@ def test_records_that_cannot_be_written_are_archived_too() -> None:
     stage.acquire(0, 0)
     acknowledge(stage, 0, 0, REJECT)
     assert stage.share.window.start_offset == 1
-    assert "not written" in stage.history.events("g")[0].text
+    assert "not written" in stage.history.about("g")[0].text
 
 
 def test_the_next_leader_writes_unfinished_dead_letters() -> None:

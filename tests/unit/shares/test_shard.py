@@ -55,7 +55,7 @@ def test_start_offset_of_minus_one_changes_nothing() -> None:
     assert world.coordinator.summary(*KEY) == (0, 0, -1, -1)
     world.initialize(start_offset=7)
     world.coordinator.write_state(KEY, change((8, 9, 4, 5)))
-    assert world.coordinator.read_state(KEY, -1).start_offset == 7
+    assert world.coordinator.read_state(KEY, 0).start_offset == 7
 
 
 def test_snapshot_follows_a_number_of_updates() -> None:
@@ -86,7 +86,6 @@ def test_previous_leader_is_fenced() -> None:
     world.initialize(state_epoch=1)
     with refused(ErrorCode.FENCED_LEADER_EPOCH):
         world.coordinator.read_state(KEY, 4)
-    world.coordinator.write_state(KEY, change((0, 0, 2, 1), leader_epoch=-1, state_epoch=-1))
 
 
 def test_leader_with_a_stale_state_epoch_is_fenced() -> None:
@@ -232,7 +231,7 @@ def test_loading_applies_every_update() -> None:
     for offset in (4, 8):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), complete=1))
     again = world.restart()
-    assert len(again.coordinator.read_state(KEY, -1).batches) == 2
+    assert len(again.coordinator.read_state(KEY, 0).batches) == 2
 
 
 def test_update_without_a_snapshot_is_applied() -> None:
