@@ -53,7 +53,7 @@ ANSWERS_OF_KAFKA_4_4: Final[Mapping[str, Difference]] = {}
 """Path of a field in the comparison of authorizations → its values."""
 
 _STREAMS_RULES: Final = "streams groups have other assignors, epochs and checks"
-SETTINGS_OF_KAFKA_4_4: Final = "there are more settings, and other texts"
+SETTINGS_OF_KAFKA_4_4: Final = "streams groups have more settings"
 
 SCENARIOS_OF_KAFKA_4_4: Final[Mapping[str, str]] = {
     **dict.fromkeys(
@@ -86,6 +86,10 @@ SCENARIOS_OF_KAFKA_4_4: Final[Mapping[str, str]] = {
             "threads_of_a_process_share_its_load",
         ),
         _STREAMS_RULES,
+    ),
+    **dict.fromkeys(
+        ("broker_configs_are_described", "group_configs_are_described_and_altered"),
+        SETTINGS_OF_KAFKA_4_4,
     ),
 }
 """Scenario → the rule of Kafka 4.4 that kafkalite does not follow."""
