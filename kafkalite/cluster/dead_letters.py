@@ -54,7 +54,7 @@ class _Target(NamedTuple):
     """The partition of a dead-letter topic that gets the records of a share partition."""
 
     topic: TopicImage
-    index: int
+    partition: int
     leader: int
     max_bytes: int
 
@@ -92,7 +92,8 @@ class DeadLetterWriter:
             is_retriable = isinstance(error, KafkaError) and error.code in _RETRIABLE_ERRORS
             if not is_retriable or used >= _MAX_ATTEMPTS or not self._node.is_reachable:
                 raise error
-            delay = self._node.delay(_INITIAL_RETRY_BACKOFF_MS << (used - 1))
+            backoff_ms = _INITIAL_RETRY_BACKOFF_MS << (used - 1)
+            delay: Waiting[None] | None = self._node.delay(backoff_ms)
             return chain(delay, lambda _: self._write(letters, next_offset, used + 1))
 
         try:
@@ -208,7 +209,7 @@ class DeadLetterWriter:
                     name=topic.name,
                     topic_id=topic.topic_id,
                     partition_data=[
-                        ProduceRequest.PartitionProduceData(index=target.index, records=batch)
+                        ProduceRequest.PartitionProduceData(index=target.partition, records=batch)
                     ],
                 )
             ],

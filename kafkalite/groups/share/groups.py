@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import GroupId, MemberId, Record
     from kafkalite.groups.modern.events import Departure
     from kafkalite.groups.modern.member import Client
-    from kafkalite.groups.share.member import MemberMetadata
+    from kafkalite.groups.share.member import ShareMember
     from kafkalite.groups.share.offsets import StateDeletion
     from kafkalite.metadata.image import MetadataDelta
     from kafkalite.protocol._generated.messages.share_group_describe import (
@@ -167,7 +167,7 @@ class ShareGroups:
         )
 
     def _empty_target_records(
-        self, group: ShareGroup, remaining: Sequence[MemberMetadata]
+        self, group: ShareGroup, remaining: Sequence[ShareMember]
     ) -> list[Record]:
         if remaining or not self._directory.rules.resets_empty_targets:
             return []

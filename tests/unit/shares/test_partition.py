@@ -316,7 +316,7 @@ def test_closed_partition_applies_no_pending_acknowledgement() -> None:
 REJECT, RELEASE = AcknowledgeType.REJECT, AcknowledgeType.RELEASE
 
 
-def acknowledge(stage: Stage, first: int, last: int, *types: AcknowledgeType) -> None:
+def acknowledge(stage: Stage, first: int, last: int, *types: int) -> None:
     stage.share.acknowledge("a", [AcknowledgementBatch(first, last, types)])
 
 
@@ -328,7 +328,8 @@ def test_rejected_records_are_archived_when_they_are_dead_letters() -> None:
     log = DeadLetterLog(has_topic=True)
     stage = Stage(dead_letters=log)
     stage.acquire(0, 9)
-    log.answer = written = Waiting()
+    written: Waiting[None] = Waiting()
+    log.answer = written
     acknowledge(stage, 0, 9, *[REJECT] * 4, *[AcknowledgeType.ACCEPT] * 6)
     assert letters(log) == [(0, 3, 1, "REJECTED")]
     assert stage.stored() == (StateBatch(0, 3, 3, 1), StateBatch(4, 9, 2, 1))
@@ -368,7 +369,8 @@ def test_the_next_leader_writes_unfinished_dead_letters() -> None:
     log = DeadLetterLog(has_topic=True)
     stage = Stage(dead_letters=log)
     stage.acquire(0, 5)
-    log.answer = waiting = Waiting()
+    waiting: Waiting[None] = Waiting()
+    log.answer = waiting
     acknowledge(stage, 2, 3, REJECT)
     stage.share.close()
     waiting.refuse(KafkaError(ErrorCode.NETWORK_EXCEPTION))
