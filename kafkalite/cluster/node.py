@@ -11,6 +11,7 @@ from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkalite.cluster.cluster import Cluster
+    from kafkalite.cluster.dead_letters import DeadLetterWriter
     from kafkalite.cluster.share_persister import SharePersister
     from kafkalite.metadata.image import AddedNode, MetadataDelta, MetadataImage
     from kafkalite.partitions.partition import Partition
@@ -77,6 +78,7 @@ class Node:
     """
 
     __slots__ = (
+        "_dead_letter_queues",
         "_share_persister",
         "_telemetry_instances",
         "_timers",
@@ -141,6 +143,7 @@ class Node:
         """Events of groups and transactional ids; handlers add refusals by `gateway.refusals`."""
         self.unread_answers = cluster.unread_answers
         self.warn_about_client: WarnAboutClient = ignore_warning
+        self._dead_letter_queues: DeadLetterWriter | None = None
         self._share_persister: SharePersister | None = None
         self._telemetry_instances: Instances | None = None
         self._timers: dict[Waiting[Any], Timer] = {}
@@ -198,6 +201,15 @@ class Node:
                 self.config.int("telemetry.max.bytes"), self.entropy.uuid
             )
         return self._telemetry_instances
+
+    @property
+    def dead_letter_queues(self) -> DeadLetterWriter:
+        """Writes the dead letters of the share partitions that this node leads."""
+        if self._dead_letter_queues is None:
+            from kafkalite.cluster.dead_letters import DeadLetterWriter  # noqa: PLC0415 - rarely used
+
+            self._dead_letter_queues = DeadLetterWriter(self)
+        return self._dead_letter_queues
 
     def send(self, receiver_id: int, key: ApiKey, request: Any) -> Any:  # noqa: ANN401 - see below
         """Return another node's response to a request, or a Waiting for it.

@@ -31,8 +31,7 @@ from kafkalite.config.keys import (
     dynamic_broker_keys,
     group_config_keys,
     group_synonym,
-    old_topic_keys,
-    topic_keys,
+    topic_keys_without,
 )
 from kafkalite.config.log_levels import LogLevels
 from kafkalite.config.releases import emulated_release
@@ -93,6 +92,12 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
         else:
             parsed[name] = value_text
     return parsed
+
+
+def _check_present(names: Iterable[str], release: Release) -> None:
+    for name in names:
+        if name in release.absent_settings:
+            raise ConfigError(name, f"Kafka {release.name} does not have the setting {name}")
 
 
 def _check_node_keys(keys: Iterable[str]) -> None:
@@ -197,6 +202,8 @@ class BrokerConfig:
             **limit_replication(release.settings, node_count),
         }
         static_text = {**IDENTITY, **(text or {})}
+        if strict:
+            _check_present(static_text, release)
         check_no_plugins(static_text)
         check_static_text(text or {})
         check_rack_tags("group.streams.rack.aware.assignment.tags", text or {})
@@ -209,7 +216,8 @@ class BrokerConfig:
     @property
     def topic_keys(self) -> Mapping[str, ConfigKey]:
         """Every key of a topic in the emulated release, by name."""
-        return old_topic_keys() if self.release.has_message_formats else topic_keys()
+        release = self.release
+        return topic_keys_without(release.absent_settings, has_old_keys=release.has_message_formats)
 
     @property
     def static_text(self) -> Mapping[str, str]:

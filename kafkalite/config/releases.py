@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import AS_VERSION
+from kafkalite.config.rules import Rules, absent_settings, rules_of
 from kafkalite.config.streams_rules import StreamsRules, streams_rules_of
 from kafkalite.protocol.versions import Versions
 
@@ -53,6 +54,10 @@ class Release(NamedTuple):
     """
     streams_rules: StreamsRules = StreamsRules()
     """The rules of streams groups."""
+    rules: Rules = Rules()
+    """Decisions that differ between releases."""
+    absent_settings: frozenset[str] = frozenset()
+    """Settings that only later releases have."""
     unstable: Mapping[str, int] = MappingProxyType({})
     """Kafka's name of the API → its latest version, if that needs `unstable.api.versions.enable`.
     Versions that a later release changed incompatibly are not served."""
@@ -176,12 +181,11 @@ share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
     "4.4": """
 metadata.version 7-33=33, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
+share.version 0-2=2, streams.version 0-1=1, transaction.version 0-2=2
 """,
 }
 """Release → features, as `name lowest-highest=formatted`. `kraft.version` is omitted, because
-kafkalite has no quorum. Level 2 of `share.version` is omitted, because share groups have no
-dead-letter queues."""
+kafkalite has no quorum."""
 
 _REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _COMMIT_FENCING: Final = "group.consumer.offset.commit.fencing"
@@ -218,6 +222,8 @@ def emulated_release(name: str | None) -> Release:
             DEFAULT,
             _features(DEFAULT),
             streams_rules=streams_rules_of(DEFAULT),
+            rules=rules_of(DEFAULT),
+            absent_settings=absent_settings(DEFAULT),
             unstable=_unstable(DEFAULT),
         )
     if name not in _API_CHANGES:
@@ -236,6 +242,8 @@ def emulated_release(name: str | None) -> Release:
         has_group_configs=name not in _RELEASES_BEFORE_4,
         accepts_nonce_suffix=name in _RELEASES_BEFORE_4,
         streams_rules=streams_rules_of(name),
+        rules=rules_of(name),
+        absent_settings=absent_settings(name),
         unstable=_unstable(name),
     )
 

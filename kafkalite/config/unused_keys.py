@@ -58,7 +58,7 @@ compression.gzip.level compression.lz4.level compression.zstd.level
 offsets.topic.compression.codec share.coordinator.state.topic.compression.codec
 """,
     "There is no tiered storage": """
-log.local.retention.bytes log.local.retention.ms remote.*
+log.local.retention.bytes log.local.retention.ms log.remote.copy.lag.* remote.*
 """,
     "There are no other builders of principals": """
 principal.builder.class

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kafkalite.apis.authorization.step import AuthorizationStep
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.config.definitions import Value
+    from kafkalite.config.rules import Rules
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.faults import Faults
@@ -365,12 +366,12 @@ class Broker:
                 self._settings.users,
                 scram_secret,
                 report,
-                self._new_token_validator,
+                partial(self._new_token_validator, config.release.rules),
             )
             config.dynamic_checks.append(listener_settings.check_change)
 
     def _new_token_validator(
-        self, security: ListenerSecurity, options: Mapping[str, str]
+        self, rules: Rules, security: ListenerSecurity, options: Mapping[str, str]
     ) -> TokenValidator:
         """Return the validator of a listener's signed tokens; raises ConfigError."""
         from kafkalite.server.token_validator import (  # noqa: PLC0415 - rarely used
@@ -378,7 +379,9 @@ class Broker:
             read_signed_token_settings,
         )
 
-        settings = read_signed_token_settings(security, options)
+        settings = read_signed_token_settings(
+            security, options, requires_names=rules.requires_token_names
+        )
         if self.identity is not None and settings.url == self.identity.jwks_endpoint:
             from kafkalite.server.provider_keys import ProviderKeys  # noqa: PLC0415 - as above
 
@@ -525,7 +528,9 @@ class Broker:
         from kafkalite.security.authorizer import AuthorizerSettings  # noqa: PLC0415 - rarely used
 
         try:
-            return AuthorizerSettings.from_text(config.static_text)
+            return AuthorizerSettings.from_text(
+                config.static_text, matches_ranges=config.release.rules.requires_acl_hosts
+            )
         except ValueError as error:
             raise SettingsError(str(error)) from error
 

@@ -1,6 +1,10 @@
 """Keys of groups and of their offsets: those of the broker, and those of a single group."""
 
 BROKER_KEYS = """
+errors.deadletterqueue.auto.create.topics.enable boolean false - medium cluster-wide
+    Whether the broker creates missing dead-letter topics of share groups.
+errors.deadletterqueue.topic.name.prefix string dlq. - medium cluster-wide
+    Required beginning of the names of dead-letter topics; empty for any name.
 group.consumer.assignment.interval.ms int 1000 0.. medium cluster-wide
     Minimum time between two assignments of a consumer group.
 group.consumer.assignors list uniform,range items+ medium
@@ -187,6 +191,10 @@ consumer.heartbeat.interval.ms int 5000 1.. medium
     Heartbeat interval of members of this consumer group.
 consumer.session.timeout.ms int 45000 1.. medium
     Time without heartbeats after which a member of this consumer group is removed.
+errors.deadletterqueue.copy.record.enable boolean false - medium
+    Whether records of the dead-letter topic have the keys and values of the original records.
+errors.deadletterqueue.topic.name string "" - medium
+    Dead-letter topic of this share group; empty for none.
 share.assignment.interval.ms int 1000 0.. medium
     Minimum time between two assignments of this share group.
 share.auto.offset.reset string latest share-reset medium

@@ -30,7 +30,7 @@ kafkalite.partition.epochs boolean false - medium cluster-wide
     among those that had its name before. false: it neither sends the fields nor reads them. true:
     responses contain the epochs; Fetch, ListOffsets and offset commits with another epoch than
     expected are refused.
-share.version int null 0..1 medium
+share.version int null 0..2 medium
     The level of this feature, as of eligible.leader.replicas.version. 0 disables share groups
     (KIP-932).
 streams.version int null 0..1 medium

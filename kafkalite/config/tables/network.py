@@ -38,6 +38,8 @@ max.connections.per.ip int 2147483647 0.. medium cluster-wide
     Maximum number of connections from one address.
 max.connections.per.ip.overrides string "" - medium cluster-wide
     Addresses with a limit of their own, as host:count.
+max.decompressed.message.bytes int 2147483639 1..2147483639 medium cluster-wide
+    Maximum size of one record of a compressed batch when it is decompressed.
 max.incremental.fetch.session.cache.slots int 1000 0.. medium
     Maximum number of fetch sessions of a broker.
 max.request.partition.size.limit int 2000 1.. medium

@@ -79,7 +79,7 @@ def test_features_are_listed_with_their_levels_from_version_3() -> None:
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
         "metadata.version": (7, 33),
-        "share.version": (0, 1),
+        "share.version": (0, 2),
         "streams.version": (0, 1),
         "transaction.version": (0, 2),
     }
