@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from kafkalite.storage.data_directory import DataDirectory
     from kafkalite.storage.log import Log
 
-_METADATA_LEADER_EPOCH = 1
+METADATA_LEADER_EPOCH = 1
+"""The epoch of the metadata log: the controllers of a cluster hold no elections."""
 _METADATA_LOG_CONFIG = LogConfig(max_message_bytes=2**31 - 1)
 """One batch contains all records of a metadata change, so its size has no other limit."""
 
@@ -87,6 +88,8 @@ class Cluster:
         self.clock = clock
         self.entropy = entropy
         self.config = config
+        self.directory_properties = directory.properties
+        """The contents of meta.properties."""
         self.deliver: Deliver | None = None
         self.unread_answers = UnreadAnswers()
         self.history = EventHistory()
@@ -338,7 +341,7 @@ def _open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> P
     image = PartitionImage(
         index=0,
         leader=leader,
-        leader_epoch=_METADATA_LEADER_EPOCH,
+        leader_epoch=METADATA_LEADER_EPOCH,
         partition_epoch=0,
         replicas=(leader,),
         isr=(leader,),
