@@ -12,6 +12,7 @@ from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operatio
 from kafkalite.apis.releases import served_rows
 from kafkalite.apis.table import find_api
 from kafkalite.cluster.quorum import controller_listener, controller_node
+from kafkalite.gateway.api import Eras
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterResponse
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
@@ -88,7 +89,7 @@ def controller_api_finder(
             api = find_api(key)
         handler = _HANDLERS.get(key)
         if api is not None and handler is not None:
-            api = api._replace(handler=handler)
+            api = api._replace(handler=handler, eras=_ERAS.get(key))
         return api and api._replace(versions=Versions(row.lowest, row.highest))
 
     return find
@@ -99,8 +100,9 @@ def handle_describe_controllers(
 ) -> DescribeClusterResponse:
     """Return the controller, with the address of the listener for controllers."""
     if request.endpoint_type == _BROKERS:
+        mismatch: ErrorCode = call.era
         raise KafkaError(
-            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            mismatch,
             "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of "
             "type BROKER",
         )
@@ -134,6 +136,13 @@ def refuse_at_controller(call: Call, request: object) -> NoReturn:
     del call, request
     raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
+
+_ERAS: Final = {
+    ApiKey.DESCRIBE_CLUSTER: Eras(
+        (0, ErrorCode.INVALID_REQUEST), (1, ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+    )
+}
+"""API key → traits of versions: here the code for requests that mean to reach a broker."""
 
 _HANDLERS: Final = {
     ApiKey.DESCRIBE_CLUSTER: handle_describe_controllers,

@@ -16,7 +16,7 @@ from kafkalite.cluster.quorum import (
     voter_key,
 )
 from kafkalite.gateway.api import Api
-from kafkalite.groups.share.java_order import in_java_order, string_hash
+from kafkalite.groups.share.java_order import string_hash
 from kafkalite.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.turns import in_steps
@@ -171,10 +171,21 @@ def handle_add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVo
 
 
 def _endpoints_text(endpoints: Mapping[str, tuple[str, int]]) -> str:
-    """Return endpoints in the form and the order of Kafka's texts."""
+    """Return endpoints in the form and the order of Kafka's texts.
+
+    The order is that of a Java HashMap with the initial capacity `len(endpoints)`.
+    """
+    capacity = 1
+    while 4 * len(endpoints) > 3 * capacity:
+        capacity *= 2
+
+    def bucket(name: str) -> int:
+        code = string_hash(name)
+        return (code ^ code >> 16) & capacity - 1
+
     texts = [
         f"ListenerName({name})={endpoints[name][0]}/<unresolved>:{endpoints[name][1]}"
-        for name in in_java_order(endpoints, string_hash)
+        for name in sorted(endpoints, key=bucket)
     ]
     return f"Endpoints(endpoints={{{', '.join(texts)}}})"
 
