@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
 from tests.conformance.compare import differences
-from tests.conformance.later_releases import RELEASES
 from tests.conformance.scenarios.quorum import (
     CONTROLLER_SCENARIOS,
     IGNORED,
@@ -24,16 +25,13 @@ from tests.oracle.served_kafkalite import ServedKafkalite
 from tests.oracle.target import COMMON_CONFIG, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tests.conformance.scenario_runs import Scenario
     from tests.conformance.world import Entry
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
-
-NEWEST: Final = "4.4"
-"""The release that is compared."""
 
 
 class Quorum(NamedTuple):
@@ -56,8 +54,8 @@ class Quorum(NamedTuple):
 def start_kafkalite(directory: Path, config: Mapping[str, str]) -> tuple[ServedKafkalite, Quorum]:
     """Return kafkalite with a listener for clients of the controller."""
     controller = f"127.0.0.1:{free_port()}"
-    options = ("--controller-listen", controller, "--as-version", NEWEST)
-    kafkalite = ServedKafkalite(directory, config, options=(*options, "--cluster-id", CLUSTER_ID))
+    options = ("--controller-listen", controller, "--cluster-id", CLUSTER_ID)
+    kafkalite = ServedKafkalite(directory, config, options=options)
     kafkalite.start()
     return kafkalite, Quorum(kafkalite.bootstrap, controller)
 
@@ -66,7 +64,7 @@ def start_kafkalite(directory: Path, config: Mapping[str, str]) -> tuple[ServedK
 def quorums(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Quorum, Quorum]]:
     """Start a real Kafka with a quorum that can change, and kafkalite."""
     with required():
-        real = RealKafka(tmp_path_factory.mktemp("kafka"), release=RELEASES[NEWEST].version)
+        real = RealKafka(tmp_path_factory.mktemp("kafka"))
         real.start()
     try:
         emulated, quorum = start_kafkalite(tmp_path_factory.mktemp("kafkalite"), COMMON_CONFIG)
@@ -102,9 +100,7 @@ def test_the_listener_for_controllers_answers_as_that_of_kafka(
 def test_fixed_voters_answer_as_those_of_kafka(tmp_path: Path) -> None:
     config = dict(COMMON_CONFIG)
     with required():
-        real = RealKafka(
-            tmp_path / "kafka", config, release=RELEASES[NEWEST].version, format_options=()
-        )
+        real = RealKafka(tmp_path / "kafka", config, format_options=())
         config["controller.quorum.voters"] = f"1@{real.controller}"
         config["controller.quorum.bootstrap.servers"] = ""
         real.start()
@@ -136,7 +132,9 @@ _VOLATILE: Final = (
 """Patterns of values that differ between clusters, and their replacements."""
 
 
-def run_tool(quorum: Quorum, tool: str, *arguments: str, at_controller: bool) -> tuple[int, str]:
+def run_tool(
+    quorum: Quorum, *, tool: str, arguments: Sequence[str], at_controller: bool
+) -> tuple[int, str]:
     """Run a tool; return its status and what it prints, without values that differ."""
     option, address = (
         ("--bootstrap-controller", quorum.controller)
@@ -151,7 +149,7 @@ def run_tool(quorum: Quorum, tool: str, *arguments: str, at_controller: bool) ->
         else (option, address, first, *others)
     )
     run = subprocess.run(
-        java_command(tool, *command, release=RELEASES[NEWEST].version),
+        java_command(tool, *command),
         capture_output=True,
         text=True,
         timeout=60,
@@ -168,6 +166,15 @@ def run_tool(quorum: Quorum, tool: str, *arguments: str, at_controller: bool) ->
     for pattern, replacement in _VOLATILE:
         lines = [re.sub(pattern, replacement, line.rstrip()) for line in lines]
     return run.returncode, "\n".join(lines)
+
+
+def run_tools(
+    quorums: tuple[Quorum, Quorum], tool: str, *arguments: str, at_controller: bool
+) -> list[tuple[int, str]]:
+    """Run a tool for both clusters at the same time."""
+    with ThreadPoolExecutor(len(quorums)) as pool:
+        run = partial(run_tool, tool=tool, arguments=arguments, at_controller=at_controller)
+        return list(pool.map(run, quorums))
 
 
 @pytest.mark.parametrize("at_controller", [False, True], ids=["broker", "controller"])
@@ -189,9 +196,7 @@ def run_tool(quorum: Quorum, tool: str, *arguments: str, at_controller: bool) ->
 def test_the_tools_of_kafka_print_the_same(
     quorums: tuple[Quorum, Quorum], tool: str, command: str, *, at_controller: bool
 ) -> None:
-    real, emulated = (
-        run_tool(quorum, tool, *command.split(), at_controller=at_controller) for quorum in quorums
-    )
+    real, emulated = run_tools(quorums, tool, *command.split(), at_controller=at_controller)
     assert emulated == real
 
 
@@ -205,8 +210,6 @@ def test_a_controller_is_not_added(quorums: tuple[Quorum, Quorum], tmp_path: Pat
         f"listeners=CONTROLLER://127.0.0.1:1\nlog.dirs={tmp_path}\n"
     )
     arguments = ("--command-config", str(properties), "add-controller")
-    real, emulated = (
-        run_tool(quorum, _QUORUM_TOOL, *arguments, at_controller=False) for quorum in quorums
-    )
+    real, emulated = run_tools(quorums, _QUORUM_TOOL, *arguments, at_controller=False)
     assert "Aborted add voter operation" in real[1]
     assert emulated == real

@@ -131,11 +131,8 @@ def _replicas_text(replicas: Iterable[Any], endpoints: Mapping[int, Sequence[str
     for replica in replicas:
         directory = replica.replica_directory_id
         fields = [f'"id": {replica.replica_id}']
-        fields.append(
-            f'"directoryId": "{uuid_to_text(directory)}"'
-            if directory != ZERO_UUID
-            else '"directoryId": null'
-        )
+        if directory != ZERO_UUID:
+            fields.append(f'"directoryId": "{uuid_to_text(directory)}"')
         if addresses := endpoints.get(replica.replica_id):
             quoted = ", ".join(f'"{address}"' for address in addresses)
             fields.append(f'"endpoints": [{quoted}]')

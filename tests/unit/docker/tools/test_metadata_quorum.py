@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.testing import Broker
-from tests.unit.docker.tools.tool import ToolRunner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.unit.docker.tools.tool import ToolRunner
 
 REPLICA = r'{{"id": {}, "directoryId": "[\w-]{{22}}"}}'
 
@@ -42,7 +43,7 @@ def test_status_is_printed_as_by_kafka(tools: ToolRunner) -> None:
 
 
 def test_replication_has_a_row_for_each_node(tools: ToolRunner, broker: Broker) -> None:
-    broker.node(3).stop()
+    broker.nodes[3].stop()
     header, *rows = tools.ask("kafka-metadata-quorum", "describe", "--replication").lines
     assert header.split() == [
         "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp",
