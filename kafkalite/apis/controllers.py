@@ -6,7 +6,7 @@ the controller, so they have the same handlers here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operations
 from kafkalite.apis.releases import served_rows
@@ -20,7 +20,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import NoReturn
 
     from kafkalite.config.releases import Release
@@ -137,14 +137,14 @@ def refuse_at_controller(call: Call, request: object) -> NoReturn:
     raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-_ERAS: Final = {
+_ERAS: Final[Mapping[int, Eras[ErrorCode]]] = {
     ApiKey.DESCRIBE_CLUSTER: Eras(
         (0, ErrorCode.INVALID_REQUEST), (1, ErrorCode.MISMATCHED_ENDPOINT_TYPE)
     )
 }
 """API key → traits of versions: here the code for requests that mean to reach a broker."""
 
-_HANDLERS: Final = {
+_HANDLERS: Final[Mapping[int, Callable[..., Any]]] = {
     ApiKey.DESCRIBE_CLUSTER: handle_describe_controllers,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: refuse_at_controller,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: refuse_at_controller,

@@ -28,7 +28,8 @@ add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.m
 broker.heartbeat.interval.ms controller.performance.*
 controller.quorum.append.linger.ms controller.quorum.auto.join.enable
 controller.quorum.bootstrap.servers controller.quorum.election.* controller.quorum.fetch.*
-controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.socket.timeout.ms early.start.listeners
+controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
+controller.socket.timeout.ms early.start.listeners
 initial.broker.registration.timeout.ms process.roles server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 """,

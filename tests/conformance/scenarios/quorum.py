@@ -142,9 +142,13 @@ def _addition(**fields: Any) -> AddRaftVoterRequest:  # noqa: ANN401 - any field
 def unreachable_voters_are_not_added(world: World) -> None:
     """Before a second attempt, Kafka waits for a while in which it answers with another text."""
     lower_case = [_Listener(name="controller", host="127.0.0.1", port=1)]
-    for voter_id, fields in enumerate(
-        ({}, {"listeners": lower_case}, {"timeout_ms": 0}, {"ack_when_committed": False}), 20
-    ):
+    variants: Sequence[Mapping[str, Any]] = (
+        {},
+        {"listeners": lower_case},
+        {"timeout_ms": 0},
+        {"ack_when_committed": False},
+    )
+    for voter_id, fields in enumerate(variants, 20):
         request = _addition(**fields, voter_id=voter_id)
         answer = world.call_until(
             request, 1, lambda answer: answer.error_message.startswith("Aborted")
