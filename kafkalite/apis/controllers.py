@@ -16,6 +16,7 @@ from kafkalite.gateway.api import Eras
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterResponse
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 
@@ -103,8 +104,7 @@ def handle_describe_controllers(
         mismatch: ErrorCode = call.era
         raise KafkaError(
             mismatch,
-            "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of "
-            "type BROKER",
+            ErrorText.WRONG_ENDPOINT_TYPE.format(actual="CONTROLLER", requested="BROKER"),
         )
     if request.endpoint_type != _CONTROLLERS:
         raise KafkaError(

@@ -199,11 +199,9 @@ class Broker:
         self._context_of: Callable[[ServedNode, Listener], ListenerContext]
         self._memory_queue: MemoryQueue | None = None
         self._endpoints: dict[str, list[Endpoint]] = {}
-        self._registered: AbstractSet[int] = frozenset()
-        """The nodes in the latest metadata."""
+        self._registered: AbstractSet[int] = frozenset()  # the nodes in the latest metadata
         self._gateway: Gateway | None = None
         self._controller_gateway: Gateway | None = None
-        """The gateway of clients of the controller, if there is a listener for them."""
         self._throttling: Throttling | None = None
         self._authorization: AuthorizationStep | None = None
         self._faults: Faults | None = None
@@ -505,6 +503,7 @@ class Broker:
             self._prepare(self)
 
     def _new_controller_gateway(self, config: BrokerConfig) -> Gateway:
+        """Return the gateway of clients of the controller."""
         from kafkalite.apis.controllers import controller_api_finder  # noqa: PLC0415 - rarely used
 
         is_unstable = config.bool("unstable.api.versions.enable")
