@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 IGNORED: Final = frozenset(("high_watermark", "log_end_offset", "leader_epoch"))
 """Offsets and the epoch of the metadata log differ, because Kafka's has other records."""
 
-_METADATA: Final = "__cluster_metadata"
+METADATA: Final = "__cluster_metadata"
 _DIRECTORY: Final = bytes(range(16))
 _NO_DIRECTORY: Final = bytes(16)
 _TOPIC, _BROKER = 2, 4
@@ -82,22 +82,22 @@ def _ask_with_text(world: World, request: Message, version: int) -> None:
 def partitions_are_described(world: World) -> None:
     for version in (0, 1, 2):
         for topics in (
-            ((_METADATA, (0,)),),
+            ((METADATA, (0,)),),
             (),
             (("t", (0,)),),
-            ((_METADATA, (1,)),),
-            ((_METADATA, (-1,)),),
-            ((_METADATA, (0, 1)),),
-            ((_METADATA, (0, 0)),),
-            ((_METADATA, ()),),
-            ((_METADATA, (0,)), ("t", (0, 1))),
-            ((_METADATA, (0,)), (_METADATA, (0,))),
+            ((METADATA, (1,)),),
+            ((METADATA, (-1,)),),
+            ((METADATA, (0, 1)),),
+            ((METADATA, (0, 0)),),
+            ((METADATA, ()),),
+            ((METADATA, (0,)), ("t", (0, 1))),
+            ((METADATA, (0,)), (METADATA, (0,))),
         ):
             world.ask(quorum(*topics), version)
 
 
 def _own_directory(world: World) -> bytes:
-    answer = world.probe(quorum((_METADATA, (0,))), 2)
+    answer = world.probe(quorum((METADATA, (0,))), 2)
     directory: bytes = answer.topics[0].partitions[0].current_voters[0].replica_directory_id
     return directory
 
@@ -157,7 +157,7 @@ def unreachable_voters_are_not_added(world: World) -> None:
 
 
 def a_lagging_voter_is_not_added(world: World) -> None:
-    described = world.probe(quorum((_METADATA, (0,))), 2)
+    described = world.probe(quorum((METADATA, (0,))), 2)
     ((own,),) = (node.listeners for node in described.nodes)
     listeners = [_Listener(name=own.name, host=own.host, port=own.port)]
     _ask_with_text(world, _addition(voter_id=30, listeners=listeners), 1)
