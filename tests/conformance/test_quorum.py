@@ -6,11 +6,15 @@ import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from shutil import copytree
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
+from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from tests.conformance.compare import differences
+from tests.conformance.raw import RawClient
 from tests.conformance.scenarios.quorum import (
     CONTROLLER_SCENARIOS,
     IGNORED,
@@ -51,10 +55,12 @@ class Quorum(NamedTuple):
         return world.transcript
 
 
-def start_kafkalite(directory: Path, config: Mapping[str, str]) -> tuple[ServedKafkalite, Quorum]:
+def start_kafkalite(
+    directory: Path, config: Mapping[str, str], *more_options: str
+) -> tuple[ServedKafkalite, Quorum]:
     """Return kafkalite with a listener for clients of the controller."""
     controller = f"127.0.0.1:{free_port()}"
-    options = ("--controller-listen", controller, "--cluster-id", CLUSTER_ID)
+    options = ("--controller-listen", controller, "--cluster-id", CLUSTER_ID, *more_options)
     kafkalite = ServedKafkalite(directory, config, options=options)
     kafkalite.start()
     return kafkalite, Quorum(kafkalite.bootstrap, controller)
@@ -109,6 +115,29 @@ def test_fixed_voters_answer_as_those_of_kafka(tmp_path: Path) -> None:
         quorums = Quorum(real.bootstrap, real.controller), quorum
         assert_equal(quorums, fixed_voters_are_upgraded, at_controller=False)
         emulated.kill()
+    finally:
+        real.kill()
+
+
+def test_kafka_with_fixed_voters_starts_on_the_directory(tmp_path: Path) -> None:
+    emulated, _ = start_kafkalite(tmp_path / "kafkalite", COMMON_CONFIG, "--topic", "stored:2")
+    emulated.stop()
+    config = dict(COMMON_CONFIG)
+    with required():
+        real = RealKafka(tmp_path / "kafka", config, format_options=("--ignore-formatted",))
+        config["controller.quorum.voters"] = f"1@{real.controller}"
+        config["controller.quorum.bootstrap.servers"] = ""
+        copytree(emulated.data, real.data)
+        real.start()
+    try:
+        client = RawClient(real.port)
+        topics = client.call(MetadataRequest(topics=None), 12).topics
+        assert [(topic.name, len(topic.partitions)) for topic in topics] == [("stored", 2)]
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        features = {row.name for row in client.call(request, 4).finalized_features}
+        client.close()
+        assert "group.version" in features
+        assert "kraft.version" not in features
     finally:
         real.kill()
 
