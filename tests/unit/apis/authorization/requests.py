@@ -403,7 +403,8 @@ def _unregister(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
 
 def _describe_quorum(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del version, ids
-    partition = request.PartitionData(partition_index=0)
+    # An unknown partition: the offsets of the metadata log differ between brokers.
+    partition = request.PartitionData(partition_index=1)
     topic = request.TopicData(topic_name="__cluster_metadata", partitions=[partition])
     return request(topics=[topic])
 
