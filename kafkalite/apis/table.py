@@ -76,6 +76,7 @@ _ROWS = (
     Row("OffsetDelete", 0, 0, "groups.offset_commit"),
     Row("DescribeUserScramCredentials", 0, 0, "security.scram_credentials"),
     Row("AlterUserScramCredentials", 0, 0, "security.scram_credentials"),
+    Row("DescribeQuorum", 0, 2, "quorum"),
     Row("UpdateFeatures", 0, 2, "features"),
     Row("DescribeCluster", 0, 2, "cluster"),
     Row("DescribeClientQuotas", 0, 1, "security.client_quotas"),
@@ -94,6 +95,8 @@ _ROWS = (
     Row("ShareGroupDescribe", 1, 1, "shares.groups"),
     Row("ShareFetch", 1, 2, "shares.fetch"),
     Row("ShareAcknowledge", 1, 2, "shares.acknowledge"),
+    Row("AddRaftVoter", 0, 1, "quorum"),
+    Row("RemoveRaftVoter", 0, 0, "quorum"),
     Row("InitializeShareGroupState", 0, 0, "shares.state"),
     Row("ReadShareGroupState", 0, 0, "shares.state"),
     Row("WriteShareGroupState", 0, 1, "shares.state"),
@@ -105,6 +108,7 @@ _ROWS = (
     Row("AlterShareGroupOffsets", 0, 0, "shares.offsets"),
     Row("DeleteShareGroupOffsets", 0, 0, "shares.offsets"),
     Row("StreamsGroupTopologyDescriptionUpdate", 0, 0, "groups.streams"),
+    Row("UnregisterController", 0, 0, "quorum"),
 )
 
 _KEYS = {codec.api_name(key): key for key in codec.api_keys()}

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from kafkalite.storage.log import Log
     from kafkalite.telemetry.metrics import PushedMetrics
 
-_METADATA_LEADER_EPOCH = 1
+METADATA_LEADER_EPOCH = 1
+"""The epoch of the metadata log: the controllers of a cluster hold no elections."""
 _METADATA_LOG_CONFIG = LogConfig(max_message_bytes=2**31 - 1)
 """One batch contains all records of a metadata change, so its size has no other limit."""
 
@@ -88,6 +89,8 @@ class Cluster:
         self.clock = clock
         self.entropy = entropy
         self.config = config
+        self.directory_properties = directory.properties
+        """The contents of meta.properties."""
         self.deliver: Deliver | None = None
         self.unread_answers = UnreadAnswers()
         self.history = EventHistory()
@@ -349,7 +352,7 @@ def _open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> P
     image = PartitionImage(
         index=0,
         leader=leader,
-        leader_epoch=_METADATA_LEADER_EPOCH,
+        leader_epoch=METADATA_LEADER_EPOCH,
         partition_epoch=0,
         replicas=(leader,),
         isr=(leader,),

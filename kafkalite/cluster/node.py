@@ -95,6 +95,7 @@ class Node:
         "image",
         "is_metadata_frozen",
         "is_replication_paused",
+        "metadata_fetched_ms",
         "partitions",
         "rack",
         "share_partitions",
@@ -129,6 +130,8 @@ class Node:
         """Whether the node keeps its present image although the metadata changes."""
         self.has_stale_metadata = False
         """Whether the metadata has changed since the node received its image."""
+        self.metadata_fetched_ms: int | None = None
+        """When the node last received the metadata; None while it receives each change."""
         self.is_replication_paused = False
         """Whether the replicas of the node do not follow their leaders."""
         self.clock = cluster.clock

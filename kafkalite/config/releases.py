@@ -162,30 +162,32 @@ _FEATURES: Final[Mapping[str, str]] = {
     "3.6": "metadata.version 1-14=14",
     "3.7": "metadata.version 1-19=19",
     "3.8": "metadata.version 1-20=20",
-    "3.9": "metadata.version 1-21=21",
+    "3.9": "metadata.version 1-21=21, kraft.version 0-1=1",
     "4.0": """
 metadata.version 7-25=25, eligible.leader.replicas.version 0-1=0, group.version 0-1=1,
-transaction.version 0-2=2
+kraft.version 0-1=1, transaction.version 0-2=2
 """,
     "4.1": """
 metadata.version 7-27=27, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-share.version 0-1=0, transaction.version 0-2=2
+kraft.version 0-1=1, share.version 0-1=0, transaction.version 0-2=2
 """,
     "4.2": """
 metadata.version 7-29=29, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
+kraft.version 0-1=1, share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
     "4.3": """
 metadata.version 7-30=30, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
+kraft.version 0-1=1, share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
     "4.4": """
 metadata.version 7-33=33, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-share.version 0-2=2, streams.version 0-1=1, transaction.version 0-2=2
+kraft.version 0-1=1, share.version 0-2=2, streams.version 0-1=1, transaction.version 0-2=2
 """,
 }
-"""Release → features, as `name lowest-highest=formatted`. `kraft.version` is omitted, because
-kafkalite has no quorum."""
+"""Release → features, as `name lowest-highest=formatted`.
+
+`kraft.version` has the level of a controller whose storage was formatted with `--standalone`; with
+`controller.quorum.voters`, it is formatted at level 0."""
 
 _REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _COMMIT_FENCING: Final = "group.consumer.offset.commit.fencing"

@@ -26,7 +26,10 @@ controlled.shutdown.enable
     "The nodes of a cluster are one process, without quorum or network between them": """
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
 broker.heartbeat.interval.ms controller.performance.*
-controller.quorum.* controller.socket.timeout.ms early.start.listeners
+controller.quorum.append.linger.ms controller.quorum.auto.join.enable
+controller.quorum.bootstrap.servers controller.quorum.election.* controller.quorum.fetch.*
+controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
+controller.socket.timeout.ms early.start.listeners
 initial.broker.registration.timeout.ms process.roles server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 """,

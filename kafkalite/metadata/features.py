@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 METADATA_VERSION: Final = "metadata.version"
 
 KRAFT_VERSION: Final = "kraft.version"
-"""1: a quorum whose voters can change (KIP-853). ApiVersions omits it: there is no quorum."""
+"""1: a quorum whose voters can change (KIP-853); 0: the voters of `controller.quorum.voters`."""
 
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 """1: replicas that leave an ISR below its minimum remain eligible as leader (KIP-966)."""
@@ -44,9 +44,6 @@ _CHANGES_OF_RECORDS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """Levels of metadata.version with new records; a downgrade to an earlier level could lose them."""
 FIRST_WITH_HOST_RANGES: Final = 32
 """The level of metadata.version that Kafka 4.4 names 4.4-IV1; ACLs can have ranges of hosts."""
-_FIRST_WITH_KRAFT_VERSION: Final = 21
-"""The level of metadata.version that Kafka 3.9 introduced together with kraft.version."""
-_KRAFT_LEVELS: Final = Feature(0, 1, 1)
 _LOWEST_METADATA_VERSION: Final = 7
 """The level that Kafka 4.3 names 3.3-IV3; other features need it."""
 
@@ -100,6 +97,8 @@ class Features:
         self._formatted = {
             name: feature.formatted for name, feature in config.release.features.items()
         }
+        if KRAFT_VERSION in self._formatted and config.list("controller.quorum.voters"):
+            self._formatted[KRAFT_VERSION] = 0
         self._configured = {
             name: level for name in _CONFIGURABLE if isinstance(level := config.get(name), int)
         }
@@ -130,6 +129,9 @@ class Features:
     ) -> list[FeatureLevelRecord]:
         """Return the records of new levels; the last update of a feature applies.
 
+        Kafka's quorum keeps kraft.version in control records, and its controller appends a record
+        without effect. A Kafka that reads a FeatureLevelRecord of kraft.version ignores it.
+
         Raises KafkaError INVALID_UPDATE_VERSION with the error of one feature. As in Kafka, the
         order of a Java HashMap decides which one it is.
         """
@@ -151,7 +153,6 @@ class Features:
                 emulated_release=self._release.name if name == METADATA_VERSION else "",
             )
             for name in _in_java_order(requested)
-            if name != KRAFT_VERSION
         ]
 
     def _check(
@@ -159,11 +160,8 @@ class Features:
     ) -> None:
         """Raise KafkaError INVALID_UPDATE_VERSION for an update that is not allowed."""
         supported = supported_features(self._release, self.levels)
-        if self._release.features[METADATA_VERSION].highest >= _FIRST_WITH_KRAFT_VERSION:
-            supported[KRAFT_VERSION] = _KRAFT_LEVELS
         levels = supported.get(update.name, Feature(0, 0, 0))
-        is_of_quorum = update.name == KRAFT_VERSION
-        current = levels.formatted if is_of_quorum else self.levels.get(update.name, 0)
+        current = self.levels.get(update.name, 0)
         problem = (
             _type_problem(update)
             or _range_problem(update, levels, controller_id)
@@ -211,7 +209,7 @@ def _direction_problem(update: FeatureUpdate, current: int) -> str | None:
         )
     if update.level > current and not is_upgrade:
         return "Can't downgrade to a newer version."
-    if update.name == KRAFT_VERSION and update.level != current:
+    if update.name == KRAFT_VERSION and update.level < current:
         return "Can't downgrade the version of this feature."
     return None
 

@@ -16,6 +16,7 @@ class Difference(NamedTuple):
 
 _KNOWN = "tests/conformance/test_known_differences.py::"
 _NODES = "tests/conformance/test_nodes.py::test_both_clusters_give_the_same_answers"
+_QUORUM = "tests/conformance/test_quorum.py::"
 _FASTER = "Kafka's answer depends on its speed: a slow one can be as early as that of kafkalite"
 _NODE_MODEL = "a property of nodes in one process; no answer of a request shows it"
 _NODE_TIMES = "Kafka's nodes need many seconds to notice a failure"
@@ -69,6 +70,16 @@ DIFFERENCES = (
     Difference("A reassignment to running nodes", reason=_FASTER),
     Difference("As in Kafka, UnregisterBroker", (_NODES,)),
     Difference("The nodes share memory limits", reason=_NODE_MODEL),
+    Difference("The node that acts as controller is the only voter",
+        (f"{_QUORUM}test_both_listeners_answer_as_those_of_kafka",)),
+    Difference("AddRaftVoter does not connect",
+        (f"{_QUORUM}test_both_listeners_answer_as_those_of_kafka",)),
+    Difference("A listener for controllers does not serve",
+        (f"{_QUORUM}test_the_listener_for_controllers_answers_as_that_of_kafka",)),
+    Difference("A node that stopped or was isolated is an observer", (_NODES,)),
+    Difference("The directories of the nodes after the first", reason=_NODE_MODEL),
+    Difference("A Kafka with `controller.quorum.voters`",
+        (f"{_QUORUM}test_kafka_with_fixed_voters_starts_on_the_directory",)),
     Difference("The controller notices the end", reason=_NODE_TIMES),
     Difference("A controlled shutdown takes no time", reason=_FASTER),
     Difference("The data of a stopped node", reason=_NODE_MODEL),

@@ -78,6 +78,7 @@ def test_features_are_listed_with_their_levels_from_version_3() -> None:
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
+        "kraft.version": (0, 1),
         "metadata.version": (7, 33),
         "share.version": (0, 2),
         "streams.version": (0, 1),
@@ -94,6 +95,7 @@ def test_a_release_lists_its_features_and_those_of_the_cluster() -> None:
     answer = ask(request_frame(request_from(), 4), 4, release="3.9")
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "metadata.version": (1, 21),
+        "kraft.version": (0, 1),
         "group.version": (0, 1),
     }
 

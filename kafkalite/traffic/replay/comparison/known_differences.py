@@ -69,7 +69,7 @@ EXPLAINED: tuple[ExplainedDifference, ...] = (
     ExplainedDifference(
         "ApiVersions",
         "api_keys",
-        "kafkalite has no KRaft quorum",
+        "kafkalite does not serve all APIs",
         lambda difference, _: (
             difference.target == ABSENT
             and difference.recorded in {f"api_key={key}" for key in NOT_SERVED}
@@ -80,17 +80,6 @@ EXPLAINED: tuple[ExplainedDifference, ...] = (
         "api_keys.min_version",
         "kafkalite still serves the versions of clients older than Kafka 1.0",
         _when_row_is_one_of(str(int(key)) for key in APIS_WITH_OLD_VERSIONS),
-    ),
-    *(
-        ExplainedDifference(
-            "ApiVersions",
-            path,
-            "kafkalite has no KRaft quorum, so it has no kraft.version feature",
-            lambda difference, _: (
-                difference.target == ABSENT and difference.recorded == "name='kraft.version'"
-            ),
-        )
-        for path in ("supported_features", "finalized_features")
     ),
     ExplainedDifference(
         "DescribeConfigs",

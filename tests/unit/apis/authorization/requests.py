@@ -401,6 +401,24 @@ def _unregister(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     return request(broker_id=999)
 
 
+def _describe_quorum(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    # An unknown partition: the offsets of the metadata log differ between brokers.
+    partition = request.PartitionData(partition_index=1)
+    topic = request.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+    return request(topics=[topic])
+
+
+def _raft_voter(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    return request(cluster_id=None, voter_id=999)
+
+
+def _unregister_controller(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    return request(controller_id=999)
+
+
 def _update_features(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del version, ids
     return request(
@@ -611,6 +629,7 @@ CASES: Final = (
     Case(ApiKey.ALTER_PARTITION_REASSIGNMENTS, _reassign, (ALTER_CLUSTER,)),
     Case(ApiKey.LIST_PARTITION_REASSIGNMENTS, _list_reassignments, (DESCRIBE_CLUSTER,)),
     Case(ApiKey.OFFSET_DELETE, _offset_delete, (DELETE_GROUP, READ_TOPIC)),
+    Case(ApiKey.DESCRIBE_QUORUM, _describe_quorum, (DESCRIBE_CLUSTER,)),
     Case(ApiKey.UPDATE_FEATURES, _update_features, (ALTER_CLUSTER,)),
     Case(ApiKey.DESCRIBE_CLUSTER, _describe_cluster, ()),
     Case(ApiKey.DESCRIBE_PRODUCERS, _describe_producers,
@@ -619,6 +638,9 @@ CASES: Final = (
     Case(ApiKey.ALTER_CLIENT_QUOTAS, _alter_quotas, (Needs(ALTER_CONFIGS, Resource.CLUSTER),)),
     Case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, _describe_scram, (DESCRIBE_CLUSTER,)),
     Case(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, _alter_scram, (ALTER_CLUSTER,)),
+    Case(ApiKey.ADD_RAFT_VOTER, _raft_voter, (ALTER_CLUSTER,)),
+    Case(ApiKey.REMOVE_RAFT_VOTER, _raft_voter, (ALTER_CLUSTER,)),
+    Case(ApiKey.UNREGISTER_CONTROLLER, _unregister_controller, (ALTER_CLUSTER,)),
     Case(ApiKey.UNREGISTER_BROKER, _unregister, (ALTER_CLUSTER,)),
     Case(ApiKey.DESCRIBE_TRANSACTIONS, _describe_transactions, (DESCRIBE_ID,)),
     Case(ApiKey.LIST_TRANSACTIONS, _empty, ()),
