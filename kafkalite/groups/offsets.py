@@ -139,11 +139,13 @@ class Offsets:
         """Commit offsets; the response has one error code per offset.
 
         Raises KafkaError if the whole request is refused, with `unknown_group` for a missing group.
-        A claim without generation or epoch creates it. Offsets of transactions have no topic id.
+        A claim without generation or epoch creates it.
         """
         group = self._directory.groups.get(group_id)
         check = _validate_claim(group, group_id, claim, unknown_group)
         expire_timestamp_ms = None if retention_ms is None else _java_long_sum(now_ms, retention_ms)
+        release = self._directory.config.release
+        has_topic_ids = not claim.is_transactional or release.has_topic_ids_in_transactions
         codes: list[ErrorCode] = []
         records: list[Record] = []
         too_long: list[str] = []
@@ -167,7 +169,7 @@ class Offsets:
                 entry.leader_epoch,
                 metadata,
                 expire_timestamp_ms,
-                ZERO_UUID if claim.is_transactional else entry.topic_id,
+                entry.topic_id if has_topic_ids else ZERO_UUID,
                 entry.incarnation_epoch,
             )
             records.append(offset_commit_record(group_id, entry.topic, entry.partition, committed))
