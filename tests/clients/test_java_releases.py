@@ -92,7 +92,7 @@ def run_clients(release: str, *bootstraps: str) -> dict[str, str]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
-    return {place: values for place, values in rows}
+    return dict(rows)
 
 
 @pytest.mark.parametrize("release", CLIENTS)
