@@ -144,8 +144,7 @@ class Offsets:
         group = self._directory.groups.get(group_id)
         check = _validate_claim(group, group_id, claim, unknown_group)
         expire_timestamp_ms = None if retention_ms is None else _java_long_sum(now_ms, retention_ms)
-        release = self._directory.config.release
-        has_topic_ids = not claim.is_transactional or release.has_topic_ids_in_transactions
+        has_topic_ids = self._stores_topic_ids(claim)
         codes: list[ErrorCode] = []
         records: list[Record] = []
         too_long: list[str] = []
@@ -178,6 +177,10 @@ class Offsets:
             group.extend_session(claim, now_ms)
         events = self._refused_events(group_id, claim, too_long, epochs)
         return CoordinatorResult(codes, records, events=events)
+
+    def _stores_topic_ids(self, claim: CommitClaim) -> bool:
+        release = self._directory.config.release
+        return not claim.is_transactional or release.has_topic_ids_in_transactions
 
     def _refused_events(
         self,
