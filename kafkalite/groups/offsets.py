@@ -144,7 +144,6 @@ class Offsets:
         group = self._directory.groups.get(group_id)
         check = _validate_claim(group, group_id, claim, unknown_group)
         expire_timestamp_ms = None if retention_ms is None else _java_long_sum(now_ms, retention_ms)
-        has_topic_ids = self._stores_topic_ids(claim)
         codes: list[ErrorCode] = []
         records: list[Record] = []
         too_long: list[str] = []
@@ -168,7 +167,7 @@ class Offsets:
                 entry.leader_epoch,
                 metadata,
                 expire_timestamp_ms,
-                entry.topic_id if has_topic_ids else ZERO_UUID,
+                self._stored_topic_id(claim, entry),
                 entry.incarnation_epoch,
             )
             records.append(offset_commit_record(group_id, entry.topic, entry.partition, committed))
@@ -178,9 +177,13 @@ class Offsets:
         events = self._refused_events(group_id, claim, too_long, epochs)
         return CoordinatorResult(codes, records, events=events)
 
-    def _stores_topic_ids(self, claim: CommitClaim) -> bool:
-        release = self._directory.config.release
-        return not claim.is_transactional or release.has_topic_ids_in_transactions
+    def _stored_topic_id(self, claim: CommitClaim, entry: OffsetToCommit) -> bytes:
+        if (
+            claim.is_transactional
+            and not self._directory.config.release.has_topic_ids_in_transactions
+        ):
+            return ZERO_UUID
+        return entry.topic_id
 
     def _refused_events(
         self,
