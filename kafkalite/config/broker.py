@@ -17,8 +17,14 @@ from kafkalite.config.default_overrides import (
     default_overrides,
     limit_replication,
 )
-from kafkalite.config.definitions import ConfigError, ConfigType, Value, value_to_text
-from kafkalite.config.group import clamp_to_bounds
+from kafkalite.config.definitions import (
+    IN_MEMORY_PLUGIN,
+    ConfigError,
+    ConfigType,
+    Value,
+    value_to_text,
+)
+from kafkalite.config.group import STICKY_TASK_ASSIGNOR, check_rack_tags, clamp_to_bounds
 from kafkalite.config.keys import (
     authorizer_keys,
     broker_keys,
@@ -193,6 +199,7 @@ class BrokerConfig:
         static_text = {**IDENTITY, **(text or {})}
         check_no_plugins(static_text)
         check_static_text(text or {})
+        check_rack_tags("group.streams.rack.aware.assignment.tags", text or {})
         static = parse_broker_text({**default_text, **static_text}, strict=strict)
         config = cls(static_text, default_text, static, release)
         check_broker_values(config.get)
@@ -348,6 +355,17 @@ class BrokerConfig:
             raise TypeError(f"{key} is not an integer")
         return value
 
+    def group_list(self, group_id: builtins.str, key: builtins.str) -> tuple[builtins.str, ...]:
+        """Return a list setting of a group, such as `streams.rack.aware.assignment.tags`."""
+        value = self.group_get(group_id, key)
+        if not isinstance(value, tuple):
+            raise TypeError(f"{key} is not a list")
+        return value
+
+    def own_group_setting(self, group_id: builtins.str, key: builtins.str) -> Value:
+        """Return the group's own setting; None if it has none."""
+        return self._groups.get(group_id, {}).get(key)
+
     def publish(
         self,
         dynamic: Mapping[builtins.str, builtins.str],
@@ -389,6 +407,8 @@ _ALLOWED_CLASSES: Final[Mapping[str, frozenset[str]]] = {
     ),
     "group.share.assignors": frozenset(("simple", f"{_ASSIGNOR_PACKAGE}SimpleAssignor")),
     "group.share.persister.class.name": frozenset(),
+    "group.streams.assignors": frozenset((STICKY_TASK_ASSIGNOR,)),
+    "group.streams.topology.description.plugin.class": frozenset((IN_MEMORY_PLUGIN,)),
     "replica.selector.class": frozenset((RACK_AWARE_SELECTOR,)),
     "security.providers": frozenset(),
     **SASL_CLASSES,

@@ -105,6 +105,7 @@ _GROUP_CONSTRAINTS: Final = (
     *_group_constraints("share"),
     *_group_constraints("streams"),
     _at_most("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
+    _at_least("group.streams.task.offset.interval.ms", "group.streams.min.task.offset.interval.ms"),
     _at_least("group.share.max.delivery.count.limit", "group.share.delivery.count.limit"),
     _at_least("group.share.delivery.count.limit", "group.share.min.delivery.count.limit"),
     _at_least(

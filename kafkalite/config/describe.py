@@ -118,6 +118,8 @@ def describe_group(
 ) -> Iterator[ConfigEntry]:
     """Yield a group's settings in order of their names."""
     for name, key in group_config_keys().items():
+        if key.is_internal and name not in overrides:
+            continue
         synonym = group_synonym(name)
         if synonym is None:
             default = value_to_text(key.default)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.keys import broker_keys, group_config_keys, group_synonym
 from kafkalite.protocol.error_texts import ErrorText
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.config.definitions import Value
+
+
+STREAMS_ASSIGNOR_NAME: Final = "streams.assignor.name"
+"""The group's setting of its assignor."""
+STICKY_TASK_ASSIGNOR: Final = (
+    "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
+)
+"""The class of Kafka with the assignor `sticky` of streams groups."""
 
 
 def parse_group_text(text: Mapping[str, str]) -> dict[str, Value]:
@@ -49,6 +57,8 @@ def clamp_to_bounds(name: str, value: Value, broker: BrokerConfig) -> Value:
 def check_group_values(text: Mapping[str, str], broker: BrokerConfig) -> None:
     """Raise ConfigError if a group's own settings are invalid or outside of the broker's bounds."""
     values = parse_group_text(text)
+    check_rack_tags("streams.rack.aware.assignment.tags", text)
+    _check_streams_assignor(values, broker)
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int):
             continue
@@ -63,6 +73,31 @@ def check_group_values(text: Mapping[str, str], broker: BrokerConfig) -> None:
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if _effective_value(session, values, broker) <= _effective_value(heartbeat, values, broker):
             raise ConfigError(session, f"{session} must be greater than {heartbeat}")
+
+
+def check_rack_tags(name: str, text: Mapping[str, str]) -> None:
+    """Raise ConfigError if the list of tags with this name has a tag twice.
+
+    Other lists may have repeated items, which are ignored.
+    """
+    tags = [tag.strip() for tag in text.get(name, "").split(",")]
+    if len(set(tags)) < len(tags):
+        raise ConfigError(name, f"{name} has a tag twice.")
+
+
+def _check_streams_assignor(values: Mapping[str, Value], broker: BrokerConfig) -> None:
+    name = values.get(STREAMS_ASSIGNOR_NAME)
+    known = streams_assignor_names(broker.list("group.streams.assignors"))
+    if name is not None and name not in known:
+        raise ConfigError(
+            STREAMS_ASSIGNOR_NAME,
+            f"The assignor {name} in {STREAMS_ASSIGNOR_NAME} is not one of {', '.join(known)}.",
+        )
+
+
+def streams_assignor_names(configured: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the assignors in `group.streams.assignors`, the default first."""
+    return tuple("sticky" if name == STICKY_TASK_ASSIGNOR else name for name in configured)
 
 
 def _effective_value(name: str, values: Mapping[str, Value], broker: BrokerConfig) -> int:

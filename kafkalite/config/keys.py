@@ -113,9 +113,12 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
     return _BROKER_SYNONYMS.get(name, (name,))
 
 
+_OTHER_GROUP_SYNONYMS = {"streams.assignor.name": "group.streams.assignors"}
+
+
 def group_synonym(name: str) -> str | None:
     """Return the broker key that determines a group's key, or None."""
-    candidate = f"group.{name}"
+    candidate = _OTHER_GROUP_SYNONYMS.get(name, f"group.{name}")
     return candidate if candidate in broker_keys() else None
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import AS_VERSION
+from kafkalite.config.streams_rules import StreamsRules, streams_rules_of
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Release(NamedTuple):
 
     librdkafka before 2.6.1 sends the client's part of the nonce twice.
     """
+    streams_rules: StreamsRules = StreamsRules()
+    """The rules of streams groups."""
     unstable: Mapping[str, int] = MappingProxyType({})
     """Kafka's name of the API → its latest version, if that needs `unstable.api.versions.enable`.
     Versions that a later release changed incompatibly are not served."""
@@ -213,7 +216,12 @@ def emulated_release(name: str | None) -> Release:
     Raises ConfigError for an unknown name; its message has the known names.
     """
     if name is None:
-        return Release(DEFAULT, _features(DEFAULT), unstable=_unstable(DEFAULT))
+        return Release(
+            DEFAULT,
+            _features(DEFAULT),
+            streams_rules=streams_rules_of(DEFAULT),
+            unstable=_unstable(DEFAULT),
+        )
     if name not in _API_CHANGES:
         return _emulated_service(name)
     apis: dict[str, Versions] = {}
@@ -230,6 +238,7 @@ def emulated_release(name: str | None) -> Release:
         has_group_configs=name not in _RELEASES_BEFORE_4,
         has_topic_ids_in_transactions=name == DEFAULT,
         accepts_nonce_suffix=name in _RELEASES_BEFORE_4,
+        streams_rules=streams_rules_of(name),
         unstable=_unstable(name),
     )
 

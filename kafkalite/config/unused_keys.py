@@ -78,8 +78,8 @@ alter.log.dirs.replication.quota.* follower.replication.throttled.*
 leader.replication.throttled.* replication.quota.*
 replica.alter.log.dirs.io.max.bytes.per.second
 """,
-    "Metrics are not reported, and clients' metrics are not requested": """
-kafka.metrics.* metric.reporters metrics.* telemetry.max.bytes
+    "Metrics of the broker are not reported": """
+kafka.metrics.* metric.reporters metrics.*
 """,
     "JVM plug-ins are not supported, so only Kafka's own classes are accepted": """
 alter.config.policy.class.name client.quota.callback.class config.providers

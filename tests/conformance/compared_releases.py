@@ -32,29 +32,16 @@ class Difference(NamedTuple):
 
 _DEAD_LETTERS: Final = "share groups can write rejected records to dead-letter queues"
 _REMOTE_COPY: Final = "segments can stay in the local log before their upload to remote storage"
-_STREAMS_ASSIGNORS: Final = "assignors of streams groups can be selected"
-_STREAMS_RACKS: Final = "standby tasks can be distributed by tags of clients"
 _RECORD_SIZE: Final = "the size of decompressed records can be limited"
 _UNVERIFIED: Final = "checks of OAuth tokens that are omitted must be named"
 
 KAFKA_4_4: Final[Mapping[str, Difference]] = {
-    "API STREAMS_GROUP_HEARTBEAT": Difference(
-        "up to 1", "up to 0", "lags have 64 bits; the coordinator requests topology descriptions"
-    ),
-    "API STREAMS_GROUP_DESCRIBE": Difference(
-        "up to 1", "up to 0", "the answer has the assignor and the topology description"
-    ),
     "feature share.version": Difference("0-2=2", "0-1=1", _DEAD_LETTERS),
     "broker setting errors.deadletterqueue.auto.create.topics.enable": Difference(
         "false", None, _DEAD_LETTERS
     ),
     "broker setting errors.deadletterqueue.topic.name.prefix": Difference(
         "dlq.", None, _DEAD_LETTERS
-    ),
-    "broker setting group.streams.assignors": Difference("sticky", None, _STREAMS_ASSIGNORS),
-    "broker setting group.streams.rack.aware.assignment.tags": Difference("", None, _STREAMS_RACKS),
-    "broker setting group.streams.topology.description.plugin.class": Difference(
-        None, None, "a plugin can store the topology descriptions"
     ),
     "broker setting log.remote.copy.lag.bytes": Difference("-1", None, _REMOTE_COPY),
     "broker setting log.remote.copy.lag.ms": Difference("0", None, _REMOTE_COPY),
@@ -73,8 +60,6 @@ KAFKA_4_4: Final[Mapping[str, Difference]] = {
         "false", None, _DEAD_LETTERS
     ),
     "group setting errors.deadletterqueue.topic.name": Difference("", None, _DEAD_LETTERS),
-    "group setting streams.assignor.name": Difference("sticky", None, _STREAMS_ASSIGNORS),
-    "group setting streams.rack.aware.assignment.tags": Difference("", None, _STREAMS_RACKS),
 }
 
 _NO_MESSAGE: Final = "the refusal to change settings of brokers has no message"
@@ -99,43 +84,11 @@ ANSWERS_OF_KAFKA_4_4: Final[Mapping[str, Difference]] = {
 }
 """Path of a field in the comparison of authorizations → its values."""
 
-_STREAMS_RULES: Final = "streams groups have other assignors, epochs and checks"
 _EMPTY_GROUP: Final = "the assignment epoch of a group without members follows its group epoch"
 SETTINGS_OF_KAFKA_4_4: Final = "there are more settings, and other texts"
 _SHARE_STATE: Final = "share sessions and states are checked otherwise"
 
 SCENARIOS_OF_KAFKA_4_4: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (
-            "a_first_assignment_waits_for_more_members",
-            "a_group_that_lacks_topics_is_not_ready",
-            "a_heartbeat_after_a_lost_response_is_accepted",
-            "a_member_requests_a_shutdown",
-            "a_reconciling_streams_group_is_described",
-            "a_too_large_topology_is_refused",
-            "a_topology_cannot_change",
-            "an_empty_group_becomes_a_streams_group",
-            "changed_member_metadata_is_stored",
-            "commits_in_streams_groups_require_the_right_epoch",
-            "copartitioned_topics_must_have_equal_counts",
-            "endpoints_list_partitions_of_members",
-            "failed_creation_of_topics_is_reported",
-            "first_streams_heartbeats_are_checked",
-            "internal_topics_are_created",
-            "later_streams_heartbeats_are_checked",
-            "new_partitions_add_tasks",
-            "source_topics_may_be_created_later",
-            "standbys_run_in_other_processes",
-            "streams_groups_and_others_do_not_mix",
-            "streams_groups_are_administered",
-            "streams_groups_record_every_step",
-            "streams_members_act_at_random",
-            "task_assignments_wait_for_the_assignment_interval",
-            "tasks_move_in_steps",
-            "threads_of_a_process_share_its_load",
-        ),
-        _STREAMS_RULES,
-    ),
     **dict.fromkeys(
         (
             "a_leave_before_the_join_response_leaves_no_member",

@@ -32,6 +32,7 @@ from tests.conformance.scenarios import (
     share_offsets,
     share_walks,
     streams_groups,
+    streams_roles,
     streams_walks,
     topics,
 )
@@ -67,6 +68,7 @@ SCENARIOS = (
     *share_walks.SCENARIOS,
     *streams_groups.SCENARIOS,
     *streams_walks.SCENARIOS,
+    *streams_roles.SCENARIOS,
 )
 
 

@@ -77,5 +77,5 @@ socket.request.max.bytes int 104857600 1.. high
 socket.send.buffer.bytes int 102400 - high
     Send buffer of client sockets; -1 for the system's default.
 telemetry.max.bytes int 1048576 1.. low
-    Largest push of client metrics, after compression.
+    Largest push of client metrics, before and after decompression.
 """

@@ -90,7 +90,7 @@ def test_loggers_are_described_with_their_levels(world: MetadataWorld) -> None:
 
 
 def test_groups_and_subscriptions_without_settings_are_described(world: MetadataWorld) -> None:
-    assert len(describe(world, ResourceType.GROUP, "unknown").configs) == 17
+    assert len(describe(world, ResourceType.GROUP, "unknown").configs) == 19
     assert len(describe(world, ResourceType.CLIENT_METRICS, "nothing").configs) == 3
 
 
