@@ -47,6 +47,8 @@ class Release(NamedTuple):
     """Whether topics have settings of record formats, as before 4.0."""
     has_group_configs: bool = True
     """Whether groups have settings, as since 4.0."""
+    has_topic_ids_in_transactions: bool = True
+    """Whether the offsets of a transaction are stored with topic ids, as since 4.4."""
     accepts_nonce_suffix: bool = False
     """Whether the nonce of SCRAM's last message needs only to end with the broker's, as before 4.0.
 
@@ -242,12 +244,22 @@ def emulated_release(name: str | None) -> Release:
         _SETTINGS[name],
         has_message_formats=name in _RELEASES_BEFORE_4,
         has_group_configs=name not in _RELEASES_BEFORE_4,
+        has_topic_ids_in_transactions=name == DEFAULT,
         accepts_nonce_suffix=name in _RELEASES_BEFORE_4,
         streams_rules=streams_rules_of(name),
         rules=rules_of(name),
         absent_settings=absent_settings(name),
         unstable=_unstable(name),
     )
+
+
+def features_with(name: str, level: int) -> Mapping[str, Feature]:
+    """Return the features of the release whose new clusters have this level; none for another."""
+    for release in _FEATURES:
+        features = _features(release)
+        if features[name].formatted == level:
+            return features
+    return {}
 
 
 def _emulated_service(name: str) -> Release:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.config.releases import Feature
+from kafkalite.config.releases import Feature, features_with
 from kafkalite.coordinator.runtime import java_string_hash
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
 from kafkalite.protocol.error_codes import ErrorCode
@@ -85,15 +85,13 @@ def is_disabled(name: str, release: Release, finalized: Mapping[str, int]) -> bo
 class Features:
     """Finalized feature levels by name."""
 
-    __slots__ = ("_configured", "_formatted", "_recorded", "_release", "_updated_as", "levels")
+    __slots__ = ("_configured", "_formatted", "_recorded", "_release", "levels")
 
     def __init__(self, config: BrokerConfig) -> None:
         self.levels: Mapping[str, int] = {}
         """Finalized levels; a feature at level 0 is disabled."""
         self._release = config.release
         self._recorded: dict[str, int] = {}
-        self._updated_as: str | None = None
-        """The release as which UpdateFeatures set metadata.version; None if a start set it."""
         self._formatted = {
             name: feature.formatted for name, feature in config.release.features.items()
         }
@@ -106,23 +104,38 @@ class Features:
     def start_records(self) -> list[FeatureLevelRecord]:
         """Return records for features that are not in the log or whose level changes.
 
-        A cluster keeps its levels until it starts as another release. Then it gets all levels of
-        that release, as if that release had formatted it. Configured levels have precedence.
+        As in Kafka, a cluster keeps its levels when another release supports them: UpdateFeatures
+        raises them. Kafka does not start with levels that it does not support; here, the cluster
+        gets those of the release. Configured levels have precedence.
         """
         recorded, formatted = self._recorded, self._formatted
-        emulated_version = formatted[METADATA_VERSION]
-        target_levels = {name: level for name, level in formatted.items() if name not in recorded}
-        is_same_release = self._updated_as == self._release.name or (
-            self._updated_as is None
-            and recorded.get(METADATA_VERSION, emulated_version) == emulated_version
-        )
-        if not is_same_release:
+        if all(self._supports(name, level) for name, level in self.levels.items()):
+            target_levels = {
+                name: level for name, level in self._first_levels().items() if name not in recorded
+            }
+        else:
             target_levels = dict.fromkeys(recorded, 0) | formatted
         return [
             FeatureLevelRecord(name=name, feature_level=level)
             for name, level in (target_levels | self._configured).items()
-            if recorded.get(name) != level or (name == METADATA_VERSION and not is_same_release)
+            if recorded.get(name) != level
         ]
+
+    def _first_levels(self) -> Mapping[str, int]:
+        """Return the level of each feature when the cluster was formatted.
+
+        A log can lack features that kafkalite did not know when it formatted the cluster.
+        """
+        formatted = self._formatted
+        version = self._recorded.get(METADATA_VERSION, formatted[METADATA_VERSION])
+        if version == formatted[METADATA_VERSION]:
+            return formatted
+        features = features_with(METADATA_VERSION, version)
+        return {name: features[name].formatted if name in features else 0 for name in formatted}
+
+    def _supports(self, name: str, level: int) -> bool:
+        feature = self._release.features.get(name)
+        return feature is not None and feature.lowest <= level <= feature.highest
 
     def update(
         self, updates: Sequence[FeatureUpdate], controller_id: int
@@ -147,11 +160,7 @@ class Features:
                 f"{error.message}",
             ) from None
         return [
-            FeatureLevelRecord(
-                name=name,
-                feature_level=requested[name].level,
-                emulated_release=self._release.name if name == METADATA_VERSION else "",
-            )
+            FeatureLevelRecord(name=name, feature_level=requested[name].level)
             for name in _in_java_order(requested)
         ]
 
@@ -181,8 +190,6 @@ class Features:
         # Level 0 is stored, so that the next start does not enable the feature again.
         self._recorded[record.name] = record.feature_level
         self.levels = {name: level for name, level in self._recorded.items() if level}
-        if record.name == METADATA_VERSION:
-            self._updated_as = record.emulated_release or None
 
 
 def _type_problem(update: FeatureUpdate) -> str | None:

@@ -84,9 +84,10 @@ def test_existing_cluster_changes_a_level_by_one_record() -> None:
     assert level_of(third.restart(1, transaction_version="0")) is None
 
 
-def test_log_without_a_feature_gets_its_level() -> None:
+@pytest.mark.parametrize("release", ["4.3", "4.4"])
+def test_log_without_a_feature_gets_the_level_of_its_release(release: str) -> None:
     log = MemoryCoordinatorLog()
-    MetadataWorld(log=log)
+    MetadataWorld(log=log, as_version=release)
     log_without_feature = MemoryCoordinatorLog()
     name = TRANSACTION_VERSION.encode()
     log_without_feature.append(
@@ -111,12 +112,37 @@ def test_configured_level_precedes_the_release() -> None:
     assert level_of(MetadataWorld(as_version="3.9", transaction_version="2")) == 2
 
 
-def test_cluster_started_as_another_release_gets_its_levels() -> None:
+def test_cluster_started_as_an_older_release_gets_its_levels() -> None:
     first = MetadataWorld()
     older = first.restart(1, as_version="3.9")
     assert older.image.features == OF_KAFKA_3_9
     assert older.restart(1, as_version="3.9").image.features == OF_KAFKA_3_9
-    assert older.restart(1).image.features == NEWEST
+
+
+def test_a_newer_release_keeps_the_levels_of_the_cluster() -> None:
+    levels = NEWEST | {METADATA_VERSION: 30, "share.version": 1}
+    first = MetadataWorld(as_version="4.3")
+    second = first.restart(1)
+    assert second.image.features == levels
+    third = second.restart(1)
+    assert third.image.features == levels
+    third.controller.update_features(
+        [FeatureUpdate(METADATA_VERSION, 33), FeatureUpdate("share.version", 2)]
+    )
+    assert third.restart(1).image.features == NEWEST
+
+
+def test_a_newer_release_does_not_enable_new_features() -> None:
+    second = MetadataWorld(as_version="3.9").restart(1)
+    assert second.image.features == OF_KAFKA_3_9
+    second.controller.update_features([FeatureUpdate(METADATA_VERSION, 33)])
+    third = second.restart(1)
+    assert third.image.features == OF_KAFKA_3_9 | {METADATA_VERSION: 33}
+    updates = [
+        FeatureUpdate(name, level) for name, level in NEWEST.items() if name != METADATA_VERSION
+    ]
+    third.controller.update_features(updates)
+    assert third.restart(1).image.features == NEWEST
 
 
 def test_a_cluster_started_as_the_same_release_keeps_its_levels() -> None:
@@ -263,7 +289,7 @@ def test_the_last_update_of_a_feature_applies() -> None:
     assert GROUP_VERSION not in world.image.features
 
 
-def test_updated_metadata_version_stays_until_another_release_starts() -> None:
+def test_updated_metadata_version_stays_until_a_release_does_not_support_the_levels() -> None:
     first = MetadataWorld(as_version="4.2")
     first.controller.update_features([FeatureUpdate(METADATA_VERSION, 25, 2)])
     second = first.restart(1, as_version="4.2")
@@ -276,7 +302,7 @@ def test_updated_metadata_version_stays_until_another_release_starts() -> None:
         TRANSACTION_VERSION: 2,
     }
     assert third.restart(1, as_version="4.0").image.features == third.image.features
-    assert third.restart(1).image.features == NEWEST
+    assert third.restart(1).image.features == third.image.features
 
 
 def test_enabled_eligible_replicas_have_one_minimum_of_in_sync_replicas() -> None:
