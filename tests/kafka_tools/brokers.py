@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-RELEASE = "4.4.0"
 _UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAKg"
 
 
 @contextmanager
 def kafka_side(directory: Path) -> Iterator[Side]:
     """Start a real Kafka."""
-    kafka = kafka_with_sasl(directory / "kafka", sasl_port := free_port(), RELEASE)
+    kafka = kafka_with_sasl(directory / "kafka", sasl_port := free_port())
     try:
         kafka.start()
         with _side(directory, kafka.bootstrap, kafka.controller, sasl_port, kafka.data) as side:
@@ -41,7 +40,7 @@ def kafkalite_side(directory: Path) -> Iterator[Side]:
         directory / "kafkalite",
         {**KAFKALITE_DEFAULTS, **COMMON_CONFIG, **SETTINGS},
         options=(
-            *("--as-version", "4.4", "--defaults", "kafka"),
+            *("--defaults", "kafka"),
             *("--listen", f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"),
             *users,
         ),

@@ -26,6 +26,8 @@ class Case(NamedTuple):
     """Numbers are measured figures."""
     unordered: bool = False
     """The lines may have any order."""
+    repeats: bool = False
+    """The tool repeats lines, more or less often."""
     without: str = ""
     """An expression: these lines of the output are not compared."""
     background: str = ""

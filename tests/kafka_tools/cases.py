@@ -64,7 +64,7 @@ FILES: Final[Mapping[str, str]] = {
 
 _OWN_SETTINGS: Final = "^(" + "|".join(re.escape(key) for key in sorted(OWN_KEYS | PLACES)) + ")="
 _NOT_A_CHANGE: Final = (
-    '^(?!.*"(TOPIC|REMOVE_TOPIC|CONFIG|CLIENT_QUOTA|ACCESS_CONTROL_ENTRY)_RECORD")'
+    '"resourceType":4|^(?!.*"(TOPIC|REMOVE_TOPIC|CONFIG|CLIENT_QUOTA|ACCESS_CONTROL_ENTRY)_RECORD")'
 )
 _LISTENERS: Final = (
     r"^(listener\.name\..*|inter\.broker\.listener\.name|sasl\.enabled\.mechanisms)="
@@ -343,12 +343,14 @@ RECORDS: Final = [
         "--topic __consumer_offsets --group peeking --from-beginning --timeout-ms 1500"
         " --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter",
         unordered=True,
+        without="^Processed",
     ),
     Case(
         "kafka-console-consumer",
         "--topic __consumer_offsets --group peeking --from-beginning --timeout-ms 1500"
         " --formatter org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter",
         unordered=True,
+        without="^Processed",
     ),
     *_records("single", count=1),
     Case("kafka-get-offsets", "--topic measured", figures=True),
@@ -713,7 +715,7 @@ CLUSTER: Final = [
     Case("kafka-client-metrics", "--describe --name app"),
 ]
 
-_VERIFIED: Final = "--topics-include verified --report-interval-ms 60000"
+_VERIFIED: Final = "--topics-include verified --report-interval-ms 500"
 
 PERFORMANCE: Final = [
     _hidden("kafka-topics", "--create --topic fast --partitions 1"),
@@ -756,6 +758,7 @@ PERFORMANCE: Final = [
         "kafka-verifiable-consumer",
         "--topic verified --group-id consumer-verifiers --max-messages 8"
         " --group-protocol consumer --reset-policy earliest",
+        without='_assigned","partitions":\\[\\]',  # before it knows the topic
     ),
     Case(
         "kafka-verifiable-share-consumer",
@@ -763,7 +766,13 @@ PERFORMANCE: Final = [
         " --offset-reset-strategy earliest",
     ),
     _started("verification", "kafka-replica-verification", _VERIFIED, "max lag"),
-    Case("kafka-replica-verification", _VERIFIED, stops="verification", figures=True),
+    Case(
+        "kafka-replica-verification",
+        _VERIFIED,
+        stops="verification",
+        figures=True,
+        repeats=True,
+    ),
 ]
 
 FILES_OF_BROKERS: Final = [
@@ -775,7 +784,8 @@ FILES_OF_BROKERS: Final = [
     ),
     Case(
         "kafka-storage",
-        "format --config {files}/server.properties --cluster-id {id} --standalone --ignore-formatted",
+        "format --config {files}/server.properties --cluster-id {id} --standalone"
+        " --ignore-formatted",
     ),
     Case("kafka-storage", "info --config {files}/new.properties"),
     Case(

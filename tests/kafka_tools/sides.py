@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.kafka_tools.masking import masked
 from tests.kafka_tools.scripts import SCRIPTS
-from tests.oracle.jars import compiled, java_command
+from tests.oracle.jars import SHORT_LIVED, compiled, java_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.kafka_tools.case import Case
 
 _RUNNER: Final = Path(__file__).parent / "java"
+_OPEN_HOOKS: Final = "--add-opens=java.base/java.lang=ALL-UNNAMED"
 _TIMEOUT_MS: Final = 40_000
 _STATE_TIMEOUT_S: Final = 40.0
 _POLL_S: Final = 0.1
@@ -41,10 +42,10 @@ class Side:
         self._masks = {value: f"<{name}>" for name, value in reversed(names.items())}
         command = java_command(
             "ToolRunner",
-            classes=compiled(_RUNNER, "4.4.0"),
+            classes=compiled(_RUNNER),
             heap="512m",
             log_level="off",
-            release="4.4.0",
+            flags=(*SHORT_LIVED, _OPEN_HOOKS),
         )
         self._java = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -83,6 +84,8 @@ class Side:
             masked(str(answer[name]), self._masks, figures=case.figures, without=case.without)
             for name in ("stdout", "stderr")
         )
+        if case.repeats:
+            output = list(dict.fromkeys(output))
         if case.unordered:
             output.sort()
         status = answer["status"]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.kafka_tools.brokers import RELEASE
 from tests.kafka_tools.cases import CASES
 from tests.kafka_tools.differences import DIFFERENCES
 from tests.kafka_tools.scripts import CLASSES_WITHOUT_SCRIPT, OTHER_SCRIPTS, SCRIPTS
@@ -36,7 +35,7 @@ def main_classes(jar: Path) -> Iterator[str]:
 @pytest.mark.oracle
 def test_every_tool_in_the_jars_has_a_row() -> None:
     with required():
-        jars = jar_directory(RELEASE)
+        jars = jar_directory()
     found = {name for jar in jars.glob("kafka*.jar") for name in main_classes(jar)}
     compared = {script.main_class for script in SCRIPTS.values()}
     others = {script.main_class for script in OTHER_SCRIPTS.values()}

@@ -95,16 +95,15 @@ def java_command(
 
 
 @functools.cache
-def compiled(source_directory: Path, release: str | None = None) -> Path:
+def compiled(source_directory: Path) -> Path:
     """Compile every Java file of a directory against the jars; return the class directory."""
     compiler = program("javac")
     sources = sorted(source_directory.glob("*.java"))
-    path = classpath(release)
+    path = classpath()
 
     def compile_all(directory: Path) -> None:
         options = ["-Xlint:all,-processing,-classfile", "-proc:none"]
         files = [str(source) for source in sources]
         run_build([compiler, *options, "-cp", path, "-d", str(directory), *files], directory)
 
-    name = f"classes-{source_directory.name}" + (f"-{release}" if release else "")
-    return build_once(name, [_POM, *sources], compile_all)
+    return build_once(f"classes-{source_directory.name}", [_POM, *sources], compile_all)

@@ -8,6 +8,7 @@ import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -28,6 +29,7 @@ public final class ToolRunner {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final InheritableThreadLocal<Tool> CURRENT = new InheritableThreadLocal<>();
     private static final int TIMED_OUT = -1;
+    private static final Map<Thread, Thread> HOOKS_OF_JAVA = hooksOfJava();
 
     private ToolRunner() {}
 
@@ -76,6 +78,18 @@ public final class ToolRunner {
         }
     }
 
+    /** Returns the shutdown hooks of the JVM, to run those of one tool. */
+    @SuppressWarnings("unchecked")
+    private static Map<Thread, Thread> hooksOfJava() {
+        try {
+            Field hooks = Class.forName("java.lang.ApplicationShutdownHooks").getDeclaredField("hooks");
+            hooks.setAccessible(true);
+            return (Map<Thread, Thread>) hooks.get(null);
+        } catch (ReflectiveOperationException failure) {
+            throw new IllegalStateException(failure);
+        }
+    }
+
     private static void exit(int status) {
         CURRENT.get().exit(status);
         throw new Exited();
@@ -96,6 +110,7 @@ public final class ToolRunner {
         private final ByteArrayOutputStream stdout = new ByteArrayOutputStream();
         private final ByteArrayOutputStream stderr = new ByteArrayOutputStream();
         private final List<Runnable> hooks = new ArrayList<>();
+        private final ThreadGroup group = new ThreadGroup("tool");
         private final Thread thread;
         private final Class<?> main;
         private final String[] arguments;
@@ -107,7 +122,7 @@ public final class ToolRunner {
             input =
                     new ByteArrayInputStream(
                             command.get("input").asText().getBytes(StandardCharsets.UTF_8));
-            thread = new Thread(this::run, "main");
+            thread = new Thread(group, this::run, "main");
             thread.setDaemon(true);
         }
 
@@ -164,6 +179,12 @@ public final class ToolRunner {
             List<Runnable> all;
             synchronized (this) {
                 all = new ArrayList<>(hooks);
+            }
+            for (Thread hook : List.copyOf(HOOKS_OF_JAVA.keySet())) {
+                if (hook.getThreadGroup() == group) {
+                    HOOKS_OF_JAVA.remove(hook);
+                    all.add(hook);
+                }
             }
             for (Runnable hook : all) {
                 try {
