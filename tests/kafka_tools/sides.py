@@ -39,7 +39,7 @@ class Side:
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
-        self._masks = {value: f"<{name}>" for name, value in reversed(names.items())}
+        self._masks = {value: f"<{name}>" for name, value in reversed(list(names.items()))}
         command = java_command(
             "ToolRunner",
             classes=compiled(_RUNNER),

@@ -46,12 +46,14 @@ class Comparison:
 
 
 def _shown(case: Case, expected: Result | None, actual: Result | None) -> str:
-    lines = [
-        [f"status {result.status}", *result.output, "stderr:", *result.errors]
-        for result in (expected, actual)
-        if result is not None
-    ]
-    return "\n".join((case.title, *unified_diff(*lines, "kafka", "kafkalite", lineterm="", n=1)))
+    lines = unified_diff(_lines(expected), _lines(actual), "kafka", "kafkalite", lineterm="", n=1)
+    return "\n".join((case.title, *lines))
+
+
+def _lines(result: Result | None) -> list[str]:
+    if result is None:
+        return []
+    return [f"status {result.status}", *result.output, "stderr:", *result.errors]
 
 
 def test_every_command_line_has_the_output_of_kafka(tmp_path: Path) -> None:
