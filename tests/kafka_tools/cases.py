@@ -275,7 +275,7 @@ TOKENS: Final = [
     Case(
         "kafka-delegation-tokens",
         "--bootstrap-server {sasl} --command-config {files}/alice.properties"
-        " --describe --owner-principal User:nobody",
+        " --describe --owner-principal User:zoe",
     ),
     Case(
         "kafka-delegation-tokens",
