@@ -29,7 +29,8 @@ VERSIONS = Versions(0, 5)
 
 # librdkafka before 2.11 assumes that a broker without Produce v0 does not support record batches.
 # So Kafka 4 still lists versions 0 to 2, although it closes the connection if a client uses them.
-_LISTED_FROM = {"Produce": 0}
+_LISTED_FROM = {("Produce", 3): 0}
+"""API and lowest served version → lowest listed version, if it differs."""
 
 _NO_NODE = -1
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -62,7 +63,7 @@ class ApiVersionsHandler:
         self._rows = [
             ApiVersionsResponse.ApiVersion(
                 api_key=key,
-                min_version=_LISTED_FROM.get(row.name, row.lowest),
+                min_version=_LISTED_FROM.get((row.name, row.lowest), row.lowest),
                 max_version=row.highest,
             )
             for key, row in sorted(table.items())

@@ -11,7 +11,12 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.constraints import check_broker_values, check_log_defaults, check_static_text
-from kafkalite.config.default_overrides import DEFAULTS_NAMES, IDENTITY, default_overrides
+from kafkalite.config.default_overrides import (
+    DEFAULTS_NAMES,
+    IDENTITY,
+    default_overrides,
+    limit_replication,
+)
 from kafkalite.config.definitions import ConfigError, ConfigType, Value, value_to_text
 from kafkalite.config.group import clamp_to_bounds
 from kafkalite.config.keys import (
@@ -178,10 +183,13 @@ class BrokerConfig:
 
         `node_count` is the number of nodes of the cluster. Raises ConfigError, which has the
         invalid key. Without `strict`, unknown keys are retained, as Kafka does for plug-ins.
-        `as_version` selects a release of Kafka.
+        `as_version` selects a release of Kafka, or a service with a profile.
         """
         release = emulated_release(as_version)
-        default_text = {**default_overrides(defaults, node_count), **release.settings}
+        default_text = {
+            **default_overrides(defaults, node_count),
+            **limit_replication(release.settings, node_count),
+        }
         static_text = {**IDENTITY, **(text or {})}
         check_no_plugins(static_text)
         check_static_text(text or {})

@@ -496,6 +496,7 @@ class Broker:
         cluster.metadata.subscribe(self._throttle_clients)
         cluster.metadata.subscribe(self._limit_connections)
         self._install_authorizer(self._gateway)
+        self._install_profile(self._gateway, config)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
@@ -536,6 +537,17 @@ class Broker:
 
         self._authorization = AuthorizationStep(self._authorizer_settings)
         gateway.install(self._authorization, StepOrder.AUTHORIZE)
+
+    @staticmethod
+    def _install_profile(gateway: Gateway, config: BrokerConfig) -> None:
+        """Apply the limits of the emulated service, if one is emulated."""
+        profile = config.release.profile
+        if profile is None:
+            return
+        from kafkalite.apis.profile_step import ProfileStep, reason_not_served  # noqa: PLC0415 - rarely used
+
+        gateway.reason_not_served = partial(reason_not_served, profile)
+        gateway.install(ProfileStep(config.release), StepOrder.POLICY)
 
     async def _accept_clients(self) -> None:
         """Start the listeners, and then maintenance."""
@@ -924,9 +936,14 @@ class Broker:
         return self._faults
 
     @property
-    def as_version(self) -> str | None:
-        """The Kafka release to emulate, if one was set."""
-        return self._settings.as_version
+    def emulated(self) -> str | None:
+        """The Kafka release or the service that is emulated, if one was set, as text."""
+        if self._settings.as_version is None:
+            return None
+        release = self._require_running()[0].config.release
+        if release.profile is None:
+            return f"Kafka {release.name}"
+        return f"{release.profile.service}, otherwise as Kafka {release.name}"
 
     @property
     def cluster_id(self) -> str:

@@ -109,7 +109,7 @@ class Broker:
       "auto" for a generated one, which other hosts than loopback ones have by default.
     - `control_tls`: "on" serves the control API over https, "off" over http. By default it has TLS
       if the listener has it.
-    - `as_version`: release of Kafka to emulate, such as "3.9".
+    - `as_version`: release of Kafka to emulate, such as "3.9", or service, such as "redpanda".
     - `defaults`: "kafkalite" has defaults for tests, "kafka" has Kafka's own.
     - `capture`: directory in which all traffic is recorded, as pcapng files without secrets.
     - `replay`: capture file or directory; the broker answers as the recorded cluster.
