@@ -15,6 +15,7 @@ from tests.reference.man_page import man_page
 from tests.reference.page_parts import PARTS
 from tests.reference.python_api import python_api_page
 from tests.reference.record_tags import record_tags_page
+from tests.reference.tools_scoreboard import tools_scoreboard_page
 from tests.reference.vendor_profiles import vendor_profiles_page
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "images": images_page,
     "python-api": python_api_page,
     "record-tags": record_tags_page,
+    "tools-scoreboard": tools_scoreboard_page,
     "vendor-profiles": vendor_profiles_page,
 }
 
