@@ -20,10 +20,12 @@ SETTINGS: Final = {
 _JAAS: Final = "org.apache.kafka.common.security"
 
 
-def kafka_with_sasl(directory: Path, sasl_port: int) -> RealKafka:
+def kafka_with_sasl(
+    directory: Path, sasl_port: int, release: str | None = None
+) -> RealKafka:
     """Return a Kafka that is not started yet; its other listener is PLAINTEXT."""
     config = {**COMMON_CONFIG, **SETTINGS}
-    kafka = RealKafka(directory, config)
+    kafka = RealKafka(directory, config, release=release)
     listeners = (
         f"PLAINTEXT://{kafka.bootstrap},CONTROLLER://{kafka.controller},"
         f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"

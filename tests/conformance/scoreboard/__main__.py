@@ -1,0 +1,37 @@
+"""Stores the tables of the scoreboards: `python -m tests.conformance.scoreboard [CLIENT...]`.
+
+Prints the differences that are not listed, and the methods and options without a cell.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.conformance.scoreboard.brokers import brokers
+from tests.conformance.scoreboard.cells import compare, rows_of, store_rows, uncovered
+from tests.conformance.scoreboard.clients import CLIENTS
+from tests.conformance.scoreboard.differences import EXCLUDED
+
+
+def main(names: list[str]) -> None:
+    """Run the sweeps of these clients, or of all, and store their tables."""
+    with TemporaryDirectory() as directory, brokers(Path(directory)) as pair:
+        for client in CLIENTS:
+            if names and client.name not in names:
+                continue
+            real, emulated = pair.run(client.sweep)
+            store_rows(client.name, rows_of(real))
+            for side, sweep in (("kafka", real), ("kafkalite", emulated)):
+                (Path(directory).parent / f"{client.name}-{side}.json").write_text(
+                    json.dumps(sweep, indent=1)
+                )
+            for line in uncovered(real, EXCLUDED[client.name]):
+                print(f"{client.name}: no cell for {line}")
+            for line in compare(client.name, real, emulated):
+                print(f"{client.name}: {line}")
+
+
+main(sys.argv[1:])
