@@ -35,7 +35,7 @@ collect_ignore_glob = [] if find_spec("pyspark") else ["spark/*", "unit/traffic/
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by what they need, and retry once those that run third-party software.
+    """Mark tests by what they need, and retry twice those that run third-party software.
 
     Real clients and brokers have races of their own; the summary reports each retry. A test of
     kafkalite alone must pass the first time. A test in a directory of the pipeline needs the extra
@@ -49,10 +49,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("container"):
             # The first test makes the base image and builds the image.
             item.add_marker(pytest.mark.timeout(900))
-            # The name server of the engine loses queries while containers start.
+        # A busy machine can delay a JVM twice, or the name server of a container engine.
+        if any(map(item.get_closest_marker, ("client", "oracle", "container"))):
             item.add_marker(pytest.mark.flaky(reruns=2))
-        if item.get_closest_marker("client") or item.get_closest_marker("oracle"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafkalite.cluster.node import Node
     from kafkalite.gateway.call import Call
 
-VERSIONS = Versions(0, 4)
+VERSIONS = Versions(0, 5)
 
 # librdkafka before 2.11 assumes that a broker without Produce v0 does not support record batches.
 # So Kafka 4 still lists versions 0 to 2, although it closes the connection if a client uses them.

@@ -26,8 +26,6 @@ def served_rows(release: Release, *, unstable: bool = False) -> Mapping[int, Row
     rows = {}
     for key, row in TABLE.items():
         implemented = Versions(row.lowest, row.highest)
-        if release.apis is not None and row.later is not None:
-            implemented = Versions(row.lowest, row.later)
         released = implemented if release.apis is None else release.apis.get(row.name)
         if unstable and row.name in release.unstable:
             latest = release.unstable[row.name]

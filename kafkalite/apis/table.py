@@ -27,8 +27,6 @@ class Row(NamedTuple):
     module: str
     unstable: int | None = None
     """The highest version with `unstable.api.versions.enable`, if it differs."""
-    later: int | None = None
-    """The highest version in releases after the default one, if it differs."""
 
 
 _ROWS = (
@@ -46,7 +44,7 @@ _ROWS = (
     Row("DescribeGroups", 0, 6, "groups.admin"),
     Row("ListGroups", 0, 5, "groups.admin"),
     Row("SaslHandshake", 0, 1, "security.sasl"),
-    Row("ApiVersions", 0, 4, "api_versions", later=5),
+    Row("ApiVersions", 0, 5, "api_versions"),
     Row("CreateTopics", 2, 7, "topics.topics"),
     Row("DeleteTopics", 1, 6, "topics.topics"),
     Row("DeleteRecords", 0, 2, "data.delete_records"),
@@ -56,7 +54,7 @@ _ROWS = (
     Row("AddOffsetsToTxn", 0, 4, "transactions.transactions"),
     Row("EndTxn", 0, 5, "transactions.transactions"),
     Row("WriteTxnMarkers", 1, 2, "transactions.write_txn_markers"),
-    Row("TxnOffsetCommit", 0, 5, "transactions.txn_offset_commit", later=6),
+    Row("TxnOffsetCommit", 0, 6, "transactions.txn_offset_commit"),
     Row("DescribeAcls", 1, 3, "security.acls"),
     Row("CreateAcls", 1, 3, "security.acls"),
     Row("DeleteAcls", 1, 3, "security.acls"),
@@ -70,7 +68,7 @@ _ROWS = (
     Row("RenewDelegationToken", 1, 2, "security.delegation_tokens"),
     Row("ExpireDelegationToken", 1, 2, "security.delegation_tokens"),
     Row("DescribeDelegationToken", 1, 3, "security.delegation_tokens"),
-    Row("DeleteGroups", 0, 2, "groups.admin", later=3),
+    Row("DeleteGroups", 0, 3, "groups.admin"),
     Row("ElectLeaders", 0, 2, "cluster"),
     Row("IncrementalAlterConfigs", 0, 1, "configs.alter"),
     Row("AlterPartitionReassignments", 0, 1, "topics.reassignments"),

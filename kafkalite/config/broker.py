@@ -149,7 +149,7 @@ class BrokerConfig:
         self.release = release
         """The release of Kafka to emulate."""
         self.default_text = default_text
-        """The defaults that differ from Kafka 4.3, as text by key."""
+        """The defaults that differ from Kafka 4.4, as text by key."""
         self._static_text = static_text
         self._static = static
         self._values: Mapping[str, Value] = _ValuesWithDefaults(static)

@@ -48,7 +48,7 @@ class BrokerLayers:
     cluster_default: Mapping[str, str]
     static: Mapping[str, str]
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """The defaults that differ from Kafka 4.3."""
+    """The defaults that differ from Kafka 4.4."""
 
     def synonyms(self, name: str, *, is_sensitive: bool = False) -> tuple[Synonym, ...]:
         """Return the sources of a broker key's value, in order of precedence.

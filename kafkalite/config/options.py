@@ -287,7 +287,7 @@ AS_VERSION: Final = Option(
     "--as-version",
     "emulate this release of Kafka, 3.3 to 4.4: its APIs, their versions and its features",
     "X.Y",
-    shown_default="4.3, and request versions that older clients need",
+    shown_default="4.4, and request versions that older clients need",
     keyword=Keyword("as_version"),
     variable=Variable("KAFKALITE_AS_VERSION", "3.9"),
 )

@@ -3,7 +3,7 @@
 Each release has a small table of the APIs that its brokers report to clients, without versions
 under development. The table omits APIs that are the same as in the previous release. Kafka has
 removed no API since it introduced KRaft. Only the protocol and a few settings of earlier releases
-are emulated: decisions follow the rules of Kafka 4.3.
+are emulated: decisions follow the rules of Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkalite.protocol.versions import Versions
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-DEFAULT: Final = "4.3"
+DEFAULT: Final = "4.4"
 """The release whose rules are implemented; they do not depend on the emulated release."""
 
 
@@ -38,7 +38,7 @@ class Release(NamedTuple):
     apis: Mapping[str, Versions] | None = None
     """Kafka's name of the API → versions; None for all served APIs."""
     settings: Mapping[str, str] = MappingProxyType({})
-    """Broker key → its default in this release, if it differs from Kafka 4.3."""
+    """Broker key → its default in this release, if it differs from Kafka 4.4."""
     has_message_formats: bool = False
     """Whether topics have settings of record formats, as before 4.0."""
     has_group_configs: bool = True

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.conformance.compare import differences
-from tests.conformance.later_releases import RELEASES
+from tests.conformance.compared_releases import RELEASES
 from tests.conformance.node_world import NodeWorlds
 from tests.oracle.node_clusters import ONE_CONTROLLER, EmulatedNodes, RealNodes
 from tests.oracle.requirements import required
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.conformance.later_releases import Release
+    from tests.conformance.compared_releases import Release
     from tests.conformance.world import Entry
     from tests.oracle.node_clusters import NodeCluster
 
@@ -53,20 +53,23 @@ class NodeClusters(NamedTuple):
 def node_clusters(
     directory: Path, release: str, controllers: tuple[int, ...] = ONE_CONTROLLER
 ) -> Iterator[NodeClusters]:
-    """Run both clusters; the real one is of a release in `RELEASES`."""
+    """Run both clusters as a release in `RELEASES`."""
+    compared = RELEASES[release]
     real = RealNodes(
         directory / "kafka",
         _CONFIG,
         _NODE_CONFIG,
-        release=RELEASES[release].version,
+        release=compared.version,
         controllers=controllers,
     )
-    emulated = EmulatedNodes(directory / "kafkalite", _CONFIG, _NODE_CONFIG)
+    emulated = EmulatedNodes(
+        directory / "kafkalite", _CONFIG, _NODE_CONFIG, as_version=compared.name
+    )
     try:
         with required():
             real.start()
         emulated.start()
-        yield NodeClusters(RELEASES[release], real, emulated)
+        yield NodeClusters(compared, real, emulated)
     finally:
         real.close()
         emulated.close()

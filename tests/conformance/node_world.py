@@ -160,7 +160,8 @@ class NodeWorlds:
     ) -> int:
         """Wait until every running node reports this state; return the leader epoch.
 
-        The leader then answers, and the high watermark is the same on all replicas in the ISR.
+        The leader then answers, and the high watermark is the same on all replicas in the ISR. The
+        followers in the ISR have truncated the records that the leader does not have.
         """
         expected = leader, set(isr)
         epochs: set[int] = set()
@@ -177,9 +178,10 @@ class NodeWorlds:
                 row = self._wait(node, self._describe_request(topic), 0, _partition_row, is_settled)
                 assert is_settled(row), f"{node.name}: {topic} is not {expected}: {row}"
                 epochs = {row.leader_epoch}
+        epoch = max(epochs)
         if leader != NO_LEADER:
-            self._settle_offsets(topic, leader, isr)
-        return max(epochs)
+            self._settle_offsets(topic, epoch, leader, isr)
+        return epoch
 
     def wait_for_isr(self, topic: str, isr: Sequence[int]) -> None:
         """Wait until every running node reports these in-sync replicas."""
@@ -191,10 +193,14 @@ class NodeWorlds:
             row = self._wait(node, self._describe_request(topic), 0, _partition_row, is_expected)
             assert is_expected(row), f"{node.name}: the ISR of {topic} is not {isr}: {row}"
 
-    def _settle_offsets(self, topic: str, leader: int, isr: Sequence[int]) -> None:
+    def _settle_offsets(self, topic: str, epoch: int, leader: int, isr: Sequence[int]) -> None:
         name = self.full_name(topic)
         row = self._wait(self.node(leader), list_offsets(name), 7, _partition_row, _has_no_error)
         assert _has_no_error(row), row
+        end = self._wait(
+            self.node(leader), self._epoch_request(topic, epoch), 4, _partition_row, _has_no_error
+        )
+        assert _has_no_error(end), end
         for node_id in set(isr) & self._running:
             self._wait(
                 self.node(node_id),
@@ -202,6 +208,14 @@ class NodeWorlds:
                 12,
                 _fetch_row,
                 lambda fetched: fetched.high_watermark == row.offset,
+            )
+            # A follower stays in the ISR until it truncates. Later records cannot be read then.
+            self._wait(
+                self.node(node_id),
+                self.fetch_request(topic, end.end_offset + 1, max_bytes=0),
+                12,
+                _fetch_row,
+                lambda fetched: fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE,
             )
 
     def wait_for(

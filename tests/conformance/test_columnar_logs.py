@@ -39,50 +39,49 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.oracle
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TOPIC = "columnar-logs"
 Rows = dict[str, list[dict[str, object]]]
 Config = dict[str, str | int | float | bool]
 Headers = list[tuple[str, str | bytes | None]]
 
 
-def write(target: Target) -> None:
+def write(target: Target, topic: str) -> None:
     """Write records as clients do, and commit offsets by both protocols and in a transaction."""
     servers: Config = {"bootstrap.servers": target.bootstrap}
     admin = AdminClient(servers)
-    admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(timeout=20)
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(timeout=20)
     for compression in CODECS:
         producer = Producer({**servers, "compression.type": compression, "linger.ms": 20})
         for number in range(40):
             key = None if number % 5 == 0 else f"{compression} {number}".encode()
             headers: Headers = [("from", compression), ("empty", None)]
             value = None if number % 7 == 0 else b"value " * number
-            producer.produce(TOPIC, value, key, partition=number % 2, headers=headers[number % 3 :])
+            producer.produce(topic, value, key, partition=number % 2, headers=headers[number % 3 :])
         assert producer.flush(20) == 0
     for protocol in ("classic", "consumer"):
         consumer = Consumer(
             {
                 **servers,
-                "group.id": f"columnar {protocol}",
+                "group.id": f"{topic} {protocol}",
                 "group.protocol": protocol,
                 "auto.offset.reset": "earliest",
             }
         )
-        consumer.subscribe([TOPIC])
+        consumer.subscribe([topic])
         assert consumer.consume(5, timeout=20)
         consumer.commit(asynchronous=False)
         if protocol == "classic":
-            transact(servers, consumer)
+            transact(servers, consumer, topic)
         consumer.close()
 
 
-def transact(servers: Config, consumer: Consumer) -> None:
-    producer = Producer({**servers, "transactional.id": "columnar"})
+def transact(servers: Config, consumer: Consumer, topic: str) -> None:
+    producer = Producer({**servers, "transactional.id": topic})
     producer.init_transactions(20)
     for end_transaction in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
-        producer.produce(TOPIC, b"in a transaction", partition=0)
+        producer.produce(topic, b"in a transaction", partition=0)
         assert producer.flush(20) == 0  # an abort drops unsent records
-        offsets = [TopicPartition(TOPIC, 0, 3)]
+        offsets = [TopicPartition(topic, 0, 3)]
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 20)
         end_transaction(20)
 
@@ -153,15 +152,16 @@ def tree(name: str, version: int) -> KafkaStruct:
     "name", ["emulator", pytest.param("real_kafka", marks=pytest.mark.endurance)]
 )
 def test_the_columnar_reading_equals_the_scalar_reading(
-    name: str, request: pytest.FixtureRequest
+    name: str, request: pytest.FixtureRequest, attempt: int
 ) -> None:
     target: Target = request.getfixturevalue(name)
-    write(target)
+    topic = f"columnar-logs-{attempt}"
+    write(target, topic)
     # Kafka's cluster metadata has records in a different format.
     segments = [
         segment
         for segment in find_segments(OsFiles(), str(target.data))
-        if segment.topic == TOPIC or segment.topic in LOGS
+        if segment.topic == topic or segment.topic in LOGS
     ]
 
     rows_by_table = columnar(segments)
@@ -169,7 +169,7 @@ def test_the_columnar_reading_equals_the_scalar_reading(
     assert rows_by_table.get(PROBLEMS) is None
     assert [as_tuple(row) for row in rows_by_table[RECORDS]] == scalar_records(segments)
     assert (
-        sum(row["topic"] == TOPIC and not row["is_control"] for row in rows_by_table[RECORDS])
+        sum(row["topic"] == topic and not row["is_control"] for row in rows_by_table[RECORDS])
         == 202
     )
     expected = scalar_tables(segments)

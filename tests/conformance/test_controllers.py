@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
-from tests.conformance.later_releases import RELEASES
+from tests.conformance.compared_releases import RELEASES
 from tests.conformance.node_comparison import compare, node_clusters
 from tests.conformance.node_scenarios.controllers import controller_fails_and_returns
 from tests.conformance.raw import RawClient

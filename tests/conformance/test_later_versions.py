@@ -1,4 +1,4 @@
-"""The versions that Kafka 4.4 added, at a real Kafka 4.4 and at kafkalite as Kafka 4.4."""
+"""The versions that Kafka 4.4 added, at a real Kafka 4.4 and at kafkalite."""
 
 from __future__ import annotations
 
@@ -6,57 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.conformance.advertised import api_versions
 from tests.conformance.compare import differences
 from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios.classic_groups import stable_group
 from tests.conformance.scenarios.consumer_groups import joined_consumer
 from tests.conformance.setup import UNKNOWN_ID, create_topic, wait_for_group_coordinator
 from tests.conformance.transactional_producer import NEW, start_producer
-from tests.oracle.real_kafka import RealKafka
-from tests.oracle.requirements import required
-from tests.oracle.served_kafkalite import ServedKafkalite
-from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.conformance.scenario_runs import Scenario
     from tests.conformance.transactional_producer import Transactor
     from tests.conformance.world import World
+    from tests.oracle.real_kafka import RealKafka
     from tests.oracle.target import Target
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
-
-MISSING = {
-    88: (0, 1),  # StreamsGroupHeartbeat
-    89: (0, 1),  # StreamsGroupDescribe
-}
-"""API key → versions of Kafka 4.4, for APIs whose latest version is not implemented."""
-
-
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Target, Target]]:
-    """Start a real Kafka 4.4, and kafkalite as Kafka 4.4."""
-    with required():
-        real = RealKafka(tmp_path_factory.mktemp("kafka"), release="4.4.0")
-        real.start()
-    try:
-        emulator = ServedKafkalite(
-            tmp_path_factory.mktemp("kafkalite"),
-            {**KAFKALITE_DEFAULTS, **COMMON_CONFIG},
-            options=("--defaults", "kafka", "--as-version", "4.4"),
-        )
-        emulator.start()
-        yield real, emulator
-        emulator.kill()
-    finally:
-        real.kill()
 
 
 def commit(
@@ -158,20 +126,7 @@ SCENARIOS = (
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_kafkalite_answers_as_kafka_does(
-    scenario: Scenario, brokers: tuple[Target, Target]
+    scenario: Scenario, real_kafka: RealKafka, emulator: Target
 ) -> None:
-    real, emulator = brokers
-    lines = differences(play(scenario, real), play(scenario, emulator))
+    lines = differences(play(scenario, real_kafka), play(scenario, emulator))
     assert not lines, "\n".join(lines)
-
-
-def test_apis_and_features_are_those_of_kafka_except_for_missing_ones(
-    brokers: tuple[Target, Target],
-) -> None:
-    real, emulated = (api_versions(broker.port, 5) for broker in brokers)
-    different = {
-        key: real.apis[key] for key, versions in emulated.apis.items() if real.apis[key] != versions
-    }
-    assert different == MISSING
-    assert real.supported | {"share.version": (0, 1)} == emulated.supported
-    assert real.finalized | {"share.version": (1, 1)} == emulated.finalized

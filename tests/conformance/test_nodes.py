@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.advertised import advertised
-from tests.conformance.later_releases import RELEASES
+from tests.conformance.compared_releases import RELEASES
 from tests.conformance.node_comparison import compare, node_clusters
 from tests.conformance.node_scenarios import failures, followers, lag, reassignments
 from tests.conformance.node_world import NodeWorlds
@@ -56,7 +56,7 @@ def test_releases_advertise_the_listed_differences(clusters: NodeClusters, attem
         if name not in real or name not in emulated or real[name] != emulated[name]
     }
     expected = {
-        name: (row.later, row.emulated) for name, row in clusters.release.differences.items()
+        name: (row.real, row.emulated) for name, row in clusters.release.differences.items()
     }
     assert found == expected
 

@@ -16,19 +16,21 @@ from kafkalite.protocol._generated.messages.describe_client_quotas import (
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from tests.conformance.batches import batch
 from tests.conformance.compare import differences
-from tests.conformance.later_releases import RELEASES
+from tests.conformance.compared_releases import RELEASES
 from tests.conformance.raw import RawClient
 from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios import client_quotas
 from tests.conformance.scenarios.fetching import fetch_from
 from tests.conformance.setup import create_topic, fill, produce
 from tests.conformance.world import World
+from tests.oracle.fixtures import broker_under_test
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.conformance.compared_releases import Release
     from tests.conformance.scenario_runs import Scenario
     from tests.oracle.target import Target
 
@@ -42,17 +44,30 @@ _SAMPLE_MS: Final = 1_000
 
 
 @pytest.fixture(scope="module", params=RELEASES)
-def kafka(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RealKafka]:
+def release(request: pytest.FixtureRequest) -> Release:
+    """Return the release that is compared."""
+    return RELEASES[request.param]
+
+
+@pytest.fixture(scope="module")
+def kafka(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
     """Run a Kafka of each release."""
-    kafka = RealKafka(tmp_path_factory.mktemp("quotas"), release=RELEASES[request.param].version)
+    kafka = RealKafka(tmp_path_factory.mktemp("kafka"), release=release.version)
     try:
         with required():
             kafka.start()
         yield kafka
     finally:
         kafka.kill()
+
+
+@pytest.fixture(scope="module")
+def emulator(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """Run the broker under test as each release."""
+    target = broker_under_test(tmp_path_factory.mktemp("emulator"), as_version=release.name)
+    target.start()
+    yield target
+    target.kill()
 
 
 @pytest.mark.parametrize(

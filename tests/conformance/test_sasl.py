@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalite.testing import Broker
-from tests.conformance.later_releases import RELEASES
+from tests.conformance.compared_releases import RELEASES
 from tests.conformance.sasl_cases import CASES, create_users, run, settings
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
@@ -20,18 +20,23 @@ from tests.oracle.target import COMMON_CONFIG
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.conformance.compared_releases import Release
+
 pytestmark = pytest.mark.oracle
 
 
 @pytest.fixture(scope="module", params=RELEASES)
-def kafka(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
+def release(request: pytest.FixtureRequest) -> Release:
+    """Return the release that is compared."""
+    return RELEASES[request.param]
+
+
+@pytest.fixture(scope="module")
+def kafka(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a Kafka whose clients authenticate; return its address."""
     config = {**COMMON_CONFIG, **settings("PLAINTEXT")}
-    release = RELEASES[request.param].version
     with required():
-        kafka = RealKafka(tmp_path_factory.mktemp("kafka"), config, release=release)
+        kafka = RealKafka(tmp_path_factory.mktemp("kafka"), config, release=release.version)
         protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT"
         config |= {
             "listener.security.protocol.map": protocols,
@@ -46,10 +51,12 @@ def kafka(
 
 
 @pytest.fixture(scope="module")
-def kafkalite(kafka: str) -> Iterator[str]:  # noqa: ARG001 - each Kafka is compared with a new one
+def kafkalite(release: Release) -> Iterator[str]:
     """Run a kafkalite with the same settings; return its address."""
     config = settings("SASL_PLAINTEXT")
-    with Broker(security="SASL_PLAINTEXT", config=config, log_level="error") as broker:
+    with Broker(
+        security="SASL_PLAINTEXT", config=config, as_version=release.name, log_level="error"
+    ) as broker:
         create_users(broker.bootstrap_servers)
         yield broker.bootstrap_servers
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.compare import differences
+from tests.conformance.compared_releases import scenario_parameters
 from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios import (
     classic_groups,
@@ -69,7 +70,7 @@ SCENARIOS = (
 )
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize("scenario", scenario_parameters(SCENARIOS))
 def test_kafkalite_answers_as_kafka_does(
     scenario: Scenario, real_kafka: Target, emulator: Target
 ) -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 PYTHON = "docker.io/library/python:3.13-slim"
 KCAT = "docker.io/edenhill/kcat:1.7.1"
 CURL = "docker.io/curlimages/curl:8.12.1"
-KAFKA = "docker.io/apache/kafka:4.3.1"
+KAFKA_RELEASE = "4.3.1"
+KAFKA = f"docker.io/apache/kafka:{KAFKA_RELEASE}"
 
 _HERE = Path(__file__).parent
 _BUILD_TIMEOUT_S = 600.0
@@ -55,7 +56,7 @@ def build_kafka(engine: Engine) -> None:
 
     Raises MissingProgramError without the programs that fetch jars, and UnavailableError.
     """
-    jars = f"--build-context=jars={jar_directory()}"
+    jars = f"--build-context=jars={jar_directory(KAFKA_RELEASE)}"
     build(engine, _HERE / "kafka" / "Dockerfile", _HERE / "kafka", KAFKA, jars)
 
 

@@ -14,9 +14,6 @@ from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.jars import jar_directory
 from tests.oracle.requirements import program
 
-NEWEST_RELEASE: Final = "4.4.0"
-"""The release with the newest definitions; brokers emulate an earlier one by default."""
-
 KINDS: Final = {"coordinator-key": "key", "coordinator-value": "value"}
 """Kinds of messages with another name in our specs."""
 
@@ -44,8 +41,8 @@ def older_jar_directory() -> Path:
 
 @functools.cache
 def definitions() -> dict[str, Definition]:
-    """Return the definitions of the newest release, by message name."""
-    directory = jar_directory(NEWEST_RELEASE)
+    """Return the definitions of the pinned release, by message name."""
+    directory = jar_directory()
     # Kafka Streams defines messages for its own use; brokers do not read them.
     jars = set(directory.glob("kafka-*.jar")) - set(directory.glob("kafka-streams*"))
     return definitions_in(sorted(jars))

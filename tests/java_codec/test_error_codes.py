@@ -9,7 +9,6 @@ from typing import Final
 import pytest
 
 from kafkalite.protocol.error_codes import ErrorCode
-from tests.java_codec.official import NEWEST_RELEASE
 from tests.oracle.jars import compiled, java_command
 from tests.oracle.requirements import program, required
 
@@ -23,9 +22,7 @@ _FIRST_OWN_CODE: Final = 10_000
 def test_codes_names_and_retriability_equal_kafka() -> None:
     with required():
         program("java")
-        command = java_command(
-            "ErrorCodes", classes=compiled(_JAVA), log_level="off", release=NEWEST_RELEASE
-        )
+        command = java_command("ErrorCodes", classes=compiled(_JAVA), log_level="off")
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     expected = [line.split("\t") for line in printed.splitlines()]
     codes = [

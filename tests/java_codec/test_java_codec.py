@@ -20,13 +20,12 @@ from kafkalite.protocol.primitives import KafkaArray
 from kafkalite.protocol.schema import message_tree
 from tests.java_codec.as_json import as_json
 from tests.java_codec.official import (
-    NEWEST_RELEASE,
     definitions,
     older_definitions,
     older_jar_directory,
     supported_versions,
 )
-from tests.oracle.jars import classpath, compiled, jar_directory, java_command
+from tests.oracle.jars import compiled, jar_directory, java_command
 from tests.oracle.requirements import program, required
 from tests.properties.codec_samples import IS_LONG, Samples, all_specs, counted_nodes
 from tests.properties.test_codecs import build, codecs_of
@@ -120,9 +119,7 @@ def is_beyond_json(message: Message) -> bool:
 def java_frames(samples: list[Sample], class_path: str) -> list[tuple[str, str]]:
     """Return the Java program's frames for all samples."""
     # The class path of the release comes before the default one.
-    command = java_command(
-        "FrameEncoder", classes=Path(class_path), heap="512m", release=NEWEST_RELEASE
-    )
+    command = java_command("FrameEncoder", classes=Path(class_path), heap="512m")
     completed = subprocess.run(
         command,
         input="\n".join(sample.line for sample in samples),
@@ -156,7 +153,7 @@ def differences(samples: list[Sample], class_path: str) -> list[str]:
 def java_classes() -> Path:
     with required():
         program("java")
-        jar_directory(NEWEST_RELEASE)
+        jar_directory()
         return compiled(_JAVA)
     raise AssertionError
 
@@ -192,13 +189,8 @@ def dropped_versions(spec: MessageSpec) -> list[int]:
 
 def test_every_version_is_in_one_of_the_two_releases() -> None:
     with required():
-        jar_directory(NEWEST_RELEASE)
+        jar_directory()
         older_jar_directory()
     for name, spec in all_specs().items():
         for version in dropped_versions(spec):
             assert version in supported_versions(older_definitions()[name]), f"{name} v{version}"
-
-
-def test_class_path_has_the_jars_of_the_release() -> None:
-    with required():
-        assert f"kafka-clients-{NEWEST_RELEASE}" in classpath(NEWEST_RELEASE)

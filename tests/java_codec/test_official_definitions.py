@@ -18,7 +18,6 @@ from kafkalite.protocol.spec import FieldSpec, MessageSpec, spec_directory
 from kafkalite.protocol.versions import Versions
 from tests.java_codec.official import (
     KINDS,
-    NEWEST_RELEASE,
     Definition,
     definitions,
     older_definitions,
@@ -45,7 +44,7 @@ _COMMON_WORDS: Final = 3
 @pytest.fixture(scope="module", autouse=True)
 def _jars() -> None:
     with required():
-        jar_directory(NEWEST_RELEASE)
+        jar_directory()
         older_jar_directory()
 
 

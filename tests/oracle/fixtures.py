@@ -28,10 +28,12 @@ def broker_under_test(
     features: Mapping[str, str] = NO_FEATURES,
     *,
     control: bool = False,
+    as_version: str | None = None,
 ) -> Target:
     """Return the broker under test: kafkalite, or Kafka to check the tests themselves.
 
-    `control` enables kafkalite's control API. Kafka has none.
+    `control` enables kafkalite's control API, and `as_version` is the release that it emulates.
+    Kafka has neither.
     """
     target = os.environ.get(TARGET, "kafkalite")
     if target == "kafka":
@@ -43,7 +45,7 @@ def broker_under_test(
         directory,
         {**KAFKALITE_DEFAULTS, **config, **features},
         control=control,
-        options=("--defaults", "kafka"),
+        options=("--defaults", "kafka", *(("--as-version", as_version) if as_version else ())),
     )
 
 

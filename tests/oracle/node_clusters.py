@@ -159,9 +159,15 @@ class EmulatedNodes:
         directory: Path,
         config: Mapping[str, str],
         node_config: Mapping[int, Mapping[str, str]],
+        *,
+        as_version: str | None = None,
     ) -> None:
         self._broker = Broker(
-            len(NODE_IDS), config=config, node_config=node_config, data_directory=directory
+            len(NODE_IDS),
+            config=config,
+            node_config=node_config,
+            data_directory=directory,
+            as_version=as_version,
         )
 
     def port(self, node_id: int) -> int:

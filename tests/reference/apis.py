@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkalite.apis.table import Row
 
 _INTRODUCTION = """\
-ApiVersions returns these APIs and versions. By default a broker emulates Kafka 4.3, and also serves
+ApiVersions returns these APIs and versions. By default a broker emulates Kafka 4.4, and also serves
 older versions that Kafka 4 removed and clients still send. With `--as-version 3.9` it serves only
 the APIs and versions of that release. [Speak as an older Kafka](../how-to/older-releases.md)
 describes the option. Kafka's APIs that are not in the first table are not served."""

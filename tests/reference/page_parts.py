@@ -21,9 +21,9 @@ _BETWEEN_BROKERS = {
     ApiKey.DELETE_SHARE_GROUP_STATE,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
 }
-"""APIs of Kafka 4.3 that clients do not use."""
+"""APIs of Kafka 4.4 that clients do not use."""
 
-_API_COUNT = re.compile(r"(\| Client-visible APIs, of 72 in Kafka 4\.3 \| )\d+(?= \|)")
+_API_COUNT = re.compile(r"(\| Client-visible APIs, of 74 in Kafka 4\.4 \| )\d+(?= \|)")
 _NO_EFFECT_TABLE = re.compile(
     r"(<!-- no-effect-table -->\n).*?(?=<!-- /no-effect-table -->)", re.DOTALL
 )

@@ -227,7 +227,7 @@ APIS = (
     ),
     Api(
         key=ApiKey.DELETE_GROUPS,
-        versions=Versions(0, 2),
+        versions=Versions(0, 3),
         handler=handle_delete_groups,
         inline_bytes=0,
         refuse=refuse_delete_groups,

@@ -345,7 +345,7 @@ def lower_txn_offset_commit(
 APIS = (
     Api(
         key=ApiKey.TXN_OFFSET_COMMIT,
-        versions=Versions(0, 5),
+        versions=Versions(0, 6),
         handler=handle_txn_offset_commit,
         refuse=refuse_txn_offset_commit,
         eras=TXN_OFFSET_COMMIT_ERAS,

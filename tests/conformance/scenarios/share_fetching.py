@@ -170,7 +170,7 @@ def initialize(
 
 
 def read_state(
-    group: str, topic_id: bytes, partition: int, leader_epoch: int = -1
+    group: str, topic_id: bytes, partition: int, leader_epoch: int = 0
 ) -> ReadShareGroupStateRequest:
     """Request the state of a partition without fencing a leader."""
     row = ReadShareGroupStateRequest.PartitionData(partition=partition, leader_epoch=leader_epoch)

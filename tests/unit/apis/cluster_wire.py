@@ -52,18 +52,20 @@ class ClusterWire:
         *,
         files: Files | None = None,
         node_config: Mapping[int, Mapping[str, str]] | None = None,
+        as_version: str | None = None,
     ) -> None:
         self._path, self._nodes = str(path), nodes
         self._files = new_files(self) if files is None else files
         self._settings = dict(config or {})
         self._node_settings = node_config or {}
+        self._as_version = as_version
         self.clock = ManualClock()
         self._start()
 
     def _start(self) -> None:
         self._directory = DataDirectory(self._files, self._path)
         nodes = self._nodes
-        self.config = BrokerConfig.from_text(self._settings)
+        self.config = BrokerConfig.from_text(self._settings, as_version=self._as_version)
         for node_id, settings in self._node_settings.items():
             self.config.configure_node(node_id, settings)
         self.cluster = Cluster(

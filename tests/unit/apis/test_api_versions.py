@@ -17,7 +17,6 @@ from kafkalite.protocol._generated.messages.api_versions import (
     ApiVersionsResponse,
 )
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.versions import Versions
 from tests.unit.frames import framed, header, read_answer, request_frame, split_frames
 from tests.unit.nodes import node_of
 
@@ -30,21 +29,16 @@ def never(*_: object) -> None:
     raise AssertionError("never called")
 
 
-def ask(
-    frame: bytes, answered_version: int, release: str | None = None, *, highest: int = 4
-) -> ApiVersionsResponse:
-    """Return the response of a broker that serves Produce 3-13 and Heartbeat 0-4.
-
-    `highest` is the highest served version of ApiVersions.
-    """
+def ask(frame: bytes, answered_version: int, release: str | None = None) -> ApiVersionsResponse:
+    """Return the response of a broker that serves Produce 3-13 and Heartbeat 0-4."""
     api = new_api_versions_api(
         {
-            API_VERSIONS: Row("ApiVersions", 0, highest, "api_versions"),
+            API_VERSIONS: Row("ApiVersions", 0, 5, "api_versions"),
             HEARTBEAT: Row("Heartbeat", 0, 4, "nowhere"),
             PRODUCE: Row("Produce", 3, 13, "nowhere"),
         }
-    )._replace(versions=Versions(0, highest))
-    image = MetadataImage(version=15, features={"metadata.version": 30, "group.version": 1})
+    )
+    image = MetadataImage(version=15, features={"metadata.version": 33, "group.version": 1})
     node = node_of(image=image, config=BrokerConfig.from_text(as_version=release))
     call = Call(node=node, listener="A", client_host="/")
     out: list[bytes | memoryview] = []
@@ -59,7 +53,7 @@ def code_of(cluster_id: str | None, node_id: int, version: int = 5) -> ErrorCode
     """Return the error code of node 1 of the cluster `cluster` for a client that names a node."""
     request = request_from()
     request.cluster_id, request.node_id = cluster_id, node_id
-    answer = ask(request_frame(request, version), version, highest=5)
+    answer = ask(request_frame(request, version), version)
     assert bool(answer.api_keys) is (answer.error_code == 0)
     return ErrorCode(answer.error_code)
 
@@ -68,13 +62,13 @@ def request_from(name: str = "soft", version: str = "1.0") -> ApiVersionsRequest
     return ApiVersionsRequest(client_software_name=name, client_software_version=version)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_every_api_is_listed_in_order_of_its_key(version: int) -> None:
     answer = ask(request_frame(request_from(), version), version)
     rows = [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys]
     # Produce is listed from 0, though served from 3: older librdkafka relies on it, and Kafka 4
     # does the same.
-    assert rows == [(PRODUCE, 0, 13), (HEARTBEAT, 0, 4), (API_VERSIONS, 0, 4)]
+    assert rows == [(PRODUCE, 0, 13), (HEARTBEAT, 0, 4), (API_VERSIONS, 0, 5)]
     assert answer.error_code == 0
 
 
@@ -83,7 +77,7 @@ def test_features_are_listed_with_their_levels_from_version_3() -> None:
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
-        "metadata.version": (7, 30),
+        "metadata.version": (7, 33),
         "share.version": (0, 1),
         "streams.version": (0, 1),
         "transaction.version": (0, 2),
@@ -92,7 +86,7 @@ def test_features_are_listed_with_their_levels_from_version_3() -> None:
     assert [
         (row.name, row.min_version_level, row.max_version_level)
         for row in answer.finalized_features
-    ] == [("group.version", 1, 1), ("metadata.version", 30, 30)]
+    ] == [("group.version", 1, 1), ("metadata.version", 33, 33)]
 
 
 def test_a_release_lists_its_features_and_those_of_the_cluster() -> None:
@@ -109,7 +103,7 @@ def test_version_3_omits_features_with_lowest_level_0() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "-soft", "soft-", "so ft", "söft", "soft\n"])
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("version", [3, 4, 5])
 def test_invalid_software_names_are_refused(wrong: str, version: int) -> None:
     for request in (request_from(name=wrong), request_from(version=wrong)):
         answer = ask(request_frame(request, version), version)
@@ -123,12 +117,12 @@ def test_usual_software_names_are_accepted(good: str) -> None:
 
 
 def test_an_unknown_version_gets_the_supported_versions() -> None:
-    """As in Kafka 4.3: error 35 and the row of ApiVersions, in version 0."""
+    """As in Kafka: error 35 and the row of ApiVersions, in version 0."""
     frame = framed(header(API_VERSIONS, 99, is_flexible=True) + b"unreadable")
     answer = ask(frame, 0)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [
-        (API_VERSIONS, 0, 4)
+        (API_VERSIONS, 0, 5)
     ]
 
 

@@ -30,7 +30,7 @@ def test_versions_and_features_of_a_release_are_found_by_name() -> None:
 
 def test_without_a_release_the_newest_one_is_emulated_completely() -> None:
     assert emulated_release(None).apis is None
-    assert emulated_release(None).features == emulated_release("4.3").features
+    assert emulated_release(None).features == emulated_release("4.4").features
 
 
 @pytest.mark.parametrize("wrong", ["", "2.8", "4.3.1", "5.0", "latest"])
@@ -44,8 +44,8 @@ def test_an_unknown_release_is_rejected_with_the_known_names(wrong: str) -> None
 
 def test_unstable_versions_follow_the_stable_ones_and_become_stable_later() -> None:
     unstable = {name: emulated_release(name).unstable for name in release_names()}
-    assert unstable["4.3"] == {"InitProducerId": 6}
-    assert emulated_release(None).unstable == unstable["4.3"]
+    assert unstable["4.4"] == {"InitProducerId": 6}
+    assert emulated_release(None).unstable == unstable["4.4"]
     assert unstable["4.1"]["OffsetCommit"] == 10
     assert [name for name in release_names() if not unstable[name]] == [
         "3.3", "3.4", "3.8",

@@ -107,7 +107,7 @@ class TestKeysOfReleasesBefore40:
             f"Version {version} is not a valid version"
         )
 
-    @pytest.mark.parametrize("release", ["4.0", "4.3", None])
+    @pytest.mark.parametrize("release", ["4.0", "4.4", None])
     def test_later_releases_lack_these_keys(self, release: str | None) -> None:
         config = BrokerConfig.from_text(as_version=release)
         for name in (

@@ -25,7 +25,7 @@ async def lines_of(settings: Settings) -> str:
 @pytest.mark.parametrize("release", [None, "3.9", "4.4"])
 def test_the_version_is_that_of_the_emulated_release(release: str | None) -> None:
     text = asyncio.run(lines_of(Settings(listen=["127.0.0.1:0"], as_version=release)))
-    assert f"Kafka version: {release or '4.3'}, kafkalite " in text
+    assert f"Kafka version: {release or '4.4'}, kafkalite " in text
 
 
 @pytest.mark.parametrize(

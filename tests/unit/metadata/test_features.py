@@ -26,14 +26,14 @@ from kafkalite.testing.coordinator_log import MemoryCoordinatorLog
 from tests.unit.metadata_world import MetadataWorld
 
 NEWEST = {
-    "metadata.version": 30,
+    "metadata.version": 33,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
     "share.version": 1,
     "streams.version": 1,
     "transaction.version": 2,
 }
-"""The level with which Kafka 4.3 formats a new cluster."""
+"""The level with which Kafka 4.4 formats a new cluster."""
 
 
 def level_of(world: MetadataWorld) -> int | None:
@@ -113,7 +113,7 @@ def test_cluster_started_as_another_release_gets_its_levels() -> None:
 
 def test_a_cluster_started_as_the_same_release_keeps_its_levels() -> None:
     first = MetadataWorld(transaction_version="1")
-    assert level_of(first.restart(1, as_version="4.3")) == 1
+    assert level_of(first.restart(1, as_version="4.4")) == 1
 
 
 @pytest.mark.parametrize("wrong", ["3", "-1", "new"])
@@ -154,7 +154,7 @@ def refusal(world: MetadataWorld, *updates: FeatureUpdate) -> str:
         (FeatureUpdate(GROUP_VERSION, 2), "Local controller 1 only supports versions 0-1"),
         (
             FeatureUpdate(METADATA_VERSION, 6, 3),
-            "Local controller 1 only supports versions 7-30",
+            "Local controller 1 only supports versions 7-33",
         ),
         (
             FeatureUpdate(GROUP_VERSION, 0),
@@ -198,14 +198,20 @@ def test_a_downgrade_to_a_newer_level_is_refused() -> None:
 def test_metadata_is_not_downgraded_if_records_could_be_lost(
     upgrade_type: int, reason: str
 ) -> None:
-    text = refusal(MetadataWorld(), FeatureUpdate(METADATA_VERSION, 29, upgrade_type))
-    assert text.startswith(f"Unsupported metadata.version downgrade from 30 to 29. {reason}")
+    text = refusal(MetadataWorld(), FeatureUpdate(METADATA_VERSION, 32, upgrade_type))
+    assert text.startswith(f"Unsupported metadata.version downgrade from 33 to 32. {reason}")
 
 
-@pytest.mark.parametrize("level", [32, 31, 30])
-def test_metadata_of_kafka_4_4_is_not_downgraded(level: int) -> None:
-    text = refusal(MetadataWorld(as_version="4.4"), FeatureUpdate(METADATA_VERSION, level, 2))
-    assert text.startswith(f"Unsupported metadata.version downgrade from 33 to {level}. Refusing")
+@pytest.mark.parametrize(
+    ("release", "from_level", "level"),
+    [("4.3", 30, 29), ("4.4", 33, 31), ("4.4", 33, 30), ("4.4", 33, 29)],
+)
+def test_metadata_of_a_release_is_not_downgraded(release: str, from_level: int, level: int) -> None:
+    world = MetadataWorld(as_version=release)
+    text = refusal(world, FeatureUpdate(METADATA_VERSION, level, 2))
+    assert text.startswith(
+        f"Unsupported metadata.version downgrade from {from_level} to {level}. Refusing"
+    )
 
 
 def test_features_need_a_metadata_version() -> None:

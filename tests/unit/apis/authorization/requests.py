@@ -17,6 +17,7 @@ from tests.conformance.batches import batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kafkalite.apis.table import Row
     from kafkalite.protocol.message import Message
 
 TOPIC: Final = "topic"
@@ -270,11 +271,14 @@ def _markers(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
 
 
 def _txn_commit(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
-    del version, ids
     partition = request.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     return request(
         transactional_id=TRANSACTIONAL_ID, group_id=GROUP, producer_id=1, producer_epoch=0,
-        topics=[request.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+        topics=[
+            request.TxnOffsetCommitRequestTopic(
+                **_topic_fields(version, 6, ids), partitions=[partition]
+            )
+        ],
     )  # fmt: skip
 
 
@@ -639,9 +643,11 @@ CASES: Final = (
 """The requests; at least one for every served API with permissions."""
 
 
-def versions_of(case: Case) -> list[int]:
-    """Return the versions of the API that the case is for."""
-    served = TABLE[case.key]
+def versions_of(case: Case, rows: Mapping[int, Row] = TABLE) -> list[int]:
+    """Return the versions of the API that the case is for; `rows` are the served APIs."""
+    served = rows.get(case.key)
+    if served is None:
+        return []
     return [
         version
         for version in range(served.lowest, served.highest + 1)
