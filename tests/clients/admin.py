@@ -8,13 +8,10 @@ import sys
 from pathlib import Path
 from typing import TypeAlias, TypedDict, cast
 
-from tests.clients.client_libraries import driver_environment
+from tests.clients.client_libraries import driver_environment, franz_go_worker
 from tests.oracle.jars import compiled, java_command
 
 Answer: TypeAlias = "str | int | float | bool | list[Answer] | dict[str, Answer] | None"
-
-RELEASE = "4.4.0"
-"""The release of the client."""
 
 _PROGRAMS = Path(__file__).parent / "java_admin"
 _TIMEOUT_S = 240.0
@@ -60,7 +57,10 @@ def admin_sweep(bootstrap: str, sasl: str | None = None) -> Sweep:
     The address of a listener with SASL adds the calls that need it, and those of an administrator.
     """
     arguments = [bootstrap] if sasl is None else [bootstrap, sasl]
-    classes = compiled(_PROGRAMS, RELEASE)
-    return run_sweep(
-        java_command("AdminSweep", *arguments, classes=classes, log_level="off", release=RELEASE)
-    )
+    classes = compiled(_PROGRAMS)
+    return run_sweep(java_command("AdminSweep", *arguments, classes=classes, log_level="off"))
+
+
+def franz_go_sweep(bootstrap: str, sasl: str) -> Sweep:
+    """Run `go/admin.go` against a broker; delegation tokens need the address for SASL."""
+    return run_sweep([*franz_go_worker(), "admin", bootstrap, sasl])

@@ -20,12 +20,10 @@ SETTINGS: Final = {
 _JAAS: Final = "org.apache.kafka.common.security"
 
 
-def kafka_with_sasl(
-    directory: Path, sasl_port: int, release: str | None = None
-) -> RealKafka:
+def kafka_with_sasl(directory: Path, sasl_port: int) -> RealKafka:
     """Return a Kafka that is not started yet; its other listener is PLAINTEXT."""
     config = {**COMMON_CONFIG, **SETTINGS}
-    kafka = RealKafka(directory, config, release=release)
+    kafka = RealKafka(directory, config)
     listeners = (
         f"PLAINTEXT://{kafka.bootstrap},CONTROLLER://{kafka.controller},"
         f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"

@@ -95,11 +95,11 @@ def java_command(
 
 
 @functools.cache
-def compiled(source_directory: Path, release: str | None = None) -> Path:
+def compiled(source_directory: Path) -> Path:
     """Compile every Java file of a directory against the jars; return the class directory."""
     compiler = program("javac")
     sources = sorted(source_directory.glob("*.java"))
-    path = classpath(release)
+    path = classpath()
 
     def compile_all(directory: Path) -> None:
         options = ["-Xlint:all,-processing,-classfile", "-proc:none"]

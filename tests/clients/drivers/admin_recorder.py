@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -60,16 +61,13 @@ class Recorder:
 
     def print(self) -> None:
         """Print the sweep as JSON."""
-        print(json.dumps({"surface": self._surface, "cells": self._cells}))
+        sys.stdout.write(json.dumps({"surface": self._surface, "cells": self._cells}))
 
     def plain(self, value: Any, depth: int = 0) -> Any:  # noqa: ANN401
         """Convert a value to dictionaries, lists and plain values."""
         assert depth < _MAX_DEPTH, value
         if isinstance(value, Future):
-            try:
-                return self.plain(value.result(TIMEOUT_S), depth + 1)
-            except Exception as failure:  # noqa: BLE001 - an error is a result
-                return self._error_of(failure)
+            return self._outcome(value, depth)
         if isinstance(value, BaseException):
             return self._error_of(value)
         if isinstance(value, type):
@@ -78,11 +76,17 @@ class Recorder:
             return value.name
         if value is None or isinstance(value, bool | int | float | str):
             return value
-        if isinstance(value, bytes):
-            return f"{len(value)} bytes"
         return self._plain_object(value, depth)
 
+    def _outcome(self, future: Future[Any], depth: int) -> Any:  # noqa: ANN401
+        try:
+            return self.plain(future.result(TIMEOUT_S), depth + 1)
+        except Exception as failure:  # noqa: BLE001 - an error is a result
+            return self._error_of(failure)
+
     def _plain_object(self, value: Any, depth: int) -> Any:  # noqa: ANN401
+        if isinstance(value, bytes):
+            return f"{len(value)} bytes"
         if isinstance(value, Mapping):
             return {
                 key if isinstance(key, str) else str(self._key(key)): self.plain(row, depth + 1)

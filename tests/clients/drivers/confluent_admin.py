@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import confluent_kafka.admin
 from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
@@ -22,30 +24,14 @@ from confluent_kafka import (
     TopicPartition,
     Uuid,
 )
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-    ResourcePatternType,
-    ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialDeletion,
-    UserScramCredentialUpsertion,
-)
 
 from tests.clients.drivers.admin_recorder import TIMEOUT_S, Recorder, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+# The library exports these names only to programs without types.
+_library: Any = confluent_kafka.admin
 
 TOPIC, GROUP, USER, MISSING = (
     f"librdkafka-{name}" for name in ("topic", "group", "user", "missing")
@@ -58,12 +44,10 @@ _PARAMETER = re.compile(r":param ([^:]*):")
 def _surface() -> Mapping[str, list[str]]:
     """Return the public methods; options are parameters with defaults and documented keywords."""
     surface = {}
-    for name, method in inspect.getmembers(AdminClient, callable):
+    for name, method in inspect.getmembers(_library.AdminClient, callable):
         if name.startswith("_"):
             continue
-        documented = [
-            text.split()[-1] for text in _PARAMETER.findall(inspect.getdoc(method) or "")
-        ]
+        documented = [text.split()[-1] for text in _PARAMETER.findall(inspect.getdoc(method) or "")]
         try:
             parameters = inspect.signature(method).parameters.values()
         except ValueError:
@@ -90,19 +74,19 @@ def _shown(value: Any) -> Any:  # noqa: ANN401
         return "id"
     if isinstance(value, Node):
         return {"id": value.id, "host": value.host, "port": value.port, "rack": value.rack}
-    if isinstance(value, ConfigResource | AclBinding | AclBindingFilter):
+    if isinstance(value, _library.ConfigResource | _library.AclBinding | _library.AclBindingFilter):
         return str(value)
     return None
 
 
-def _config(kind: Any, name: str, **values: str) -> ConfigResource:  # noqa: ANN401
+def _config(kind: Any, name: str, **values: str) -> _library.ConfigResource:  # noqa: ANN401
     entries = [
-        ConfigEntry(
-            key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET
+        _library.ConfigEntry(
+            key.replace("_", "."), value, incremental_operation=_library.AlterConfigOpType.SET
         )
         for key, value in values.items()
     ]
-    return ConfigResource(kind, name, incremental_configs=entries)
+    return _library.ConfigResource(kind, name, incremental_configs=entries)
 
 
 class Sweep:
@@ -110,7 +94,7 @@ class Sweep:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        client = _library.AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self.admin = Recorder(client, _surface(), _error_of, _shown)
 
     def run(self) -> None:
@@ -125,7 +109,7 @@ class Sweep:
 
     def topics(self) -> None:
         admin = self.admin
-        topic = NewTopic(TOPIC, 2, 1, config={"retention.ms": "3600000"})
+        topic = _library.NewTopic(TOPIC, 2, 1, config={"retention.ms": "3600000"})
         admin.cell(
             "create_topics validate_only",
             lambda: admin.create_topics([topic], validate_only=True, **_BOTH_TIMES),
@@ -133,24 +117,28 @@ class Sweep:
         admin.cell("create_topics", lambda: admin.create_topics([topic]))
         admin.cell(
             "create_topics refused",
-            lambda: admin.create_topics([
-                topic,
-                NewTopic("bad name", 1, 1),
-                NewTopic(f"{MISSING}-wide", 1, 9),
-                NewTopic(f"{MISSING}-config", 1, 1, config={"no.such": "1"}),
-            ]),
+            lambda: admin.create_topics(
+                [
+                    topic,
+                    _library.NewTopic("bad name", 1, 1),
+                    _library.NewTopic(f"{MISSING}-wide", 1, 9),
+                    _library.NewTopic(f"{MISSING}-config", 1, 1, config={"no.such": "1"}),
+                ]
+            ),
         )
         admin.cell(
             "create_partitions validate_only",
             lambda: admin.create_partitions(
-                [NewPartitions(TOPIC, 9)], validate_only=True, **_BOTH_TIMES
+                [_library.NewPartitions(TOPIC, 9)], validate_only=True, **_BOTH_TIMES
             ),
         )
         admin.cell(
             "create_partitions",
-            lambda: admin.create_partitions([NewPartitions(TOPIC, 3), NewPartitions(MISSING, 3)]),
+            lambda: admin.create_partitions(
+                [_library.NewPartitions(TOPIC, 3), _library.NewPartitions(MISSING, 3)]
+            ),
         )
-        wait_until(lambda: len(admin.list_topics(TOPIC).topics[TOPIC].partitions) == 3)  # noqa: PLR2004
+        wait_until(lambda: len(admin.list_topics(TOPIC).topics[TOPIC].partitions) == 3)
         admin.cell("list_topics topic", lambda: admin.list_topics(topic=TOPIC).topics[TOPIC])
         admin.cell("list_topics timeout", lambda: TOPIC in admin.list_topics(timeout=20).topics)
         created = f"{TOPIC}-created"
@@ -170,20 +158,25 @@ class Sweep:
         admin = self.admin
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number in range(6):
-            producer.produce(TOPIC, f"value {number}", "key", number % 3, timestamp=1_700_000_000_000)
+            producer.produce(
+                TOPIC, f"value {number}", "key", number % 3, timestamp=1_700_000_000_000
+            )
         assert producer.flush(TIMEOUT_S) == 0
         first = TopicPartition(TOPIC, 0)
         for name, spec in (
-            ("earliest", OffsetSpec.earliest()),
-            ("latest", OffsetSpec.latest()),
-            ("max_timestamp", OffsetSpec.max_timestamp()),
-            ("for_timestamp", OffsetSpec.for_timestamp(1_600_000_000_000)),
+            ("earliest", _library.OffsetSpec.earliest()),
+            ("latest", _library.OffsetSpec.latest()),
+            ("max_timestamp", _library.OffsetSpec.max_timestamp()),
+            ("for_timestamp", _library.OffsetSpec.for_timestamp(1_600_000_000_000)),
         ):
-            admin.cell(f"list_offsets {name}", lambda spec=spec: admin.list_offsets({first: spec}))
+            admin.cell(f"list_offsets {name}", partial(admin.list_offsets, {first: spec}))
         admin.cell(
             "list_offsets isolation_level",
             lambda: admin.list_offsets(
-                {first: OffsetSpec.latest(), TopicPartition(MISSING, 0): OffsetSpec.latest()},
+                {
+                    first: _library.OffsetSpec.latest(),
+                    TopicPartition(MISSING, 0): _library.OffsetSpec.latest(),
+                },
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 **_TIMES,
             ),
@@ -196,14 +189,16 @@ class Sweep:
 
     def configs(self) -> None:
         admin = self.admin
-        kinds = ConfigResource.Type
+        kinds = _library.ConfigResource.Type
         admin.cell(
             "describe_configs topic",
-            lambda: admin.describe_configs([ConfigResource(kinds.TOPIC, TOPIC)]),
+            lambda: admin.describe_configs([_library.ConfigResource(kinds.TOPIC, TOPIC)]),
         )
         admin.cell(
             "describe_configs unknown",
-            lambda: admin.describe_configs([ConfigResource(kinds.TOPIC, MISSING)], **_TIMES),
+            lambda: admin.describe_configs(
+                [_library.ConfigResource(kinds.TOPIC, MISSING)], **_TIMES
+            ),
         )
         admin.cell(
             "incremental_alter_configs",
@@ -222,15 +217,17 @@ class Sweep:
         )
         admin.cell(
             "incremental_alter_configs refused",
-            lambda: admin.incremental_alter_configs([
-                _config(kinds.TOPIC, TOPIC, segment_ms="never"),
-                _config(kinds.TOPIC, MISSING, segment_ms="60000"),
-            ]),
+            lambda: admin.incremental_alter_configs(
+                [
+                    _config(kinds.TOPIC, TOPIC, segment_ms="never"),
+                    _config(kinds.TOPIC, MISSING, segment_ms="60000"),
+                ]
+            ),
         )
         admin.cell(
             "alter_configs validate_only",
             lambda: admin.alter_configs(
-                [ConfigResource(kinds.TOPIC, TOPIC, set_config={"no.such": "1"})],
+                [_library.ConfigResource(kinds.TOPIC, TOPIC, set_config={"no.such": "1"})],
                 validate_only=True,
                 **_TIMES,
             ),
@@ -238,19 +235,25 @@ class Sweep:
         admin.cell(
             "alter_configs",
             lambda: admin.alter_configs(
-                [ConfigResource(kinds.TOPIC, TOPIC, set_config={"retention.ms": "7200000"})]
+                [
+                    _library.ConfigResource(
+                        kinds.TOPIC, TOPIC, set_config={"retention.ms": "7200000"}
+                    )
+                ]
             ),
         )
 
     def groups(self) -> None:
         admin = self.admin
-        consumer = Consumer({
-            "bootstrap.servers": self.bootstrap,
-            "group.id": GROUP,
-            "client.id": "librdkafka-client",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        })
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": GROUP,
+                "client.id": "librdkafka-client",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
         consumer.subscribe([TOPIC])
         wait_until(lambda: consumer.poll(0.1) and consumer.assignment())
         consumer.commit(offsets=[TopicPartition(TOPIC, 0, 1)], asynchronous=False)
@@ -327,29 +330,28 @@ class Sweep:
 
     def security(self) -> None:
         admin = self.admin
-        binding = AclBinding(
-            ResourceType.TOPIC, TOPIC, ResourcePatternType.LITERAL, f"User:{USER}", "*",
-            AclOperation.READ, AclPermissionType.ALLOW,
+        binding = _library.AclBinding(
+            _library.ResourceType.TOPIC, TOPIC, _library.ResourcePatternType.LITERAL,
+            f"User:{USER}", "*",
+            _library.AclOperation.READ, _library.AclPermissionType.ALLOW,
         )  # fmt: skip
-        ours = AclBindingFilter(
-            ResourceType.TOPIC, TOPIC, ResourcePatternType.LITERAL, None, None,
-            AclOperation.ANY, AclPermissionType.ANY,
+        ours = _library.AclBindingFilter(
+            _library.ResourceType.TOPIC, TOPIC, _library.ResourcePatternType.LITERAL, None, None,
+            _library.AclOperation.ANY, _library.AclPermissionType.ANY,
         )  # fmt: skip
         admin.cell("create_acls", lambda: admin.create_acls([binding], **_TIMES))
         wait_until(lambda: admin.describe_acls(ours).result(TIMEOUT_S))
         admin.cell("describe_acls", lambda: admin.describe_acls(ours, **_TIMES))
         admin.cell("delete_acls", lambda: admin.delete_acls([ours], **_TIMES))
-        mechanism = ScramMechanism.SCRAM_SHA_256
-        info = ScramCredentialInfo(mechanism, 4096)
+        mechanism = _library.ScramMechanism.SCRAM_SHA_256
+        info = _library.ScramCredentialInfo(mechanism, 4096)
         admin.cell(
             "alter_user_scram_credentials",
             lambda: admin.alter_user_scram_credentials(
-                [UserScramCredentialUpsertion(USER, info, b"secret")], **_TIMES
+                [_library.UserScramCredentialUpsertion(USER, info, b"secret")], **_TIMES
             ),
         )
-        wait_until(
-            lambda: admin.describe_user_scram_credentials([USER])[USER].result(TIMEOUT_S)
-        )
+        wait_until(lambda: admin.describe_user_scram_credentials([USER])[USER].result(TIMEOUT_S))
         admin.cell(
             "describe_user_scram_credentials users",
             lambda: admin.describe_user_scram_credentials([USER, MISSING], **_TIMES),
@@ -360,10 +362,12 @@ class Sweep:
         )
         admin.cell(
             "alter_user_scram_credentials deletion",
-            lambda: admin.alter_user_scram_credentials([
-                UserScramCredentialDeletion(USER, mechanism),
-                UserScramCredentialDeletion(MISSING, mechanism),
-            ]),
+            lambda: admin.alter_user_scram_credentials(
+                [
+                    _library.UserScramCredentialDeletion(USER, mechanism),
+                    _library.UserScramCredentialDeletion(MISSING, mechanism),
+                ]
+            ),
         )
 
     def cluster(self) -> None:
@@ -386,9 +390,7 @@ class Sweep:
 
     def delete(self) -> None:
         admin = self.admin
-        admin.cell(
-            "delete_topics", lambda: admin.delete_topics([TOPIC, MISSING], **_BOTH_TIMES)
-        )
+        admin.cell("delete_topics", lambda: admin.delete_topics([TOPIC, MISSING], **_BOTH_TIMES))
 
 
 def _members(groups: list[Any]) -> list[Any]:
@@ -400,7 +402,7 @@ def _members(groups: list[Any]) -> list[Any]:
 
 
 def _ours(listed: Any) -> list[Any]:  # noqa: ANN401
-    return [group for group in listed.valid if group.group_id == GROUP] + listed.errors
+    return [*(group for group in listed.valid if group.group_id == GROUP), *listed.errors]
 
 
 if __name__ == "__main__":

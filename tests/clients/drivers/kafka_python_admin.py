@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka import (
@@ -127,9 +128,7 @@ class Sweep:
             "create_partitions refused",
             lambda: admin.create_partitions({TOPIC: 1, MISSING: 2}, raise_errors=False),
         )
-        admin.cell(
-            "wait_for_topics", lambda: admin.wait_for_topics([TOPIC], timeout_ms=_TIME_MS)
-        )
+        admin.cell("wait_for_topics", lambda: admin.wait_for_topics([TOPIC], timeout_ms=_TIME_MS))
         admin.cell(
             "wait_for_topics unknown", lambda: admin.wait_for_topics([MISSING], timeout_ms=300)
         )
@@ -159,7 +158,7 @@ class Sweep:
         for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST, OffsetSpec.MAX_TIMESTAMP):
             admin.cell(
                 f"list_partition_offsets {spec.name}",
-                lambda spec=spec: admin.list_partition_offsets({FIRST: spec, SECOND: spec}),
+                partial(admin.list_partition_offsets, {FIRST: spec, SECOND: spec}),
             )
         admin.cell(
             "list_partition_offsets isolation_level",
@@ -342,7 +341,7 @@ class Sweep:
             "describe_producers unknown",
             lambda: admin.describe_producers([TopicPartition(TOPIC, 7)], broker_id=1),
         )
-        admin.cell("find_hanging_transactions", lambda: admin.find_hanging_transactions())
+        admin.cell("find_hanging_transactions", admin.find_hanging_transactions)
         admin.cell(
             "find_hanging_transactions options",
             lambda: admin.find_hanging_transactions(
@@ -377,30 +376,30 @@ class Sweep:
             ),
         )
         wait_until(lambda: admin.describe_user_scram_credentials([USER]))
-        admin.cell(
-            "describe_user_scram_credentials", lambda: admin.describe_user_scram_credentials()
-        )
+        admin.cell("describe_user_scram_credentials", admin.describe_user_scram_credentials)
         admin.cell(
             "describe_user_scram_credentials users",
             lambda: admin.describe_user_scram_credentials(users=[USER, MISSING]),
         )
         admin.cell(
             "alter_user_scram_credentials deletion",
-            lambda: admin.alter_user_scram_credentials([
-                UserScramCredentialDeletion(USER, mechanism),
-                UserScramCredentialDeletion(MISSING, mechanism),
-            ]),
+            lambda: admin.alter_user_scram_credentials(
+                [
+                    UserScramCredentialDeletion(USER, mechanism),
+                    UserScramCredentialDeletion(MISSING, mechanism),
+                ]
+            ),
         )
 
     def cluster(self) -> None:
         admin = self.admin
-        admin.cell("describe_cluster", lambda: admin.describe_cluster())
-        admin.cell("api_versions", lambda: admin.api_versions())
+        admin.cell("describe_cluster", admin.describe_cluster)
+        admin.cell("api_versions", admin.api_versions)
         admin.cell(
             "get_broker_version_data",
             lambda: str(admin.get_broker_version_data(1).broker_version),
         )
-        admin.cell("describe_features", lambda: admin.describe_features())
+        admin.cell("describe_features", admin.describe_features)
         admin.cell(
             "describe_features send_request_to_controller",
             lambda: admin.describe_features(send_request_to_controller=True),
@@ -412,7 +411,7 @@ class Sweep:
                 {"no.such.version": 1}, validate_only=True, timeout_ms=_TIME_MS
             ),
         )
-        admin.cell("describe_metadata_quorum", lambda: admin.describe_metadata_quorum())
+        admin.cell("describe_metadata_quorum", admin.describe_metadata_quorum)
 
     def placement(self) -> None:
         admin = self.admin
@@ -431,7 +430,7 @@ class Sweep:
             "alter_partition_reassignments timeout_ms",
             lambda: admin.alter_partition_reassignments({FIRST: [9]}, timeout_ms=_TIME_MS),
         )
-        admin.cell("list_partition_reassignments", lambda: admin.list_partition_reassignments())
+        admin.cell("list_partition_reassignments", admin.list_partition_reassignments)
         admin.cell(
             "list_partition_reassignments options",
             lambda: admin.list_partition_reassignments(
@@ -446,11 +445,13 @@ class Sweep:
         )
         admin.cell(
             "alter_replica_log_dirs",
-            lambda: admin.alter_replica_log_dirs({
-                TopicPartitionReplica(TOPIC, 0, 1): directory,
-                TopicPartitionReplica(TOPIC, 1, 1): "/no/such/directory",
-                TopicPartitionReplica(MISSING, 0, 1): directory,
-            }),
+            lambda: admin.alter_replica_log_dirs(
+                {
+                    TopicPartitionReplica(TOPIC, 0, 1): directory,
+                    TopicPartitionReplica(TOPIC, 1, 1): "/no/such/directory",
+                    TopicPartitionReplica(MISSING, 0, 1): directory,
+                }
+            ),
         )
 
     def delete(self) -> None:
@@ -460,7 +461,7 @@ class Sweep:
             "delete_topics",
             lambda: admin.delete_topics([TOPIC, MISSING], timeout_ms=_TIME_MS, raise_errors=False),
         )
-        admin.cell("close", lambda: admin.close())
+        admin.cell("close", admin.close)
 
 
 def _ours(groups: Any) -> list[Any]:  # noqa: ANN401

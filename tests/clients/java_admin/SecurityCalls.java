@@ -194,9 +194,9 @@ final class SecurityCalls {
     private void tokens(Admin user) throws Exception {
         sweep.show("createDelegationToken", () ->
                 shown(AdminSweep.get(user.createDelegationToken().delegationToken())));
+        DelegationToken[] created = new DelegationToken[1];
         CreateDelegationTokenOptions options = AdminSweep.timed(new CreateDelegationTokenOptions()
                 .owner(BOB).renewers(List.of(CAROL)).maxLifetimeMs(3_600_000));
-        DelegationToken[] created = new DelegationToken[1];
         sweep.show("createDelegationToken with options", () -> {
             created[0] = AdminSweep.get(user.createDelegationToken(options).delegationToken());
             return shown(created[0]);

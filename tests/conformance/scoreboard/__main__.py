@@ -29,9 +29,9 @@ def main(names: list[str]) -> None:
                     json.dumps(sweep, indent=1)
                 )
             for line in uncovered(real, EXCLUDED[client.name]):
-                print(f"{client.name}: no cell for {line}")
+                sys.stdout.write(f"{client.name}: no cell for {line}\n")
             for line in compare(client.name, real, emulated):
-                print(f"{client.name}: {line}")
+                sys.stdout.write(f"{client.name}: {line}\n")
 
 
 main(sys.argv[1:])

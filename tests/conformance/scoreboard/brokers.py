@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
 from tests.conformance.sasl_kafka import SETTINGS, USERS, kafka_with_sasl
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tests.oracle.target import Target
 
     T = TypeVar("T")
-
-RELEASE: Final = "4.4.0"
 
 
 class Address(NamedTuple):
@@ -47,7 +45,7 @@ class Pair(NamedTuple):
 def brokers(directory: Path) -> Iterator[Pair]:
     """Start both brokers."""
     ports = free_port(), free_port()
-    kafka = kafka_with_sasl(directory / "kafka", ports[0], RELEASE)
+    kafka = kafka_with_sasl(directory / "kafka", ports[0])
     users = [f"--user={name}:{password}:PLAIN" for name, password in USERS.items()]
     emulator = ServedKafkalite(
         directory / "kafkalite",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.conformance.compare import tree_differences
 from tests.conformance.scoreboard.differences import DIFFERENCES
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.clients.admin import Answer, Sweep
-    from tests.conformance.normalization import Tree
 
 _DIRECTORY: Final = Path(__file__).parent / "tables"
 _SEPARATOR: Final = "\t"
@@ -100,8 +99,8 @@ def compare(client: str, real: Sweep, emulated: Sweep) -> list[str]:
     for name in real["cells"].keys() & emulated["cells"].keys():
         found = tree_differences(
             name,
-            masked(cast("Tree", real["cells"][name]["answer"])),
-            masked(cast("Tree", emulated["cells"][name]["answer"])),
+            masked(real["cells"][name]["answer"]),
+            masked(emulated["cells"][name]["answer"]),
         )
         listed = DIFFERENCES[client].get(name)
         paths = () if listed is None else tuple(f"{name}{path}" for path in listed.paths)

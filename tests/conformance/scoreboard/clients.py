@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tests.clients.admin import admin_sweep, python_sweep
+from tests.clients.admin import admin_sweep, franz_go_sweep, python_sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,5 +36,10 @@ CLIENTS: Final = (
         "kafka-python",
         "kafka-python: `KafkaAdminClient`",
         lambda address: python_sweep("kafka_python_admin", address.plaintext),
+    ),
+    AdminClient(
+        "franz-go",
+        "franz-go: `Client` of kadm",
+        lambda address: franz_go_sweep(address.plaintext, address.sasl),
     ),
 )

@@ -18,10 +18,81 @@ class Difference(NamedTuple):
     """The release of Kafka since which the answers differ."""
 
 
+_WHOLE: Final = ("",)
+
+_QUORUM: Final = Difference(_WHOLE, "the APIs of the controller quorum are not served", "3.3")
+
+_UNREGISTER_CONTROLLER: Final = Difference(_WHOLE, "UnregisterController is not served", "4.4")
+
+_ASSIGNOR: Final = Difference(
+    (".describedGroups.admin-streams.assignorName",),
+    "the name of the assignor needs StreamsGroupDescribe v1, which is not served",
+    "4.4",
+)
+
+_KRAFT_VERSION: Final = "the feature `kraft.version` of the controller quorum is not served"
+
+_JAVA: Final = {
+    **dict.fromkeys(
+        (
+            "describeMetadataQuorum",
+            "describeMetadataQuorum timeoutMs",
+            "addRaftVoter of a voter",
+            "addRaftVoter setClusterId",
+            "removeRaftVoter unknown",
+            "removeRaftVoter setClusterId",
+        ),
+        _QUORUM,
+    ),
+    **dict.fromkeys(
+        (
+            "unregisterController unknown",
+            "unregisterController timeoutMs",
+            "unregisterController of a voter",
+        ),
+        _UNREGISTER_CONTROLLER,
+    ),
+    **dict.fromkeys(
+        ("describeStreamsGroups", "describeStreamsGroups includeAuthorizedOperations"), _ASSIGNOR
+    ),
+    "describeStreamsGroups includeTopologyDescription": Difference(
+        (".describedGroups.admin-streams",),
+        "topology descriptions need StreamsGroupDescribe v1, which is not served",
+        "4.4",
+    ),
+    "describeStreamsGroups empty": Difference(
+        (*_ASSIGNOR.paths, ".describedGroups.admin-streams.targetAssignmentEpoch"),
+        "the assignment epoch of a group without members does not follow its group epoch, and "
+        "StreamsGroupDescribe v1 is not served",
+        "4.4",
+    ),
+    "describeShareGroups empty": Difference(
+        (".describedGroups.admin-share.targetAssignmentEpoch",),
+        "the assignment epoch of a group without members does not follow its group epoch",
+        "4.4",
+    ),
+    "describeFeatures": Difference(
+        (".finalized.kraft.version", ".supported.kraft.version"), _KRAFT_VERSION, "3.9"
+    ),
+}
+
+_KAFKA_PYTHON: Final = {
+    "api_versions": Difference(
+        _WHOLE,
+        "the client does not know API 93, which Kafka has and kafkalite does not serve, and fails",
+        "4.4",
+    ),
+    "describe_metadata_quorum": _QUORUM,
+    "describe_features": Difference((".kraft.version",), _KRAFT_VERSION, "3.9"),
+    "describe_features send_request_to_controller": Difference(
+        (".kraft.version",), _KRAFT_VERSION, "3.9"
+    ),
+}
+
 DIFFERENCES: Final[Mapping[str, Mapping[str, Difference]]] = {
-    "java": {},
+    "java": _JAVA,
     "confluent-kafka": {},
-    "kafka-python": {},
+    "kafka-python": _KAFKA_PYTHON,
     "franz-go": {},
 }
 """Client → cell → difference."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from tests.conformance.later_releases import RELEASES
+from tests.conformance.compared_releases import RELEASES
 from tests.conformance.scenarios.configs import OWN_KEYS, PLACES
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _PRESENCE: Final = frozenset((
     "member_id", "cluster_id", "topic_id", "producer_id", "replica_directory_id", "timestamp",
     "last_caught_up_timestamp", "last_fetch_timestamp", "log_end_offset", "high_watermark",
     "last_timestamp", "transaction_start_time_ms", "total_bytes", "usable_bytes", "log_dir",
-    "finalized_features_epoch", "size", "partition_size", "salt", "directory_id",
+    "finalized_features_epoch", "finalized_epoch", "size", "partition_size", "salt", "directory_id",
     # franz-go
     "Port", "MemberID", "Cluster", "TopicID", "ID", "ProducerID", "ProducerId", "LastTimestamp",
     "StartTimestamp", "TxnStartTimestamp", "Dir", "Size", "TotalBytes", "UsableBytes",
@@ -53,7 +53,7 @@ _LATER: Final = frozenset(
     for name, difference in RELEASES["4.4"].differences.items()
     if " setting " in name and difference.emulated is None
 )
-"""Settings of Kafka that kafkalite does not have; `later_releases` lists them."""
+"""Settings of Kafka that kafkalite does not have; `compared_releases` lists them."""
 
 _SETTINGS: Final = PLACES | OWN_KEYS | _SETUP | _LATER
 
