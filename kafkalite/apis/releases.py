@@ -44,12 +44,13 @@ def api_finder(release: Release, *, unstable: bool = False) -> Callable[[int], A
     if release.apis is None and not unstable:
         return find_api
     rows = served_rows(release, unstable=unstable)
+    advertised = {key: row for key, row in rows.items() if row.name not in release.internal_apis}
 
     def find(key: int) -> Api | None:
         row = rows.get(key)
         if row is None:
             return None
-        api = _new_api_versions_api(rows) if key == API_VERSIONS_KEY else find_api(key)
+        api = _new_api_versions_api(advertised) if key == API_VERSIONS_KEY else find_api(key)
         return api and api._replace(versions=Versions(row.lowest, row.highest))
 
     return find

@@ -86,6 +86,8 @@ _ROWS = (
     Row("ListTransactions", 0, 2, "transactions.admin"),
     Row("ConsumerGroupHeartbeat", 0, 1, "groups.consumer"),
     Row("ConsumerGroupDescribe", 0, 1, "groups.consumer"),
+    Row("GetTelemetrySubscriptions", 0, 0, "telemetry"),
+    Row("PushTelemetry", 0, 0, "telemetry"),
     Row("ListConfigResources", 0, 1, "configs.describe"),
     Row("DescribeTopicPartitions", 0, 0, "topics.topic_partitions"),
     Row("ShareGroupHeartbeat", 1, 1, "shares.groups"),
@@ -97,11 +99,12 @@ _ROWS = (
     Row("WriteShareGroupState", 0, 1, "shares.state"),
     Row("DeleteShareGroupState", 0, 0, "shares.state"),
     Row("ReadShareGroupStateSummary", 0, 1, "shares.state"),
-    Row("StreamsGroupHeartbeat", 0, 0, "groups.streams"),
-    Row("StreamsGroupDescribe", 0, 0, "groups.streams"),
+    Row("StreamsGroupHeartbeat", 0, 1, "groups.streams"),
+    Row("StreamsGroupDescribe", 0, 1, "groups.streams"),
     Row("DescribeShareGroupOffsets", 0, 1, "shares.offsets"),
     Row("AlterShareGroupOffsets", 0, 0, "shares.offsets"),
     Row("DeleteShareGroupOffsets", 0, 0, "shares.offsets"),
+    Row("StreamsGroupTopologyDescriptionUpdate", 0, 0, "groups.streams"),
 )
 
 _KEYS = {codec.api_name(key): key for key in codec.api_keys()}

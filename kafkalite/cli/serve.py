@@ -136,8 +136,8 @@ def print_ready(
             f"  clients trust {files.authority}; a client certificate is in {files.client}"
         )
     lines += _identity_lines(broker)
-    if broker.as_version is not None:
-        lines.append(f"  it emulates Kafka {broker.as_version}")
+    if broker.emulated is not None:
+        lines.append(f"  it emulates {broker.emulated}")
     if stand_in is not None:
         lines.append(f"  {stand_in}")
     if broker.recorder is not None:

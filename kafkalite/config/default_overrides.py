@@ -49,6 +49,17 @@ def _internal_topic_defaults(node_count: int) -> Mapping[str, str]:
     }
 
 
+_DEFAULT_REPLICATION: Final = "default.replication.factor"
+
+
+def limit_replication(settings: Mapping[str, str], node_count: int) -> Mapping[str, str]:
+    """Return settings in which the default number of replicas is at most that of the nodes."""
+    replicas = settings.get(_DEFAULT_REPLICATION)
+    if replicas is None or int(replicas) <= node_count:
+        return settings
+    return {**settings, _DEFAULT_REPLICATION: f"{node_count}"}
+
+
 _TEST_DEFAULTS: Final[Mapping[str, str]] = {
     # For fast tests: no delay of the first rebalance, short intervals, short sessions.
     "group.initial.rebalance.delay.ms": "0",

@@ -285,8 +285,9 @@ PROPERTIES: Final = Option(
 AS_VERSION: Final = Option(
     _DATA_SECTION,
     "--as-version",
-    "emulate this release of Kafka, 3.3 to 4.4: its APIs, their versions and its features",
-    "X.Y",
+    "emulate this release of Kafka, 3.3 to 4.4: its APIs, their versions and its features; or a "
+    "service: msk-serverless, eventhubs, confluent-cloud, redpanda",
+    "X.Y|SERVICE",
     shown_default="4.4, and request versions that older clients need",
     keyword=Keyword("as_version"),
     variable=Variable("KAFKALITE_AS_VERSION", "3.9"),

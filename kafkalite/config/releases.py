@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import AS_VERSION
+from kafkalite.config.rules import Rules, absent_settings, rules_of
+from kafkalite.config.streams_rules import StreamsRules, streams_rules_of
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from kafkalite.config.profiles import Profile
 
 DEFAULT: Final = "4.4"
 """The release whose rules are implemented; they do not depend on the emulated release."""
@@ -48,9 +52,19 @@ class Release(NamedTuple):
 
     librdkafka before 2.6.1 sends the client's part of the nonce twice.
     """
+    streams_rules: StreamsRules = StreamsRules()
+    """The rules of streams groups."""
+    rules: Rules = Rules()
+    """Decisions that differ between releases."""
+    absent_settings: frozenset[str] = frozenset()
+    """Settings that only later releases have."""
     unstable: Mapping[str, int] = MappingProxyType({})
     """Kafka's name of the API → its latest version, if that needs `unstable.api.versions.enable`.
     Versions that a later release changed incompatibly are not served."""
+    profile: Profile | None = None
+    """The service that is emulated instead of Kafka; `name` is the release that it resembles."""
+    internal_apis: frozenset[str] = frozenset()
+    """APIs that only the nodes of the cluster may call, in addition to `apis`."""
 
 
 _API_CHANGES: Final[Mapping[str, str]] = {
@@ -167,12 +181,11 @@ share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
     "4.4": """
 metadata.version 7-33=33, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
+share.version 0-2=2, streams.version 0-1=1, transaction.version 0-2=2
 """,
 }
 """Release → features, as `name lowest-highest=formatted`. `kraft.version` is omitted, because
-kafkalite has no quorum. Level 2 of `share.version` is omitted, because share groups have no
-dead-letter queues."""
+kafkalite has no quorum."""
 
 _REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _COMMIT_FENCING: Final = "group.consumer.offset.commit.fencing"
@@ -190,21 +203,31 @@ _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+_CALLS_BETWEEN_NODES: Final = frozenset(("WriteTxnMarkers",))
+"""APIs that nodes call, and that a service may refuse to clients."""
+
+
 def release_names() -> tuple[str, ...]:
     """Return the names of the releases that can be emulated, oldest first."""
     return tuple(_API_CHANGES)
 
 
 def emulated_release(name: str | None) -> Release:
-    """Return the release with this name; without a name, the default one with all served APIs.
+    """Return the release or service with this name, or the default release with all served APIs.
 
     Raises ConfigError for an unknown name; its message has the known names.
     """
     if name is None:
-        return Release(DEFAULT, _features(DEFAULT), unstable=_unstable(DEFAULT))
+        return Release(
+            DEFAULT,
+            _features(DEFAULT),
+            streams_rules=streams_rules_of(DEFAULT),
+            rules=rules_of(DEFAULT),
+            absent_settings=absent_settings(DEFAULT),
+            unstable=_unstable(DEFAULT),
+        )
     if name not in _API_CHANGES:
-        known = ", ".join(map(repr, _API_CHANGES))
-        raise ConfigError(AS_VERSION.name, f"{AS_VERSION.name} {name!r} is not one of {known}")
+        return _emulated_service(name)
     apis: dict[str, Versions] = {}
     for release, table in _API_CHANGES.items():
         apis |= {api: Versions.parse(versions) for api, versions in _entries(table)}
@@ -218,7 +241,41 @@ def emulated_release(name: str | None) -> Release:
         has_message_formats=name in _RELEASES_BEFORE_4,
         has_group_configs=name not in _RELEASES_BEFORE_4,
         accepts_nonce_suffix=name in _RELEASES_BEFORE_4,
+        streams_rules=streams_rules_of(name),
+        rules=rules_of(name),
+        absent_settings=absent_settings(name),
         unstable=_unstable(name),
+    )
+
+
+def _emulated_service(name: str) -> Release:
+    """Return the release that a service resembles, with the APIs and settings of its profile."""
+    from kafkalite.config.profiles import NOT_SERVED, OTHERS, PROFILES, Kind  # noqa: PLC0415 - rarely used
+
+    profile = PROFILES.get(name)
+    if profile is None:
+        known = ", ".join(map(repr, (*_API_CHANGES, *PROFILES)))
+        raise ConfigError(AS_VERSION.name, f"{AS_VERSION.name} {name!r} is not one of {known}")
+    base = emulated_release(profile.base)
+    rows = {row.subject: row.value for row in profile.of_kind(Kind.API)}
+    apis = {} if OTHERS in rows else dict(base.apis or {})
+    internal = frozenset(
+        api
+        for api in _CALLS_BETWEEN_NODES
+        if rows.get(api, rows.get(OTHERS, "")) == NOT_SERVED and base.apis and api in base.apis
+    )
+    apis |= {api: base.apis[api] for api in internal if base.apis}
+    for api, versions in rows.items():
+        if versions != NOT_SERVED:
+            apis[api] = Versions.parse(versions)
+        elif api not in internal:
+            apis.pop(api, None)
+    return base._replace(
+        apis=apis,
+        settings={**base.settings, **profile.defaults},
+        unstable={},
+        profile=profile,
+        internal_apis=internal,
     )
 
 

@@ -58,7 +58,7 @@ compression.gzip.level compression.lz4.level compression.zstd.level
 offsets.topic.compression.codec share.coordinator.state.topic.compression.codec
 """,
     "There is no tiered storage": """
-log.local.retention.bytes log.local.retention.ms remote.*
+log.local.retention.bytes log.local.retention.ms log.remote.copy.lag.* remote.*
 """,
     "There are no other builders of principals": """
 principal.builder.class
@@ -78,8 +78,8 @@ alter.log.dirs.replication.quota.* follower.replication.throttled.*
 leader.replication.throttled.* replication.quota.*
 replica.alter.log.dirs.io.max.bytes.per.second
 """,
-    "Metrics are not reported, and clients' metrics are not requested": """
-kafka.metrics.* metric.reporters metrics.* telemetry.max.bytes
+    "Metrics of the broker are not reported": """
+kafka.metrics.* metric.reporters metrics.*
 """,
     "JVM plug-ins are not supported, so only Kafka's own classes are accepted": """
 alter.config.policy.class.name client.quota.callback.class config.providers

@@ -72,7 +72,7 @@ class Gateway:
 
     __slots__ = (
         "_deferred", "_find_api", "_inline_routes", "_installed", "_report_bug", "_responder",
-        "_routes", "_window", "refusal_observers",
+        "_routes", "_window", "reason_not_served", "refusal_observers",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +93,8 @@ class Gateway:
         self._installed: list[tuple[StepOrder, Step]] = []
         self.refusal_observers: list[RefusalObserver] = [*DEFAULT_REFUSAL_OBSERVERS]
         """Called with each refusal; can be changed while clients are connected."""
+        self.reason_not_served: Callable[[int], str] | None = None
+        """(API key) → why the API, or a version of it, is not served; empty if unknown."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -444,14 +446,19 @@ class Gateway:
         key, version = _to_int16(key_and_version >> 16), _to_int16(key_and_version & 0xFFFF)
         api = self._find_api(key)
         if api is None:
-            raise ProtocolViolation(not_served_message(key))
+            raise self._violation(key, not_served_message(key))
         if version not in api.versions:
             if key != API_VERSIONS_KEY:
-                raise ProtocolViolation(f"{api.name} v{version} is not served")
+                raise self._violation(key, f"{api.name} v{version} is not served")
             return unsupported_version_route(api, version)
         route = self._routes[key_and_version] = create_route(api, version)
         route.compose(self.steps, may_repeat=self._responder is None)
         return route
+
+    def _violation(self, key: int, message: str) -> ProtocolViolation:
+        """Return the violation of a request for an API, or a version of it, that is not served."""
+        reason = "" if self.reason_not_served is None else self.reason_not_served(key)
+        return ProtocolViolation(f"{message}: {reason}" if reason else message)
 
 
 def _too_short_violation(length: int) -> ProtocolViolation:

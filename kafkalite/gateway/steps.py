@@ -28,7 +28,9 @@ class StepOrder(IntEnum):
     THROTTLE = 1
     """Before AUTHORIZE, because requests without permission count against the quotas, too."""
     AUTHORIZE = 2
-    JOURNAL = 3
+    POLICY = 3
+    """The limits of an emulated service."""
+    JOURNAL = 4
 
 
 class Step(Protocol):

@@ -42,6 +42,8 @@ UNSAFE_DOWNGRADE: Final = 3
 
 _CHANGES_OF_RECORDS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """Levels of metadata.version with new records; a downgrade to an earlier level could lose them."""
+FIRST_WITH_HOST_RANGES: Final = 32
+"""The level of metadata.version that Kafka 4.4 names 4.4-IV1; ACLs can have ranges of hosts."""
 _FIRST_WITH_KRAFT_VERSION: Final = 21
 """The level of metadata.version that Kafka 3.9 introduced together with kraft.version."""
 _KRAFT_LEVELS: Final = Feature(0, 1, 1)

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kafkalite.apis.authorization.step import AuthorizationStep
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.config.definitions import Value
+    from kafkalite.config.rules import Rules
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.faults import Faults
@@ -365,12 +366,12 @@ class Broker:
                 self._settings.users,
                 scram_secret,
                 report,
-                self._new_token_validator,
+                partial(self._new_token_validator, config.release.rules),
             )
             config.dynamic_checks.append(listener_settings.check_change)
 
     def _new_token_validator(
-        self, security: ListenerSecurity, options: Mapping[str, str]
+        self, rules: Rules, security: ListenerSecurity, options: Mapping[str, str]
     ) -> TokenValidator:
         """Return the validator of a listener's signed tokens; raises ConfigError."""
         from kafkalite.server.token_validator import (  # noqa: PLC0415 - rarely used
@@ -378,7 +379,9 @@ class Broker:
             read_signed_token_settings,
         )
 
-        settings = read_signed_token_settings(security, options)
+        settings = read_signed_token_settings(
+            security, options, requires_names=rules.requires_token_names
+        )
         if self.identity is not None and settings.url == self.identity.jwks_endpoint:
             from kafkalite.server.provider_keys import ProviderKeys  # noqa: PLC0415 - as above
 
@@ -496,6 +499,7 @@ class Broker:
         cluster.metadata.subscribe(self._throttle_clients)
         cluster.metadata.subscribe(self._limit_connections)
         self._install_authorizer(self._gateway)
+        self._install_profile(self._gateway, config)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
@@ -524,7 +528,9 @@ class Broker:
         from kafkalite.security.authorizer import AuthorizerSettings  # noqa: PLC0415 - rarely used
 
         try:
-            return AuthorizerSettings.from_text(config.static_text)
+            return AuthorizerSettings.from_text(
+                config.static_text, matches_ranges=config.release.rules.requires_acl_hosts
+            )
         except ValueError as error:
             raise SettingsError(str(error)) from error
 
@@ -536,6 +542,17 @@ class Broker:
 
         self._authorization = AuthorizationStep(self._authorizer_settings)
         gateway.install(self._authorization, StepOrder.AUTHORIZE)
+
+    @staticmethod
+    def _install_profile(gateway: Gateway, config: BrokerConfig) -> None:
+        """Apply the limits of the emulated service, if one is emulated."""
+        profile = config.release.profile
+        if profile is None:
+            return
+        from kafkalite.apis.profile_step import ProfileStep, reason_not_served  # noqa: PLC0415 - rarely used
+
+        gateway.reason_not_served = partial(reason_not_served, profile)
+        gateway.install(ProfileStep(config.release), StepOrder.POLICY)
 
     async def _accept_clients(self) -> None:
         """Start the listeners, and then maintenance."""
@@ -924,9 +941,14 @@ class Broker:
         return self._faults
 
     @property
-    def as_version(self) -> str | None:
-        """The Kafka release to emulate, if one was set."""
-        return self._settings.as_version
+    def emulated(self) -> str | None:
+        """The Kafka release or the service that is emulated, if one was set, as text."""
+        if self._settings.as_version is None:
+            return None
+        release = self._require_running()[0].config.release
+        if release.profile is None:
+            return f"Kafka {release.name}"
+        return f"{release.profile.service}, otherwise as Kafka {release.name}"
 
     @property
     def cluster_id(self) -> str:

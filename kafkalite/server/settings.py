@@ -50,7 +50,8 @@ class Settings(NamedTuple):
     `config` holds broker settings by Kafka's names. Its `listeners`, `advertised.listeners` and
     `log.dirs` are used where `listen`, `advertise` and `data_directory` are not given; its
     `node.id` is the id of the first node. `node_config` holds settings of single nodes by node id.
-    `as_version` is the Kafka release to emulate; `defaults` selects the default values of settings.
+    `as_version` is the Kafka release or the service to emulate; `defaults` selects the default
+    values of settings.
     `users` can authenticate on listeners with SASL.
     `tls` is "auto" or "auto:DIRECTORY": certificates are generated; None: they are not.
     `cluster_id` is the id of the cluster; None: a new cluster has a random id.

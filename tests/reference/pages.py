@@ -16,6 +16,7 @@ from tests.reference.man_page import man_page
 from tests.reference.page_parts import PARTS
 from tests.reference.python_api import python_api_page
 from tests.reference.record_tags import record_tags_page
+from tests.reference.vendor_profiles import vendor_profiles_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +43,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "images": images_page,
     "python-api": python_api_page,
     "record-tags": record_tags_page,
+    "vendor-profiles": vendor_profiles_page,
 }
 
 

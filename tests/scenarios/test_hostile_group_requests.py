@@ -296,7 +296,7 @@ def test_requests_of_administrators_are_refused_too(
     [b"", b"\0", b"\0\0\0\0\0\1", b"\0\0\x7f\xff\xff\xff", b"\0\0\xff\xff\xff\xff", b"\xff" * 99],
 )
 def test_malformed_member_metadata_is_accepted(data: bytes) -> None:
-    """Kafka never answers a join with an invalid length in the metadata; kafkalite does."""
+    """Kafka 4.3 never answers a join with an invalid length in the metadata; 4.4 does."""
     group = Group()
     wire = group.wire
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=data)

@@ -211,6 +211,7 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.STREAMS_GROUP_DESCRIBE: Rule(
         listed=_DESCRIBED_GROUPS, first="check_streams_protocol", after="hide_streams_members"
     ),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Rule(first="check_streams_protocol"),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Rule(function="describe_share_group_offsets"),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Rule(
         listed=Listed(

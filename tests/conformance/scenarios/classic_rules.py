@@ -239,7 +239,7 @@ def _forget(group: str, *topics: str) -> OffsetDeleteRequest:
 def invalid_subscriptions_are_accepted(world: World) -> None:
     """Unreadable subscriptions are accepted; then no offset of the group can be deleted.
 
-    Wrong lengths are not tested, because Kafka fails on them and never answers the join.
+    `test_known_differences` has subscriptions with wrong lengths.
     """
     create_topic(world, world.name)
     garbage = (

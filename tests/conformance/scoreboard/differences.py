@@ -24,12 +24,6 @@ _QUORUM: Final = Difference(_WHOLE, "the APIs of the controller quorum are not s
 
 _UNREGISTER_CONTROLLER: Final = Difference(_WHOLE, "UnregisterController is not served", "4.4")
 
-_ASSIGNOR: Final = Difference(
-    (".describedGroups.admin-streams.assignorName",),
-    "the name of the assignor needs StreamsGroupDescribe v1, which is not served",
-    "4.4",
-)
-
 _KRAFT_VERSION: Final = "the feature `kraft.version` of the controller quorum is not served"
 
 _JAVA: Final = {
@@ -51,25 +45,6 @@ _JAVA: Final = {
             "unregisterController of a voter",
         ),
         _UNREGISTER_CONTROLLER,
-    ),
-    **dict.fromkeys(
-        ("describeStreamsGroups", "describeStreamsGroups includeAuthorizedOperations"), _ASSIGNOR
-    ),
-    "describeStreamsGroups includeTopologyDescription": Difference(
-        (".describedGroups.admin-streams",),
-        "topology descriptions need StreamsGroupDescribe v1, which is not served",
-        "4.4",
-    ),
-    "describeStreamsGroups empty": Difference(
-        (*_ASSIGNOR.paths, ".describedGroups.admin-streams.targetAssignmentEpoch"),
-        "the assignment epoch of a group without members does not follow its group epoch, and "
-        "StreamsGroupDescribe v1 is not served",
-        "4.4",
-    ),
-    "describeShareGroups empty": Difference(
-        (".describedGroups.admin-share.targetAssignmentEpoch",),
-        "the assignment epoch of a group without members does not follow its group epoch",
-        "4.4",
     ),
     "describeFeatures": Difference(
         (".finalized.kraft.version", ".supported.kraft.version"), _KRAFT_VERSION, "3.9"

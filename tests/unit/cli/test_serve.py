@@ -168,6 +168,10 @@ def test_topics_and_nodes_exist_when_the_broker_is_ready(serving: Serving) -> No
             "  its clock is stopped; without --control it cannot be advanced\n",
         ),
         (("--as-version", "3.9"), "  it emulates Kafka 3.9\n"),
+        (
+            ("--as-version", "redpanda"),
+            "  it emulates Redpanda 24.3, otherwise as Kafka 3.3\n",
+        ),
     ],
     indirect=["serving"],
 )

@@ -207,6 +207,23 @@ def test_a_known_api_that_is_not_served_is_reported_by_its_name() -> None:
         Served(alive).send(framed(header(29, 0)))
 
 
+@pytest.mark.parametrize(
+    ("key", "version", "message"),
+    [
+        (29, 0, r"DescribeAcls \(API key 29\) is not served: row 29$"),
+        (12, 99, "Heartbeat v99 is not served: row 12$"),
+        (-1, 0, "unknown API key -1 is not served$"),
+    ],
+)
+def test_the_reason_why_an_api_is_not_served_is_reported(
+    key: int, version: int, message: str
+) -> None:
+    served = Served(alive)
+    served.gateway.reason_not_served = lambda key: f"row {key}" if key > 0 else ""
+    with pytest.raises(ProtocolViolation, match=message):
+        served.send(framed(header(key, version)))
+
+
 def test_bytes_after_the_body_are_skipped() -> None:
     """As in Kafka: librdkafka 2.16 sends three bytes after some Metadata requests."""
     served = Served(alive)

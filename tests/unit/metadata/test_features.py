@@ -29,7 +29,7 @@ NEWEST = {
     "metadata.version": 33,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
-    "share.version": 1,
+    "share.version": 2,
     "streams.version": 1,
     "transaction.version": 2,
 }

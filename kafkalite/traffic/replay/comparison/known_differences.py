@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.replay.comparison.compare import Difference
 
-_ONLY_WITH_A_PLUGIN = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
-"""Kafka serves these only with a plugin that receives client telemetry."""
-
-NOT_SERVED = frozenset(map(int, ApiKey)) - TABLE.keys() - _ONLY_WITH_A_PLUGIN
+NOT_SERVED = frozenset(map(int, ApiKey)) - TABLE.keys()
 """APIs that Kafka serves and kafkalite does not."""
 
 APIS_WITH_OLD_VERSIONS = (ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH)

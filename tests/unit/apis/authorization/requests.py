@@ -480,6 +480,11 @@ def _streams_heartbeat(request: Any, version: int, ids: Mapping[str, bytes]) -> 
     return request(group_id=GROUP, member_id="m", member_epoch=-1, topology=topology)
 
 
+def _topology_description(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    return request(group_id=GROUP, member_id="m", topology_epoch=0)
+
+
 def _describe_share_offsets(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del version, ids
     topic = request.DescribeShareGroupOffsetsRequestTopic(topic_name=TOPIC, partitions=[0])
@@ -634,6 +639,7 @@ CASES: Final = (
          (CLUSTER_ACTION,)),
     Case(ApiKey.STREAMS_GROUP_HEARTBEAT, _streams_heartbeat, (READ_GROUP, DESCRIBE_TOPIC)),
     Case(ApiKey.STREAMS_GROUP_DESCRIBE, _group_ids, (DESCRIBE_GROUP,)),
+    Case(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, _topology_description, (READ_GROUP,)),
     Case(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, _describe_share_offsets,
          (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
     Case(ApiKey.ALTER_SHARE_GROUP_OFFSETS, _alter_share_offsets, (READ_SHARE_GROUP, READ_TOPIC)),

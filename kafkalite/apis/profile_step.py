@@ -1,0 +1,463 @@
+"""ProfileStep: refuses what an emulated service refuses, by the rows of its profile.
+
+Each refusal has its row and the source of the row in its facts, so `explain` shows both. Topics and
+resources of one request are refused one by one. Calls between nodes are not restricted.
+"""
+
+# ruff: noqa: ANN401 - requests and responses of any API
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.apis.authorization.checks import MAX_REPORTED, with_fields
+from kafkalite.config import profiles
+from kafkalite.config.profiles import Kind
+from kafkalite.coordinator.contract import SubjectKind
+from kafkalite.gateway.refusals import (
+    report_refusal,
+    report_refusal_of_client,
+)
+from kafkalite.gateway.steps import DisconnectError, ImmediateStep
+from kafkalite.metadata.configs import AlterOperation
+from kafkalite.metadata.creation import BROKER_DEFAULT
+from kafkalite.metadata.image import ResourceType
+from kafkalite.ports.waiting import chain
+from kafkalite.protocol.api_names import known_api_name, not_served_message
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafkalite.config.profiles import Profile, Row
+    from kafkalite.config.releases import Release
+    from kafkalite.gateway.api import Api
+    from kafkalite.gateway.call import Call
+    from kafkalite.gateway.steps import Handler
+
+RULE: Final = "vendor profile"
+"""The `rule` in the facts of a refusal by a profile."""
+
+_CODEC_POSITION: Final = 22
+"""The position of the compression codec in a batch."""
+
+_COMPRESSION_TYPES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Names of the compression types, by their number in a batch."""
+
+
+def reason_not_served(profile: Profile, key: int) -> str:
+    """Return the row of an API that a service does not serve in each version; empty without one."""
+    name = known_api_name(key)
+    rows = {row.subject: row for row in profile.of_kind(Kind.API)}
+    row = rows.get(name or "") or rows.get(profiles.OTHERS)
+    return "" if row is None else f"{profile.service} has {row}, see {row.source.url}"
+
+
+class ProfileStep(ImmediateStep):
+    """The step that refuses the calls, and the parts of calls, that a service refuses."""
+
+    __slots__ = ("_internal_apis", "_profile", "_settings")
+
+    def __init__(self, release: Release) -> None:
+        """`release` must have a profile."""
+        assert release.profile is not None
+        self._profile = release.profile
+        self._internal_apis = release.internal_apis
+        self._settings = TopicSettings(release.profile)
+
+    def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
+        """Return a handler that checks the rows and then calls `handler`; see `Step`."""
+        del version
+        if api.name in self._internal_apis:
+            return _for_nodes_only(self._profile, api, handler)
+        guard = Guard(self._profile, self._settings, api, handler)
+        for row in self._profile.of_kind(Kind.REFUSED):
+            if row.subject == api.name:
+                return guard.refusing(row)
+        check = _CHECKS.get(api.name)
+        return handler if check is None else check(guard)
+
+
+def _for_nodes_only(profile: Profile, api: Api, handler: Handler) -> Handler:
+    """Return a handler that closes the connection of a client, as for an API that is not served."""
+
+    def handle(call: Call, request: Any) -> Any:
+        if call.sender is None:
+            message = not_served_message(api.key)
+            raise DisconnectError(f"{message}: {reason_not_served(profile, api.key)}")
+        return handler(call, request)
+
+    return handle
+
+
+class Guard:
+    """The rows for one API, and the handler behind them."""
+
+    __slots__ = ("api", "handler", "profile", "settings")
+
+    def __init__(
+        self, profile: Profile, settings: TopicSettings, api: Api, handler: Handler
+    ) -> None:
+        self.profile = profile
+        self.settings = settings
+        self.api = api
+        self.handler = handler
+
+    def error(self, row: Row, message: str = "", *, code: ErrorCode | None = None) -> KafkaError:
+        """Return the refusal by a row, with this message if the row has none."""
+        code = ErrorCode[row.error] if code is None else code
+        text = row.message or message
+        return KafkaError(
+            code,
+            text or None,
+            facts={
+                "rule": RULE,
+                "profile": self.profile.name,
+                "row": str(row),
+                "source": f"{row.source.title}, {row.source.url}",
+            },
+            explanation=f"{self.api.name} refused: {text or code.message} ({code.name}); "
+            f"{self.profile.service} has {row}",
+        )
+
+    def refusing(self, row: Row) -> Handler:
+        """Return a handler that refuses every call of a client."""
+        handler = self.handler
+
+        def handle(call: Call, request: Any) -> Any:
+            if call.sender is None:
+                raise self.error(row)
+            return handler(call, request)
+
+        return handle
+
+    def checking(self, check: Callable[[Call, Any], None]) -> Handler:
+        """Return a handler that calls `check`, which raises KafkaError, before the API's."""
+        handler = self.handler
+
+        def handle(call: Call, request: Any) -> Any:
+            if call.sender is None:
+                check(call, request)
+            return handler(call, request)
+
+        return handle
+
+    def serve_allowed(
+        self,
+        call: Call,
+        request: Any,
+        entries: str,
+        answers: str,
+        check: Callable[[Any], Any],
+    ) -> Any:
+        """Return the answer of the handler for the allowed entries, and refusals of the others.
+
+        `check` returns an entry as it is passed to the handler, or raises KafkaError.
+        """
+        allowed, refusals = [], []
+        for entry in getattr(request, entries):
+            try:
+                allowed.append(check(entry))
+            except KafkaError as error:
+                refusals.append((entry, error.without_traceback()))
+        changed = with_fields(request, **{entries: allowed})
+        if not refusals:
+            return self.handler(call, changed)
+        rows = [
+            row
+            for entry, refusal in refusals
+            for row in getattr(
+                self.api.refuse(
+                    with_fields(request, **{entries: [entry]}), refusal.code, refusal.message
+                ),
+                answers,
+            )
+        ]
+        for entry, refusal in refusals[:MAX_REPORTED]:
+            name: str = entry.name if hasattr(entry, "name") else entry.resource_name
+            report_refusal(call, self.api.name, name, refusal, request, kind=SubjectKind.TOPIC)
+
+        def merge(response: Any) -> Any:
+            return with_fields(response, **{answers: [*getattr(response, answers), *rows]})
+
+        if allowed:
+            return chain(self.handler(call, changed), merge)
+        return merge(self.api.refuse(changed, ErrorCode.NONE, None))
+
+
+class TopicSettings:
+    """The rows for topic settings of a profile, by the name of the setting."""
+
+    __slots__ = ("_bounds", "_rows")
+
+    def __init__(self, profile: Profile) -> None:
+        self._rows: dict[str, Row] = {}
+        self._bounds: dict[str, list[Row]] = {}
+        for row in profile.of_kind(Kind.SETTING):
+            if row.value.startswith((profiles.MAXIMUM, profiles.MINIMUM)):
+                self._bounds.setdefault(row.subject, []).append(row)
+            else:
+                self._rows[row.subject] = row
+
+    def is_ignored(self, name: str, *, is_new: bool) -> bool:
+        """Return whether a setting is accepted without effect."""
+        row = self._access(name)
+        return row is not None and (
+            row.value == profiles.IGNORED or (is_new and row.value == profiles.IGNORED_AT_CREATION)
+        )
+
+    def check(self, name: str, value: str | None, *, is_new: bool, guard: Guard) -> None:
+        """Raise KafkaError if clients may not set a setting, or not to this value."""
+        row = self._access(name)
+        if row is not None and not (
+            row.value == profiles.EDITABLE or (is_new and row.value == profiles.AT_CREATION)
+        ):
+            message = row.message.replace("{name}", name)
+            raise guard.error(
+                row._replace(message=message), f"Topic setting '{name}' cannot be changed."
+            )
+        if value is None:
+            return
+        for bound in self._bounds.get(name, ()):
+            _check_bound(bound, name, value, guard)
+
+    def _access(self, name: str) -> Row | None:
+        return self._rows.get(name) or self._rows.get(profiles.OTHERS)
+
+
+def _check_bound(row: Row, name: str, text: str, guard: Guard) -> None:
+    """Raise KafkaError if a number is out of bounds; a value of -1 means no limit."""
+    try:
+        value = int(text)
+    except ValueError:
+        return  # the broker refuses it
+    if row.value.startswith(profiles.MAXIMUM):
+        limit = int(row.value.removeprefix(profiles.MAXIMUM))
+        is_valid, relation = 0 <= value <= limit, "higher than the maximum"
+    else:
+        limit = int(row.value.removeprefix(profiles.MINIMUM))
+        is_valid, relation = value >= limit, "lower than the minimum"
+    if not is_valid:
+        message = row.message.replace("{name}", name).replace("{value}", text)
+        raise guard.error(
+            row._replace(message=message),
+            f"Topic setting '{name}' with value '{text}' is {relation} of {limit}.",
+        )
+
+
+class _TopicLimits:
+    """The limits for topics and partitions, with the numbers of the cluster at one moment."""
+
+    __slots__ = ("_guard", "_image", "_partitions", "_rows", "_topics")
+
+    def __init__(self, guard: Guard, call: Call) -> None:
+        self._guard = guard
+        self._rows = {row.subject: row for row in guard.profile.of_kind(Kind.LIMIT)}
+        self._image = call.node.image
+        topics = [topic for topic in self._image.topics.values() if not topic.is_internal]
+        self._topics = len(topics)
+        self._partitions = sum(len(topic.partitions) for topic in topics)
+
+    def add_topic(self, partitions: int, replication_factor: int) -> None:
+        """Count a new topic; raises KafkaError if it exceeds a limit."""
+        self._check_replication_factor(replication_factor)
+        self._check(profiles.PARTITIONS_PER_TOPIC, partitions)
+        self._check(profiles.TOPICS, self._topics + 1)
+        self._check(profiles.PARTITIONS, self._partitions + partitions)
+        self._topics += 1
+        self._partitions += partitions
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Count the partitions that a topic gets; raises KafkaError if they exceed a limit."""
+        topic = self._image.topics.get(name)
+        added = 0 if topic is None else max(0, partitions - len(topic.partitions))
+        self._check(profiles.PARTITIONS_PER_TOPIC, partitions)
+        self._check(profiles.PARTITIONS, self._partitions + added)
+        self._partitions += added
+
+    def _check(self, subject: str, count: int) -> None:
+        row = self._rows.get(subject)
+        if row is not None and count > int(row.value):
+            raise self._guard.error(
+                row, f"The number of {subject} would be {count}; the maximum is {row.value}."
+            )
+
+    def _check_replication_factor(self, factor: int) -> None:
+        row = self._rows.get(profiles.REPLICATION_FACTOR)
+        if row is None or factor == BROKER_DEFAULT:
+            return
+        is_valid = factor % 2 == 1 if row.value == profiles.ODD else factor == int(row.value)
+        if not is_valid:
+            raise self._guard.error(row)
+
+
+def _create_topics(guard: Guard) -> Handler:
+    def handle(call: Call, request: Any) -> Any:
+        if call.sender is not None:
+            return guard.handler(call, request)
+        limits = _TopicLimits(guard, call)
+        default_count = call.node.config.int("num.partitions")
+
+        def check(topic: Any) -> Any:
+            configs = [
+                config
+                for config in topic.configs
+                if not guard.settings.is_ignored(config.name, is_new=True)
+            ]
+            for config in configs:
+                guard.settings.check(config.name, config.value, is_new=True, guard=guard)
+            if topic.assignments:
+                count = len(topic.assignments)
+                factor = len(topic.assignments[0].broker_ids)
+            else:
+                count, factor = topic.num_partitions, topic.replication_factor
+            limits.add_topic(default_count if count == BROKER_DEFAULT else count, factor)
+            return with_fields(topic, configs=configs)
+
+        return guard.serve_allowed(call, request, "topics", "topics", check)
+
+    return handle
+
+
+def _create_partitions(guard: Guard) -> Handler:
+    def handle(call: Call, request: Any) -> Any:
+        if call.sender is not None:
+            return guard.handler(call, request)
+        limits = _TopicLimits(guard, call)
+
+        def check(topic: Any) -> Any:
+            limits.add_partitions(topic.name, topic.count)
+            return topic
+
+        return guard.serve_allowed(call, request, "topics", "results", check)
+
+    return handle
+
+
+def _alter_configs(guard: Guard) -> Handler:
+    broker_row = _broker_row(guard)
+
+    def check(resource: Any) -> Any:
+        if resource.resource_type == ResourceType.BROKER and broker_row is not None:
+            raise guard.error(broker_row)
+        if resource.resource_type != ResourceType.TOPIC:
+            return resource
+        configs = [
+            config
+            for config in resource.configs
+            if not guard.settings.is_ignored(config.name, is_new=False)
+        ]
+        for config in configs:
+            is_deleted = getattr(config, "config_operation", None) == AlterOperation.DELETE
+            value = None if is_deleted else config.value
+            guard.settings.check(config.name, value, is_new=False, guard=guard)
+        return with_fields(resource, configs=configs)
+
+    def handle(call: Call, request: Any) -> Any:
+        if call.sender is not None:
+            return guard.handler(call, request)
+        return guard.serve_allowed(call, request, "resources", "responses", check)
+
+    return handle
+
+
+def _describe_configs(guard: Guard) -> Handler:
+    broker_row = _broker_row(guard)
+    if broker_row is None:
+        return guard.handler
+
+    def check(resource: Any) -> Any:
+        if resource.resource_type == ResourceType.BROKER:
+            raise guard.error(broker_row)
+        return resource
+
+    def handle(call: Call, request: Any) -> Any:
+        if call.sender is not None:
+            return guard.handler(call, request)
+        return guard.serve_allowed(call, request, "resources", "results", check)
+
+    return handle
+
+
+def _broker_row(guard: Guard) -> Row | None:
+    """Return the row that refuses an API for the settings of brokers."""
+    subject = f"{guard.api.name} BROKER"
+    return next(
+        (row for row in guard.profile.of_kind(Kind.REFUSED) if row.subject == subject), None
+    )
+
+
+def _produce(guard: Guard) -> Handler:
+    size_row = guard.profile.limit(profiles.PRODUCED_BYTES)
+    types_row = guard.profile.limit(profiles.COMPRESSION_TYPES)
+    if size_row is None and types_row is None:
+        return guard.handler
+    max_bytes = None if size_row is None else int(size_row.value)
+    allowed = _COMPRESSION_TYPES if types_row is None else tuple(types_row.value.split(", "))
+    numbers = frozenset(map(_COMPRESSION_TYPES.index, allowed))
+
+    def check(call: Call, request: Any) -> None:
+        total_bytes = 0
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                records = data.records
+                if not records:
+                    continue
+                total_bytes += len(records)
+                if (
+                    types_row is not None
+                    and len(records) >= HEADER_SIZE
+                    and records[_CODEC_POSITION] & COMPRESSION_MASK not in numbers
+                ):
+                    raise guard.error(types_row)
+        if size_row is not None and max_bytes is not None and total_bytes > max_bytes:
+            error = guard.error(
+                size_row,
+                f"connection closed: the request has {total_bytes} bytes of records",
+                code=ErrorCode.MESSAGE_TOO_LARGE,
+            )
+            report_refusal_of_client(call, guard.api.name, error)
+            raise DisconnectError(f"a Produce request has more than {max_bytes} bytes of records")
+
+    return guard.checking(check)
+
+
+def _group(guard: Guard) -> Handler:
+    """Return the handler of an API that names one group, and may create it."""
+    length_row = guard.profile.limit(profiles.GROUP_ID_CHARACTERS)
+    count_row = guard.profile.limit(profiles.GROUPS)
+    if length_row is None and count_row is None:
+        return guard.handler
+
+    def check(call: Call, request: Any) -> None:
+        if length_row is not None and len(request.group_id) > int(length_row.value):
+            raise guard.error(length_row, f"A group id has at most {length_row.value} characters.")
+        if count_row is not None and _is_new_group(call, request.group_id):
+            count = sum(len(shard.machine.directory.groups) for shard in call.node.groups.shards())
+            if count >= int(count_row.value):
+                raise guard.error(count_row, f"There are {count} groups already.")
+
+    return guard.checking(check)
+
+
+def _is_new_group(call: Call, group_id: str) -> bool:
+    try:
+        shard = call.node.groups.locate(group_id, call.node.id)
+    except KafkaError:
+        return False  # another node answers
+    return shard.machine.group(group_id) is None
+
+
+_CHECKS: Final[Mapping[str, Callable[[Guard], Handler]]] = {
+    "CreateTopics": _create_topics,
+    "CreatePartitions": _create_partitions,
+    "AlterConfigs": _alter_configs,
+    "IncrementalAlterConfigs": _alter_configs,
+    "DescribeConfigs": _describe_configs,
+    "Produce": _produce,
+    "JoinGroup": _group,
+    "OffsetCommit": _group,
+    "ConsumerGroupHeartbeat": _group,
+}
+"""Kafka's name of an API → the function that returns its handler with checks."""

@@ -1,0 +1,122 @@
+"""Every difference from Kafka that the documentation has, with its test or the reason for none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Difference(NamedTuple):
+    """The beginning of an item of the page, and its tests or the reason why there is none."""
+
+    item: str
+    tests: tuple[str, ...] = ()
+    """Names as for pytest. They show the answers of Kafka and of kafkalite."""
+    reason: str = ""
+
+
+_KNOWN = "tests/conformance/test_known_differences.py::"
+_NODES = "tests/conformance/test_nodes.py::test_both_clusters_give_the_same_answers"
+_FASTER = "Kafka's answer depends on its speed: a slow one can be as early as that of kafkalite"
+_NODE_MODEL = "a property of nodes in one process; no answer of a request shows it"
+_NODE_TIMES = "Kafka's nodes need many seconds to notice a failure"
+_ISOLATED = "a node of Kafka cannot be isolated by a test without rights for the network"
+_LIMIT = "a limit against exhaustion of memory; Kafka needs minutes for so many entries"
+_OTHER_START = "Kafka needs a start of its own for each setting"
+
+DIFFERENCES = (
+    Difference("A group starts at once",
+        reason="the comparisons give both brokers the same settings"),
+    Difference("Internal topics have as many replicas", reason=_NODE_MODEL),
+    Difference("A partition has one log on disk", reason=_NODE_MODEL),
+    Difference("Request versions that Kafka 4 removed",
+        (f"{_KNOWN}test_a_request_version_that_kafka_removed",)),
+    Difference("SASL has no GSSAPI",
+        ("tests/conformance/test_delegation_tokens.py::test_an_unknown_token_is_refused",)),
+    Difference("Signed tokens of OAUTHBEARER",
+        ("tests/conformance/test_signed_tokens.py::test_kafka_accepts_the_same_tokens",)),
+    Difference("CreateAcls with the code ANY",
+        ("tests/conformance/test_authorization.py::test_acls_are_administered_as_in_kafka",)),
+    Difference("DeleteAcls is refused", reason=_LIMIT),
+    Difference("The value of `allow.everyone.if.no.acl.found`", reason=_OTHER_START),
+    Difference("Dynamic changes of mechanisms", reason="Kafka applies them when it starts again"),
+    Difference("A listener with TLS and without a key store", reason=_OTHER_START),
+    Difference("A client certificate that is missing",
+        ("tests/conformance/test_tls.py::test_handshakes_end_as_in_kafka",)),
+    Difference("A client certificate without a subject",
+        reason="the comparison of principals has only certificates that both accept"),
+    Difference("Changed key stores are loaded",
+        reason="an absence: Kafka would have to be observed for a time without an event"),
+    Difference("A transaction of up to a hundred partitions",
+        (f"{_KNOWN}test_a_transaction_after_its_end",)),
+    Difference("`offsets.topic.segment.bytes`",
+        (("tests/conformance/test_disk_faults.py::"
+         "test_segments_too_small_for_a_topic_leave_kafka_without_coordinators"),
+         "tests/conformance/test_disk_faults.py::test_kafkalite_refuses_too_small_segments_at_start")),
+    Difference("A fetch from a batch whose length field",
+        ("tests/conformance/test_damaged_log.py::test_an_invalid_batch_length_is_a_corrupt_message",
+         "tests/conformance/test_damaged_log.py::test_a_length_beyond_the_end_is_a_corrupt_message")),
+    Difference("`max.decompressed.message.bytes`",
+        reason="the comparison has no records that are produced before the limit is lowered"),
+    Difference("Tiered storage is not served", reason="Kafka has no tiered storage by itself"),
+    Difference("A renewed delegation token", reason=_OTHER_START),
+    Difference("Host names in quotas", reason="names resolve differently on each machine"),
+    Difference("Features that Kafka 4.4 leaves",
+        ("tests/conformance/test_scenarios.py::test_kafkalite_answers_as_kafka_does",)),
+    Difference("A replica does not fetch", reason=_NODE_MODEL),
+    Difference("One process is all nodes", reason=_NODE_MODEL),
+    Difference("Answers of the coordinators", reason=_NODE_MODEL),
+    Difference("A coordinator with fewer in-sync replicas", reason=_NODE_TIMES),
+    Difference("A reassignment to running nodes", reason=_FASTER),
+    Difference("As in Kafka, UnregisterBroker", (_NODES,)),
+    Difference("The nodes share memory limits", reason=_NODE_MODEL),
+    Difference("The controller notices the end", reason=_NODE_TIMES),
+    Difference("A controlled shutdown takes no time", reason=_FASTER),
+    Difference("The data of a stopped node", reason=_NODE_MODEL),
+    Difference("The last running node cannot stop", reason=_NODE_MODEL),
+    Difference("A node is added by a command", reason=_NODE_MODEL),
+    Difference("A removed node is unregistered", reason=_NODE_MODEL),
+    Difference("When the process starts again", reason=_NODE_MODEL),
+    Difference("The controller is never on the side", reason=_NODE_MODEL),
+    Difference("When the controller elects another leader", reason=_ISOLATED),
+    Difference("A coordinator on an isolated node", reason=_ISOLATED),
+    Difference("DeleteRecords at an isolated leader", reason=_ISOLATED),
+    Difference("A former leader with old metadata", reason=_ISOLATED),
+    Difference("Such a leader serves Fetch", reason=_ISOLATED),
+    Difference("Coordinators and the controller use", reason=_NODE_MODEL),
+    Difference("A member that joins with an empty subscription", reason=_FASTER),
+    Difference("If an upgrade fails", reason="the write of Kafka's group coordinator must fail"),
+    Difference("When a classic member changes to the consumer protocol",
+        reason="Kafka's timers last as long as the rebalance timeout"),
+    Difference("A group remains a consumer group",
+        reason="both brokers refuse such a member, so only a damaged log has it"),
+    Difference("The state of a share partition is created at once",
+        (f"{_KNOWN}test_partitions_of_a_share_member",)),
+    Difference("DescribeShareGroupOffsets returns -1",
+        (f"{_KNOWN}test_offsets_of_a_missing_share_partition",)),
+    Difference("A waiting ShareFetch is answered", reason=_FASTER),
+    Difference("The start offset of a share partition", reason=_FASTER),
+    Difference("An acknowledgement below the start offset",
+        (f"{_KNOWN}test_an_acknowledgement_below_the_start_offset",)),
+    Difference("If the BatchSize of a ShareFetch", (f"{_KNOWN}test_a_batch_size_of_zero",)),
+    Difference("When a connection closes", (f"{_KNOWN}test_share_sessions_of_one_connection",)),
+    Difference("Records for a dead-letter topic", reason=_FASTER),
+    Difference("Every `share.coordinator.state.topic.prune.interval.ms`",
+        reason="the interval has minutes"),
+    Difference("The share sessions of a node", reason=_LIMIT),
+    Difference("If internal topics are missing",
+        (f"{_KNOWN}test_internal_topics_of_a_streams_group",)),
+    Difference("A member with `application.server`",
+        (f"{_KNOWN}test_an_application_server_without_its_topics",)),
+    Difference("StreamsGroupDescribe shows the partitions", reason=_FASTER),
+    Difference("If another member tries to use",
+        (f"{_KNOWN}test_a_refused_owner_of_an_instance_id",)),
+    Difference("A stored description of a topology", reason=_OTHER_START),
+    Difference("A topology has at most 100,000 tasks", reason=_LIMIT),
+    Difference("A transactional Produce during the end", reason=_FASTER),
+    Difference("If `transaction.version` is 0",
+        reason="both give the same answer; Kafka's transactional id hangs afterwards"),
+    Difference("An AddPartitionsToTxn without transactions",
+        (f"{_KNOWN}test_partitions_for_no_transaction",)),
+    Difference("A request that describes groups", (f"{_KNOWN}test_repeated_entries",)),
+)  # fmt: skip
+"""In the order of the page."""
