@@ -52,11 +52,6 @@ _JAVA: Final = {
 }
 
 _KAFKA_PYTHON: Final = {
-    "api_versions": Difference(
-        _WHOLE,
-        "the client does not know API 93, which Kafka has and kafkalite does not serve, and fails",
-        "4.4",
-    ),
     "describe_metadata_quorum": _QUORUM,
     "describe_features": Difference((".kraft.version",), _KRAFT_VERSION, "3.9"),
     "describe_features send_request_to_controller": Difference(
