@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.architecture.source import ROOT
+from tests.reference.admin_scoreboard import admin_scoreboard_page
 from tests.reference.apis import apis_page
 from tests.reference.cli import cli_page
 from tests.reference.configurations import configurations_page
@@ -33,6 +34,7 @@ def _audit_tables_page() -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "admin-scoreboard": admin_scoreboard_page,
     "apis": apis_page,
     "audit-tables": _audit_tables_page,
     "cli": cli_page,
