@@ -118,7 +118,7 @@ class StreamsGroups:
                 group,
                 request,
                 self._settings.of(group).max_size,
-                admits_rejoins=rules.admits_rejoins_to_full_groups,
+                admits_rejoins=rules.admits_rejoins_to_full_streams_groups,
             )
         admitted = admit(group, request, reported_tasks(request))
         heartbeat = StreamsHeartbeat(

@@ -37,7 +37,7 @@ from kafkalite.protocol.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from kafkalite.config.streams_rules import StreamsRules
+    from kafkalite.config.rules import Rules
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import MemberId, Record
     from kafkalite.groups.modern.member import Client
@@ -72,7 +72,7 @@ class StreamsContext(GroupContext[StreamsSettingsCache]):
     def __init__(self, directory: GroupDirectory, initial_delays: InitialDelays) -> None:
         super().__init__(directory, StreamsSettingsCache(directory.config))
         self.initial_delays = initial_delays
-        self.rules = directory.config.release.streams_rules
+        self.rules = directory.rules
 
     def configured_topology(self, group: StreamsGroup, topology: Topology) -> ConfiguredTopology:
         """Return a group's topology configured with the current topics.
@@ -451,7 +451,7 @@ class StreamsHeartbeat(
 
 def assignment_input(
     group: StreamsGroup,
-    rules: StreamsRules,
+    rules: Rules,
     members: Mapping[MemberId, MemberMetadata],
     targets: Mapping[MemberId, Tasks],
     task_offsets: Mapping[MemberId, TaskOffsets],
