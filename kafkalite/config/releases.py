@@ -2,7 +2,8 @@
 
 Each release has a small table of the APIs that its brokers report to clients, without versions
 under development. The table omits APIs that are the same as in the previous release. Kafka has
-removed no API since it introduced KRaft. Releases before Kafka 4.4 decide by the rules of Kafka 4.3.
+removed no API since it introduced KRaft. Decisions follow the rules of Kafka 4.4; releases before
+4.4 follow those of Kafka 4.3.
 """
 
 from __future__ import annotations

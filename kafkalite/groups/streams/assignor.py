@@ -13,7 +13,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.groups.share.java_order import (
+from kafkalite.coordinator.java_order import (
     JavaHashMap,
     JavaPriorityQueue,
     in_java_order,
