@@ -275,7 +275,7 @@ def test_a_limit_is_enforced(profile: Profile, row: Row) -> None:
             check_produce(service, profile, row)
             return
     refusal = service.refusals.pop()
-    assert (refusal.kind, refusal.entity_id) == (SubjectKind.CLIENT, "10.0.0.1")
+    assert refusal.kind is SubjectKind.TOPIC
     check_refusal(row, profile, refusal.error)
 
 
