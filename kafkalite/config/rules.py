@@ -35,6 +35,12 @@ class Rules(NamedTuple):
     starts_from_current_tasks: bool = True
     """Whether the assignor of streams groups retains the current tasks of members; if not, their
     target tasks."""
+    skips_processes_with_task: bool = True
+    """Whether a standby task of a streams group may stay with any previous member; if not, with the
+    first one only."""
+    computes_processes: bool = True
+    """Whether the assignor of streams groups adds processes by HashMap.computeIfAbsent, which
+    changes their order; if not, by HashMap.put."""
     reports_changed_endpoints: bool = True
     """Whether the changed address of a member of a streams group is reported at once, and removed
     by a join without an address."""

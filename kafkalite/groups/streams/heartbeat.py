@@ -10,7 +10,6 @@ from kafkalite.groups.modern.member import JOIN_EPOCH, UNCHANGED_MS
 from kafkalite.groups.streams import events
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.admission import reported_tasks
-from kafkalite.groups.streams.assignor import AssignorRules
 from kafkalite.groups.streams.configured_topology import configure
 from kafkalite.groups.streams.group import NOT_VALIDATED, StreamsGroup
 from kafkalite.groups.streams.member import (
@@ -185,7 +184,7 @@ class StreamsHeartbeat(
     def check_topology(self) -> None:
         """Store the first member's topology; later members must send the same one or an older one.
 
-        Raises KafkaError(INVALID_REQUEST) for other topologies: Kafka 4.3 cannot change them.
+        Raises KafkaError(INVALID_REQUEST) for other topologies: Kafka 4.4 cannot change them.
         """
         group, topology_in_request = self.group, self._request.topology
         group_topology = group.topology
@@ -463,11 +462,7 @@ def assignment_input(
             member_id: group.current_of(member_id).assigned.without_epochs()
             for member_id in members
         }
-    assignor_rules = AssignorRules(
-        skips_processes_with_task=rules.starts_from_current_tasks,
-        computes_processes=rules.starts_from_current_tasks,
-    )
-    return AssignmentInput(members, previous, task_offsets, assignor_rules)
+    return AssignmentInput(members, previous, task_offsets, rules)
 
 
 def _must_reassign(stored: MemberMetadata, member: MemberMetadata) -> bool:
