@@ -72,7 +72,6 @@ def audit(request: Any, refused: Any) -> None:  # noqa: ANN401 - as above
     assert REQUEST_LAYOUTS[KEY].routing_keys(request) == [RoutingKey(LeaderKind.GROUP, "g")]
     assert KEY in RETRIABLE_ERRORS
     assert KEY in ADDRESS_FIELDS
-    assert KEY in TABLE
     assert SECRETS_OF_REQUESTS[KEY](request) == len(b"secret")
     assert request.password == bytes(6)
 

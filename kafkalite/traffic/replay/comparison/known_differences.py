@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.replay.comparison.compare import Difference
 
+
 APIS_WITH_OLD_VERSIONS = (ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH)
 """APIs that kafkalite also serves in versions that Kafka 4 dropped."""
 
