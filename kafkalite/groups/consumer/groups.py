@@ -45,7 +45,11 @@ from kafkalite.groups.modern.admission import (
     find_group,
     find_member,
 )
-from kafkalite.groups.modern.events import LEFT, group_epoch_raised_event
+from kafkalite.groups.modern.events import (
+    LEFT,
+    group_epoch_raised_event,
+    static_member_left_event,
+)
 from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkalite.groups.modern.steady import SteadyHeartbeats
@@ -199,7 +203,7 @@ class ConsumerGroups:
                 return CoordinatorResult(
                     response=response,
                     records=[_left_temporarily_record(group, request.member_id)],
-                    events=[events.static_member_left_event(group, request.member_id)],
+                    events=[static_member_left_event(group, request.member_id)],
                 )
         find_member(group, request.member_id)
         removed = self._remove(group, {request.member_id: LEFT}, now_ms)

@@ -14,7 +14,7 @@ from kafkalite.groups.modern.admission import (
     find_group,
     find_member,
 )
-from kafkalite.groups.modern.events import LEFT, Departure
+from kafkalite.groups.modern.events import LEFT, Departure, static_member_left_event
 from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.heartbeat import AssignorRun, target_records
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
@@ -174,7 +174,7 @@ class StreamsGroups:
                 return CoordinatorResult(
                     response=StreamsHeartbeatResult(response),
                     records=[left_temporarily_record(group, member_id)],
-                    events=[events.static_member_left_event(group, member_id)],
+                    events=[static_member_left_event(group, member_id)],
                 )
         find_member(group, member_id)
         removed = self._remove(group, member_id, LEFT, now_ms)
