@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.clients.admin import Answer, admin_sweep
+from tests.oracle.fixtures import running_broker
 from tests.oracle.requirements import required
-
-if TYPE_CHECKING:
-    from tests.oracle.target import Target
 
 pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
@@ -202,9 +198,9 @@ TRANSACTION_ANSWERS: dict[str, Answer] = {
 
 
 @pytest.fixture(scope="package")
-def sweep(broker: Target) -> dict[str, Answer]:
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
     """Run the sweep once for all tests of this package."""
-    with required():
+    with running_broker(tmp_path_factory.mktemp("swept")) as broker, required():
         return admin_sweep(broker.bootstrap)
 
 
