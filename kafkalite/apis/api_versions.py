@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalite.apis.table import TABLE
+from kafkalite.config.tables.kafkalite import CLIENT_TELEMETRY
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.metadata.features import supported_features
 from kafkalite.protocol._generated.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.codec import API_VERSIONS_KEY
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
 
 VERSIONS = Versions(0, 5)
+
+_TELEMETRY_APIS = frozenset((ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY))
+"""APIs that Kafka serves always, but offers only if it has a receiver of client metrics."""
 
 # librdkafka before 2.11 assumes that a broker without Produce v0 does not support record batches.
 # So Kafka 4 still lists versions 0 to 2, although it closes the connection if a client uses them.
@@ -60,13 +65,16 @@ class ApiVersionsHandler:
     """Answers ApiVersions for one table of APIs."""
 
     def __init__(self, table: Mapping[int, Row]) -> None:
-        self._rows = [
+        self._rows_with_telemetry = [
             ApiVersionsResponse.ApiVersion(
                 api_key=key,
                 min_version=_LISTED_FROM.get((row.name, row.lowest), row.lowest),
                 max_version=row.highest,
             )
             for key, row in sorted(table.items())
+        ]
+        self._rows = [
+            row for row in self._rows_with_telemetry if row.api_key not in _TELEMETRY_APIS
         ]
 
     def handle_api_versions(self, call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -81,8 +89,13 @@ class ApiVersionsHandler:
         if era.names_node:
             _check_node(node, request)
         image = node.image
+        rows = self._rows
+        if node.config.bool(CLIENT_TELEMETRY):
+            rows = self._rows_with_telemetry
+            if request.client_software_name:
+                call.client_software = request.client_software_name, request.client_software_version
         return ApiVersionsResponse(
-            api_keys=self._rows,
+            api_keys=rows,
             supported_features=[
                 ApiVersionsResponse.SupportedFeatureKey(
                     name=name, min_version=feature.lowest, max_version=feature.highest

@@ -46,7 +46,7 @@ def handle_describe_cluster(call: Call, request: DescribeClusterRequest) -> Desc
     if request.endpoint_type == _CONTROLLERS:
         raise KafkaError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            ErrorText.WRONG_ENDPOINT_TYPE.template,
+            ErrorText.WRONG_ENDPOINT_TYPE.format(actual="BROKER", requested="CONTROLLER"),
         )
     if request.endpoint_type != _BROKERS:
         raise KafkaError(

@@ -1,4 +1,4 @@
-"""`kafkalite clock`, `fault` and `explain`: commands to the control API of a running broker.
+"""`kafkalite clock`, `fault`, `explain` and `client-metrics`: commands to a running broker.
 
 The exit status is 0 if the broker carried out the command, 1 if it refused or does not answer, and
 2 for invalid arguments. Errors are printed as one line on stderr.
@@ -14,9 +14,10 @@ from kafkalite.cli.streams import open_closed_streams, printable
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace, _SubParsersAction
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from kafkalite.control.client import ControlClient
+    from kafkalite.control.client_metrics_json import ClientMetricsJson
     from kafkalite.control.http import ClockJson, EntryJson, FaultJson
 
 _ACTIONS = ("show", "advance", "set", "pause", "resume", "rate")
@@ -52,6 +53,15 @@ def add_explain(parser: ArgumentParser) -> None:
     entity.add_argument("--client", metavar="ADDRESS", help="only clients at this address [all]")
     parser.add_argument(
         "--limit", metavar="NUMBER", type=int, help="print only this many entries, the latest [128]"
+    )
+    add_common_options(parser)
+
+
+def add_client_metrics(parser: ArgumentParser) -> None:
+    """Add the options of `client-metrics`."""
+    parser.add_argument("--client-id", metavar="ID", help="only clients with this client id [all]")
+    parser.add_argument(
+        "--prometheus", action="store_true", help="print the metrics in Prometheus's text format"
     )
     add_common_options(parser)
 
@@ -220,6 +230,48 @@ def explain(arguments: Namespace) -> None:
         )
 
     run(arguments, perform)
+
+
+def client_metrics(arguments: Namespace) -> None:
+    """Print the metrics that clients have pushed; raises SystemExit if that fails."""
+
+    def perform(client: ControlClient) -> None:
+        if arguments.prometheus:
+            print_output(client.prometheus_text(arguments.client_id))
+            return
+        found = client.client_metrics(arguments.client_id)
+        if arguments.json:
+            print_output(as_json(found))
+            return
+        lines = [line for each in found["clients"] for line in _client_lines(each)]
+        if found["problem"] is not None:
+            lines.insert(0, found["problem"])
+        print_output("".join(f"{printable(line)}\n" for line in lines) or "no clients\n")
+
+    if arguments.prometheus and arguments.json:
+        exit_with_error(USAGE_STATUS, "client-metrics takes --prometheus or --json, not both")
+    run(arguments, perform)
+
+
+def _client_lines(client: ClientMetricsJson) -> Iterator[str]:
+    """Yield one line for a client, and one for each of its metrics."""
+    state = ", terminated" if client["terminated"] else ""
+    yield (
+        f"{client['client_id']} ({client['software_name']} {client['software_version']}, "
+        f"{client['address']}, instance {client['client_instance_id']}): "
+        f"{client['pushes']} pushes, the last at {client['last_push_iso']}{state}"
+    )
+    for metric in client["metrics"]:
+        labels = ",".join(f"{name}={text}" for name, text in metric["labels"].items())
+        value = metric["value"]
+        shown = (
+            f"count={value['count']} sum={value['sum']:g}"
+            if isinstance(value, dict)
+            else value
+            if isinstance(value, str)
+            else f"{value:.12g}"
+        )
+        yield f"  {metric['name']}{{{labels}}} {shown}"
 
 
 def fault(arguments: Namespace) -> None:

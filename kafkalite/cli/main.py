@@ -80,6 +80,12 @@ COMMANDS = (
         identity_commands.identity,
     ),
     (
+        "client-metrics",
+        "Print the metrics that clients have pushed to a running broker.",
+        control_commands.add_client_metrics,
+        control_commands.client_metrics,
+    ),
+    (
         "explain",
         "Show the history of groups, transactional ids, topics and clients, with reasons.",
         control_commands.add_explain,

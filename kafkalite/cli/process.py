@@ -83,6 +83,7 @@ def settings_from(arguments: Namespace, log: Log) -> Settings:
     return Settings(
         listen=arguments.listen,
         advertise=arguments.advertise,
+        controller_listen=arguments.controller_listen,
         brokers=arguments.brokers,
         data_directory=None if arguments.data_dir is None else _directory(arguments.data_dir),
         topics=parse_topics(arguments.topic),

@@ -53,8 +53,10 @@ if TYPE_CHECKING:
     from kafkalite.ports.waiting import Waiting
     from kafkalite.storage.data_directory import DataDirectory
     from kafkalite.storage.log import Log
+    from kafkalite.telemetry.metrics import PushedMetrics
 
-_METADATA_LEADER_EPOCH = 1
+METADATA_LEADER_EPOCH = 1
+"""The epoch of the metadata log: the controllers of a cluster hold no elections."""
 _METADATA_LOG_CONFIG = LogConfig(max_message_bytes=2**31 - 1)
 """One batch contains all records of a metadata change, so its size has no other limit."""
 
@@ -87,9 +89,12 @@ class Cluster:
         self.clock = clock
         self.entropy = entropy
         self.config = config
+        self.directory_properties = directory.properties
+        """The contents of meta.properties."""
         self.deliver: Deliver | None = None
         self.unread_answers = UnreadAnswers()
         self.history = EventHistory()
+        self._pushed_metrics: PushedMetrics | None = None
         self._on_truncation = on_truncation
         metadata_log = _open_metadata_log(directory, clock, node_ids[0])
         self.partitions = self._new_partitions(directory, metadata_log.log)
@@ -111,6 +116,15 @@ class Cluster:
         self.node_control = NodeControl(self)
         self.elections = PeriodicElections(clock, config, self.metadata)
         self._load(image)
+
+    @property
+    def pushed_metrics(self) -> PushedMetrics:
+        """The metrics that clients have pushed to the nodes."""
+        if self._pushed_metrics is None:
+            from kafkalite.telemetry.metrics import PushedMetrics  # noqa: PLC0415 - rarely used
+
+            self._pushed_metrics = PushedMetrics()
+        return self._pushed_metrics
 
     def _new_metadata(self, log: Partition, *, ignores_case: bool) -> MetadataController:
         return MetadataController(
@@ -338,7 +352,7 @@ def _open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> P
     image = PartitionImage(
         index=0,
         leader=leader,
-        leader_epoch=_METADATA_LEADER_EPOCH,
+        leader_epoch=METADATA_LEADER_EPOCH,
         partition_epoch=0,
         replicas=(leader,),
         isr=(leader,),

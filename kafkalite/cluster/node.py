@@ -11,11 +11,13 @@ from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkalite.cluster.cluster import Cluster
+    from kafkalite.cluster.dead_letters import DeadLetterWriter
     from kafkalite.cluster.share_persister import SharePersister
     from kafkalite.metadata.image import AddedNode, MetadataDelta, MetadataImage
     from kafkalite.partitions.partition import Partition
     from kafkalite.ports.clock import Timer
     from kafkalite.protocol.api_keys import ApiKey
+    from kafkalite.telemetry.instances import Instances
 
 
 class Endpoint(NamedTuple):
@@ -76,7 +78,9 @@ class Node:
     """
 
     __slots__ = (
+        "_dead_letter_queues",
         "_share_persister",
+        "_telemetry_instances",
         "_timers",
         "added",
         "clock",
@@ -91,6 +95,7 @@ class Node:
         "image",
         "is_metadata_frozen",
         "is_replication_paused",
+        "metadata_fetched_ms",
         "partitions",
         "rack",
         "share_partitions",
@@ -125,6 +130,8 @@ class Node:
         """Whether the node keeps its present image although the metadata changes."""
         self.has_stale_metadata = False
         """Whether the metadata has changed since the node received its image."""
+        self.metadata_fetched_ms: int | None = None
+        """When the node last received the metadata; None while it receives each change."""
         self.is_replication_paused = False
         """Whether the replicas of the node do not follow their leaders."""
         self.clock = cluster.clock
@@ -139,7 +146,9 @@ class Node:
         """Events of groups and transactional ids; handlers add refusals by `gateway.refusals`."""
         self.unread_answers = cluster.unread_answers
         self.warn_about_client: WarnAboutClient = ignore_warning
+        self._dead_letter_queues: DeadLetterWriter | None = None
         self._share_persister: SharePersister | None = None
+        self._telemetry_instances: Instances | None = None
         self._timers: dict[Waiting[Any], Timer] = {}
         """Pending call or delay → the timer that limits its duration."""
 
@@ -185,6 +194,26 @@ class Node:
             self._share_persister = SharePersister(self)
         return self._share_persister
 
+    @property
+    def telemetry_instances(self) -> Instances:
+        """The client instances that push metrics to this node."""
+        if self._telemetry_instances is None:
+            from kafkalite.telemetry.instances import Instances  # noqa: PLC0415 - rarely used
+
+            self._telemetry_instances = Instances(
+                self.config.int("telemetry.max.bytes"), self.entropy.uuid
+            )
+        return self._telemetry_instances
+
+    @property
+    def dead_letter_queues(self) -> DeadLetterWriter:
+        """Writes the dead letters of the share partitions that this node leads."""
+        if self._dead_letter_queues is None:
+            from kafkalite.cluster.dead_letters import DeadLetterWriter  # noqa: PLC0415 - rarely used
+
+            self._dead_letter_queues = DeadLetterWriter(self)
+        return self._dead_letter_queues
+
     def send(self, receiver_id: int, key: ApiKey, request: Any) -> Any:  # noqa: ANN401 - see below
         """Return another node's response to a request, or a Waiting for it.
 
@@ -215,6 +244,7 @@ class Node:
     def stop(self) -> None:
         """Answer no further calls; pending calls to other nodes fail."""
         self.state = NodeState.STOPPED
+        self._telemetry_instances = None
         self.fail_calls()
 
     def fail_calls(self) -> None:

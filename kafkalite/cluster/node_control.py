@@ -209,7 +209,9 @@ class NodeControl:
 
     def freeze_metadata(self, node_id: int) -> None:
         """Let a node keep its present metadata until `thaw_metadata`."""
-        self.node(node_id).is_metadata_frozen = True
+        node = self.node(node_id)
+        node.is_metadata_frozen = True
+        self._end_fetches(node)
 
     def thaw_metadata(self, node_id: int) -> None:
         """Let a node receive all changes of the metadata again, beginning with the missed ones."""
@@ -243,6 +245,7 @@ class NodeControl:
         """Take a node out of the communication between nodes."""
         self._cancel_session(node.id)
         node.state = state
+        self._end_fetches(node)
         node.fail_calls()
         self._update_coordinators()
         # Before the controller elects other leaders: now the end offsets of replicas are fixed.
@@ -268,8 +271,16 @@ class NodeControl:
         if timer is not None:
             timer.cancel()
 
+    def _end_fetches(self, node: Node) -> None:
+        """Note when a node received the metadata for the last time."""
+        if node.metadata_fetched_ms is None:
+            node.metadata_fetched_ms = self._cluster.clock.now_ms()
+
     def _update_metadata(self, node: Node) -> None:
-        if node.has_stale_metadata and not node.is_metadata_frozen:
+        if node.is_metadata_frozen:
+            return
+        node.metadata_fetched_ms = None
+        if node.has_stale_metadata:
             node.has_stale_metadata = False
             node.image = self._cluster.metadata.image
 

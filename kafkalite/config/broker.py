@@ -17,16 +17,21 @@ from kafkalite.config.default_overrides import (
     default_overrides,
     limit_replication,
 )
-from kafkalite.config.definitions import ConfigError, ConfigType, Value, value_to_text
-from kafkalite.config.group import clamp_to_bounds
+from kafkalite.config.definitions import (
+    IN_MEMORY_PLUGIN,
+    ConfigError,
+    ConfigType,
+    Value,
+    value_to_text,
+)
+from kafkalite.config.group import STICKY_TASK_ASSIGNOR, check_rack_tags, clamp_to_bounds
 from kafkalite.config.keys import (
     authorizer_keys,
     broker_keys,
     dynamic_broker_keys,
     group_config_keys,
     group_synonym,
-    old_topic_keys,
-    topic_keys,
+    topic_keys_without,
 )
 from kafkalite.config.log_levels import LogLevels
 from kafkalite.config.releases import emulated_release
@@ -87,6 +92,12 @@ def parse_broker_text(text: Mapping[str, str], *, strict: bool) -> dict[str, Val
         else:
             parsed[name] = value_text
     return parsed
+
+
+def _check_present(names: Iterable[str], release: Release) -> None:
+    for name in names:
+        if name in release.absent_settings:
+            raise ConfigError(name, f"Kafka {release.name} does not have the setting {name}")
 
 
 def _check_node_keys(keys: Iterable[str]) -> None:
@@ -191,8 +202,11 @@ class BrokerConfig:
             **limit_replication(release.settings, node_count),
         }
         static_text = {**IDENTITY, **(text or {})}
+        if strict:
+            _check_present(static_text, release)
         check_no_plugins(static_text)
         check_static_text(text or {})
+        check_rack_tags("group.streams.rack.aware.assignment.tags", text or {})
         static = parse_broker_text({**default_text, **static_text}, strict=strict)
         config = cls(static_text, default_text, static, release)
         check_broker_values(config.get)
@@ -202,7 +216,8 @@ class BrokerConfig:
     @property
     def topic_keys(self) -> Mapping[str, ConfigKey]:
         """Every key of a topic in the emulated release, by name."""
-        return old_topic_keys() if self.release.has_message_formats else topic_keys()
+        release = self.release
+        return topic_keys_without(release.absent_settings, has_old_keys=release.has_message_formats)
 
     @property
     def static_text(self) -> Mapping[str, str]:
@@ -348,6 +363,17 @@ class BrokerConfig:
             raise TypeError(f"{key} is not an integer")
         return value
 
+    def group_list(self, group_id: builtins.str, key: builtins.str) -> tuple[builtins.str, ...]:
+        """Return a list setting of a group, such as `streams.rack.aware.assignment.tags`."""
+        value = self.group_get(group_id, key)
+        if not isinstance(value, tuple):
+            raise TypeError(f"{key} is not a list")
+        return value
+
+    def own_group_setting(self, group_id: builtins.str, key: builtins.str) -> Value:
+        """Return the group's own setting; None if it has none."""
+        return self._groups.get(group_id, {}).get(key)
+
     def publish(
         self,
         dynamic: Mapping[builtins.str, builtins.str],
@@ -389,6 +415,8 @@ _ALLOWED_CLASSES: Final[Mapping[str, frozenset[str]]] = {
     ),
     "group.share.assignors": frozenset(("simple", f"{_ASSIGNOR_PACKAGE}SimpleAssignor")),
     "group.share.persister.class.name": frozenset(),
+    "group.streams.assignors": frozenset((STICKY_TASK_ASSIGNOR,)),
+    "group.streams.topology.description.plugin.class": frozenset((IN_MEMORY_PLUGIN,)),
     "replica.selector.class": frozenset((RACK_AWARE_SELECTOR,)),
     "security.providers": frozenset(),
     **SASL_CLASSES,

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import re
-from functools import cache
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.definitions import ConfigError, KeyTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kafkalite.config.definitions import ConfigKey
 
+    Matches = Callable[[str], bool]
+    """Whether a whole text matches an expression."""
+
+_SELECTOR_PARTS = 2
+_GROUP_NAME = re.compile(r"\(\?<(?!!)")
+"""The start of a named group as Java writes it."""
+_MAX_CACHED_EXPRESSIONS = 256
 _MIN_INTERVAL_MS, _MAX_INTERVAL_MS = 100, 3_600_000
 
 _KEYS = """
 interval.ms int 300000 - medium
     How often a matching client pushes its metrics, in milliseconds.
-match list "" - medium
+match list "" items medium
     Selectors of clients that push metrics, such as client_id=REGEX; all of them must match.
 metrics list "" items medium
-    Prefixes of the names of requested metrics; an empty prefix requests all.
+    Prefixes of the names of requested metrics; * requests all.
 """
 
 _SELECTORS = frozenset(
@@ -60,16 +68,70 @@ def check_client_metrics_values(text: Mapping[str, str]) -> None:
                 f"{_MIN_INTERVAL_MS} and {_MAX_INTERVAL_MS} (1 hour)",
             )
         if name == "match" and isinstance(value, tuple):
-            for pattern in value:
-                _check_pattern(pattern)
+            parse_selectors(value)
 
 
-def _check_pattern(pattern: str) -> None:
-    selector, separator, expression = pattern.partition("=")
-    is_valid = bool(separator)
-    try:
-        re.compile(expression.strip())
-    except re.error:
-        is_valid = False
-    if not is_valid or selector.strip() not in _SELECTORS:
+class Subscription(NamedTuple):
+    """The settings of one client metrics subscription."""
+
+    metrics: tuple[str, ...]
+    interval_ms: int
+    selectors: Mapping[str, Matches]
+    """Attribute of a client → the expression that its value must match; none select all clients."""
+
+    def selects(self, client: Mapping[str, str | None]) -> bool:
+        """Whether all selectors match the attributes of a client."""
+        return all(
+            (value := client[name]) is not None and matches(value)
+            for name, matches in self.selectors.items()
+        )
+
+
+def parse_subscription(text: Mapping[str, str]) -> Subscription:
+    """Return the subscription with these settings; raises ConfigError if they are invalid."""
+    values = {
+        name: key.parse(text[name]) if name in text else key.default
+        for name, key in client_metrics_keys().items()
+    }
+    metrics, interval_ms, match = values["metrics"], values["interval.ms"], values["match"]
+    assert isinstance(metrics, tuple)
+    assert isinstance(interval_ms, int)
+    assert isinstance(match, tuple)
+    return Subscription(metrics, interval_ms, parse_selectors(match))
+
+
+def parse_selectors(patterns: tuple[str, ...]) -> Mapping[str, Matches]:
+    """Return attribute → expression; raises ConfigError for an invalid pattern.
+
+    As in Kafka, the last pattern of an attribute replaces earlier ones.
+    """
+    return dict(_parse_selector(pattern) for pattern in patterns)
+
+
+def _parse_selector(pattern: str) -> tuple[str, Matches]:
+    parts = pattern.rstrip("=").split("=")  # Java's split omits empty parts at the end
+    selector, expression = parts[0].strip(), parts[-1].strip()
+    matches = _compile(expression) if len(parts) == _SELECTOR_PARTS else None
+    if matches is None or selector not in _SELECTORS:
         raise ConfigError("match", f"Illegal client matching pattern: {pattern}")
+    return selector, matches
+
+
+@lru_cache(maxsize=_MAX_CACHED_EXPRESSIONS)
+def _compile(expression: str) -> Matches | None:
+    """Return a function that matches an expression; None if it is invalid.
+
+    Kafka uses Java's expressions. RE2 has the same syntax and takes linear time, but has neither
+    lookaround nor back references: only an expression with these is compiled by `re`.
+    """
+    import re2  # noqa: PLC0415 - rarely used
+
+    options = re2.Options()
+    options.log_errors = False
+    with suppress(re2.error):
+        linear = re2.compile(expression, options)
+        return lambda text: linear.fullmatch(text) is not None
+    with suppress(re.error, RecursionError, OverflowError):
+        backtracking = re.compile(_GROUP_NAME.sub("(?P<", expression), re.ASCII)
+        return lambda text: backtracking.fullmatch(text) is not None
+    return None

@@ -105,6 +105,7 @@ _GROUP_CONSTRAINTS: Final = (
     *_group_constraints("share"),
     *_group_constraints("streams"),
     _at_most("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
+    _at_least("group.streams.task.offset.interval.ms", "group.streams.min.task.offset.interval.ms"),
     _at_least("group.share.max.delivery.count.limit", "group.share.delivery.count.limit"),
     _at_least("group.share.delivery.count.limit", "group.share.min.delivery.count.limit"),
     _at_least(
@@ -354,6 +355,23 @@ def check_log_defaults(get: GetValue) -> None:
         )
     if get("remote.log.storage.system.enable"):
         check_local_retention(get)
+
+
+def check_copy_lags(get: GetValue) -> None:
+    """Raise ConfigError if segments would be deleted locally before they are copied."""
+    for lag_key, local_key, total in (
+        ("log.remote.copy.lag.ms", "log.local.retention.ms", retention_ms(get)),
+        (
+            "log.remote.copy.lag.bytes",
+            "log.local.retention.bytes",
+            _number(get, "log.retention.bytes"),
+        ),
+    ):
+        lag, local = _number(get, lag_key), _number(get, local_key)
+        limit = total if local == _SAME_AS_TOTAL else local
+        if lag > 0 and 0 <= limit < lag:
+            reason = f"Value must not exceed {local_key} (effective value: {limit})"
+            raise ConfigError(lag_key, f"Invalid value {lag} for configuration {lag_key}: {reason}")
 
 
 def check_local_retention(get: GetValue) -> None:

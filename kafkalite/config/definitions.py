@@ -11,13 +11,22 @@ import math
 import re
 from collections.abc import Mapping
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.sasl_classes import SASL_CLASSES
 from kafkalite.config.validators import Validator, check_throttled_replicas, parse_validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+IN_MEMORY_PLUGIN: Final = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+"""The class of Kafka that stores the topology descriptions of streams groups in memory."""
+
+_KNOWN_CLASSES: Final[Mapping[str, frozenset[str]]] = {
+    **SASL_CLASSES,
+    "group.streams.topology.description.plugin.class": frozenset((IN_MEMORY_PLUGIN,)),
+}
+"""Key of type CLASS → the classes that it may name, in addition to the default."""
 
 Value = bool | int | float | str | tuple[str, ...] | None
 """A parsed configuration value; lists are tuples, passwords and class names are strings."""
@@ -82,7 +91,7 @@ class ConfigKey(NamedTuple):
         """Return the parsed value of `text`; raises ConfigError if this key does not accept it."""
         value = parse_value(self.name, self.type, text)
         is_class = self.type is ConfigType.CLASS
-        if is_class and value != self.default and value not in SASL_CLASSES.get(self.name, ()):
+        if is_class and value != self.default and value not in _KNOWN_CLASSES.get(self.name, ()):
             # Without a JVM no class can be loaded, so all other classes do not exist.
             raise _invalid(self.name, text, f"Class {value} could not be found.")
         if isinstance(value, tuple) and self.validator is not check_throttled_replicas:

@@ -78,7 +78,10 @@ def describe_topic(
 def describe_broker(layers: BrokerLayers, config: BrokerConfig) -> Iterator[ConfigEntry]:
     """Yield a node's settings in order of their names, including unknown keys."""
     texts = {**layers.static, **layers.cluster_default, **layers.node}
-    public_names = [name for name, key in broker_keys().items() if not key.is_internal]
+    absent = config.release.absent_settings
+    public_names = [
+        name for name, key in broker_keys().items() if not key.is_internal and name not in absent
+    ]
     for name in sorted({*public_names, *texts}):
         yield _broker_entry(name, texts.get(name), layers, config)
 
@@ -118,6 +121,9 @@ def describe_group(
 ) -> Iterator[ConfigEntry]:
     """Yield a group's settings in order of their names."""
     for name, key in group_config_keys().items():
+        is_absent = name in config.release.absent_settings
+        if is_absent or (key.is_internal and name not in overrides):
+            continue
         synonym = group_synonym(name)
         if synonym is None:
             default = value_to_text(key.default)

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kafkalite.config.broker import parse_broker_text, strip_listener_prefix
-from kafkalite.config.constraints import check_broker_values, check_local_retention
+from kafkalite.config.constraints import check_broker_values, check_copy_lags, check_local_retention
 from kafkalite.config.definitions import ConfigError, UpdateMode
 from kafkalite.config.keys import broker_keys, dynamic_broker_keys
 from kafkalite.protocol.error_texts import ErrorText
@@ -42,6 +42,8 @@ _RETENTION_KEYS = frozenset(
         "log.local.retention.bytes",
         "log.local.retention.ms",
         "log.retention.bytes",
+        "log.remote.copy.lag.bytes",
+        "log.remote.copy.lag.ms",
         "log.retention.ms",
     )
 )
@@ -102,6 +104,7 @@ def check_dynamic_values(
     if changed & _RETENTION_KEYS:
         try:
             check_local_retention(effective_value)
+            check_copy_lags(effective_value)
         except ConfigError as error:
             raise _reconfiguration_error(error.key, error.message) from None
 

@@ -53,6 +53,18 @@ def old_topic_keys() -> Mapping[str, ConfigKey]:
 
 
 @cache
+def topic_keys_without(
+    absent: frozenset[str], *, has_old_keys: bool = False
+) -> Mapping[str, ConfigKey]:
+    """Return every topic key of a release by name, without the `absent` keys of later releases.
+
+    With `has_old_keys`, the keys that Kafka 4.0 removed are included.
+    """
+    keys = old_topic_keys() if has_old_keys else topic_keys()
+    return {name: key for name, key in keys.items() if name not in absent} if absent else keys
+
+
+@cache
 def group_config_keys() -> Mapping[str, ConfigKey]:
     """Return every group key by name."""
     return KeyTable(group.KEYS)
@@ -83,6 +95,7 @@ TOPIC_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "local.retention.bytes": (("log.local.retention.bytes", 1),),
     "local.retention.ms": (("log.local.retention.ms", 1),),
     "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "max.decompressed.message.bytes": (("max.decompressed.message.bytes", 1),),
     "max.message.bytes": (("message.max.bytes", 1),),
     "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
     "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
@@ -91,6 +104,8 @@ TOPIC_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
     "min.insync.replicas": (("min.insync.replicas", 1),),
     "preallocate": (("log.preallocate", 1),),
+    "remote.copy.lag.bytes": (("log.remote.copy.lag.bytes", 1),),
+    "remote.copy.lag.ms": (("log.remote.copy.lag.ms", 1),),
     "retention.bytes": (("log.retention.bytes", 1),),
     "retention.ms": RETENTION_SYNONYMS,
     "segment.bytes": (("log.segment.bytes", 1),),
@@ -113,9 +128,12 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
     return _BROKER_SYNONYMS.get(name, (name,))
 
 
+_OTHER_GROUP_SYNONYMS = {"streams.assignor.name": "group.streams.assignors"}
+
+
 def group_synonym(name: str) -> str | None:
     """Return the broker key that determines a group's key, or None."""
-    candidate = f"group.{name}"
+    candidate = _OTHER_GROUP_SYNONYMS.get(name, f"group.{name}")
     return candidate if candidate in broker_keys() else None
 
 

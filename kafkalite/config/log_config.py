@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 _INT64_MAX = 2**63 - 1
+UNLIMITED_RECORD_BYTES: Final = 2_147_483_639
+"""The default of max.decompressed.message.bytes, which no record can exceed."""
 
 
 class LogConfig(NamedTuple):
-    """The configuration of a topic that its logs use; names and defaults are those of Kafka 4.3.
+    """The configuration of a topic that its logs use; names and defaults are those of Kafka 4.4.
 
     Times are in milliseconds, sizes in bytes; -1 means unlimited, as in Kafka.
     """
@@ -20,6 +22,7 @@ class LogConfig(NamedTuple):
     flush_ms: int = _INT64_MAX
     index_interval_bytes: int = 4096
     max_compaction_lag_ms: int = _INT64_MAX
+    max_decompressed_message_bytes: int = UNLIMITED_RECORD_BYTES
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = 3_600_000
     message_timestamp_before_max_ms: int = _INT64_MAX

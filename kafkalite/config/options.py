@@ -192,6 +192,15 @@ ADVERTISE: Final = Option(
         "KAFKALITE_ADVERTISE", "INSIDE://kafkalite:29092,OUTSIDE://localhost:9092", _SPACE_OR_COMMA
     ),
 )
+CONTROLLER_LISTEN: Final = Option(
+    _NODES_SECTION,
+    "--controller-listen",
+    "listen on this address for clients of the controller, such as tools with "
+    "--bootstrap-controller",
+    "HOST:PORT",
+    shown_default="off",
+    variable=Variable("KAFKALITE_CONTROLLER_LISTEN", "0.0.0.0:9093"),
+)
 PORT: Final = Option(
     _NODES_SECTION,
     None,
@@ -472,6 +481,7 @@ LOGGING_OPTIONS: Final = (LOG_FORMAT, LOG_LEVEL)
 OPTIONS: Final = (
     LISTEN,
     ADVERTISE,
+    CONTROLLER_LISTEN,
     TLS,
     PORT,
     SECURITY,

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import AS_VERSION
+from kafkalite.config.rules import Rules, absent_settings, rules_of
+from kafkalite.config.streams_rules import StreamsRules, streams_rules_of
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -45,11 +47,19 @@ class Release(NamedTuple):
     """Whether topics have settings of record formats, as before 4.0."""
     has_group_configs: bool = True
     """Whether groups have settings, as since 4.0."""
+    has_topic_ids_in_transactions: bool = True
+    """Whether the offsets of a transaction are stored with topic ids, as since 4.4."""
     accepts_nonce_suffix: bool = False
     """Whether the nonce of SCRAM's last message needs only to end with the broker's, as before 4.0.
 
     librdkafka before 2.6.1 sends the client's part of the nonce twice.
     """
+    streams_rules: StreamsRules = StreamsRules()
+    """The rules of streams groups."""
+    rules: Rules = Rules()
+    """Decisions that differ between releases."""
+    absent_settings: frozenset[str] = frozenset()
+    """Settings that only later releases have."""
     unstable: Mapping[str, int] = MappingProxyType({})
     """Kafka's name of the API → its latest version, if that needs `unstable.api.versions.enable`.
     Versions that a later release changed incompatibly are not served."""
@@ -154,31 +164,32 @@ _FEATURES: Final[Mapping[str, str]] = {
     "3.6": "metadata.version 1-14=14",
     "3.7": "metadata.version 1-19=19",
     "3.8": "metadata.version 1-20=20",
-    "3.9": "metadata.version 1-21=21",
+    "3.9": "metadata.version 1-21=21, kraft.version 0-1=1",
     "4.0": """
 metadata.version 7-25=25, eligible.leader.replicas.version 0-1=0, group.version 0-1=1,
-transaction.version 0-2=2
+kraft.version 0-1=1, transaction.version 0-2=2
 """,
     "4.1": """
 metadata.version 7-27=27, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-share.version 0-1=0, transaction.version 0-2=2
+kraft.version 0-1=1, share.version 0-1=0, transaction.version 0-2=2
 """,
     "4.2": """
 metadata.version 7-29=29, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
+kraft.version 0-1=1, share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
     "4.3": """
 metadata.version 7-30=30, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
+kraft.version 0-1=1, share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
 """,
     "4.4": """
 metadata.version 7-33=33, eligible.leader.replicas.version 0-1=1, group.version 0-1=1,
-share.version 0-1=1, streams.version 0-1=1, transaction.version 0-2=2
+kraft.version 0-1=1, share.version 0-2=2, streams.version 0-1=1, transaction.version 0-2=2
 """,
 }
-"""Release → features, as `name lowest-highest=formatted`. `kraft.version` is omitted, because
-kafkalite has no quorum. Level 2 of `share.version` is omitted, because share groups have no
-dead-letter queues."""
+"""Release → features, as `name lowest-highest=formatted`.
+
+`kraft.version` has the level of a controller whose storage was formatted with `--standalone`; with
+`controller.quorum.voters`, it is formatted at level 0."""
 
 _REBALANCE_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
 _COMMIT_FENCING: Final = "group.consumer.offset.commit.fencing"
@@ -211,7 +222,14 @@ def emulated_release(name: str | None) -> Release:
     Raises ConfigError for an unknown name; its message has the known names.
     """
     if name is None:
-        return Release(DEFAULT, _features(DEFAULT), unstable=_unstable(DEFAULT))
+        return Release(
+            DEFAULT,
+            _features(DEFAULT),
+            streams_rules=streams_rules_of(DEFAULT),
+            rules=rules_of(DEFAULT),
+            absent_settings=absent_settings(DEFAULT),
+            unstable=_unstable(DEFAULT),
+        )
     if name not in _API_CHANGES:
         return _emulated_service(name)
     apis: dict[str, Versions] = {}
@@ -226,9 +244,22 @@ def emulated_release(name: str | None) -> Release:
         _SETTINGS[name],
         has_message_formats=name in _RELEASES_BEFORE_4,
         has_group_configs=name not in _RELEASES_BEFORE_4,
+        has_topic_ids_in_transactions=name == DEFAULT,
         accepts_nonce_suffix=name in _RELEASES_BEFORE_4,
+        streams_rules=streams_rules_of(name),
+        rules=rules_of(name),
+        absent_settings=absent_settings(name),
         unstable=_unstable(name),
     )
+
+
+def features_with(name: str, level: int) -> Mapping[str, Feature]:
+    """Return the features of the release whose new clusters have this level; none for another."""
+    for release in _FEATURES:
+        features = _features(release)
+        if features[name].formatted == level:
+            return features
+    return {}
 
 
 def _emulated_service(name: str) -> Release:

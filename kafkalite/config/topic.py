@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kafkalite.config.definitions import ConfigError
-from kafkalite.config.keys import TOPIC_SYNONYMS
+from kafkalite.config.keys import TOPIC_SYNONYMS, topic_keys
 from kafkalite.config.log_config import LogConfig
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ def topic_default(name: str, broker: BrokerConfig) -> Value:
 def topic_value(name: str, overrides: Mapping[str, str], broker: BrokerConfig) -> Value:
     """Return the value of a topic's setting; its own setting has precedence."""
     if name in overrides:
-        return broker.topic_keys[name].parse(overrides[name])
+        # A cluster may have settings of a later release than it now emulates.
+        key = broker.topic_keys.get(name) or topic_keys()[name]
+        return key.parse(overrides[name])
     return topic_default(name, broker)
 
 

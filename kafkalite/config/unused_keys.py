@@ -26,7 +26,10 @@ controlled.shutdown.enable
     "The nodes of a cluster are one process, without quorum or network between them": """
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
 broker.heartbeat.interval.ms controller.performance.*
-controller.quorum.* controller.socket.timeout.ms early.start.listeners
+controller.quorum.append.linger.ms controller.quorum.auto.join.enable
+controller.quorum.bootstrap.servers controller.quorum.election.* controller.quorum.fetch.*
+controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
+controller.socket.timeout.ms early.start.listeners
 initial.broker.registration.timeout.ms process.roles server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 """,
@@ -58,7 +61,7 @@ compression.gzip.level compression.lz4.level compression.zstd.level
 offsets.topic.compression.codec share.coordinator.state.topic.compression.codec
 """,
     "There is no tiered storage": """
-log.local.retention.bytes log.local.retention.ms remote.*
+log.local.retention.bytes log.local.retention.ms log.remote.copy.lag.* remote.*
 """,
     "There are no other builders of principals": """
 principal.builder.class
@@ -78,8 +81,8 @@ alter.log.dirs.replication.quota.* follower.replication.throttled.*
 leader.replication.throttled.* replication.quota.*
 replica.alter.log.dirs.io.max.bytes.per.second
 """,
-    "Metrics are not reported, and clients' metrics are not requested": """
-kafka.metrics.* metric.reporters metrics.* telemetry.max.bytes
+    "Metrics of the broker are not reported": """
+kafka.metrics.* metric.reporters metrics.*
 """,
     "JVM plug-ins are not supported, so only Kafka's own classes are accepted": """
 alter.config.policy.class.name client.quota.callback.class config.providers

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from urllib.request import BaseHandler
 
+    from kafkalite.control.client_metrics_json import ClientsMetricsJson
     from kafkalite.control.endpoint import Endpoint
     from kafkalite.control.http import (
         ClockJson,
@@ -79,6 +80,16 @@ class ControlClient:
         }
         query = urlencode({name: value for name, value in parameters.items() if value is not None})
         return cast("ExplanationJson", self._request(f"/v1/explain?{query}"))
+
+    def client_metrics(self, client_id: str | None = None) -> ClientsMetricsJson:
+        """Return the metrics of all clients, or of those with this client id."""
+        path = f"/v1/client-metrics{_client_query(client_id)}"
+        return cast("ClientsMetricsJson", self._request(path))
+
+    def prometheus_text(self, client_id: str | None = None) -> str:
+        """Return the same metrics in Prometheus's text format."""
+        path = f"/v1/client-metrics/prometheus{_client_query(client_id)}"
+        return self._read(path).decode()
 
     def faults(self) -> FaultsJson:
         """Return all faults."""
@@ -160,6 +171,12 @@ class ControlClient:
         return cast("FailuresJson", self._request("/v1/identity/failures", method="DELETE"))
 
     def _request(self, path: str, body: bytes | None = None, method: str | None = None) -> object:
+        try:
+            return json.loads(self._read(path, body, method))
+        except ValueError as error:
+            raise ControlError(failure_text(self._url, error)) from error
+
+    def _read(self, path: str, body: bytes | None = None, method: str | None = None) -> bytes:
         headers = {"Content-Type": "application/json"}
         request = Request(self._url + path, body, headers, method=method)  # noqa: S310 - http or https
         for name, value in self._endpoint.headers.items():
@@ -167,13 +184,18 @@ class ControlClient:
             request.add_unredirected_header(name, value)
         try:
             with self._opener.open(request, timeout=_TIMEOUT_S) as response:
-                return json.load(response)
+                content: bytes = response.read()
+                return content
         except HTTPError as http_error:
             with http_error:  # it holds the connection
                 raise ControlError(_error_text(http_error)) from http_error
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException) as error:
             reason = error.reason if isinstance(error, URLError) else error
             raise ControlError(failure_text(self._url, reason)) from error
+
+
+def _client_query(client_id: str | None) -> str:
+    return "" if client_id is None else f"?{urlencode({'client_id': client_id})}"
 
 
 def _error_text(http_error: HTTPError) -> str:

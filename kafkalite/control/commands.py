@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import NodeError
 from kafkalite.config.definitions import ConfigError
+from kafkalite.config.tables.kafkalite import CLIENT_TELEMETRY
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.coordinator.event_history import MAX_ENTRIES
 from kafkalite.ports.clock import AdjustableClock
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kafkalite.gateway.fault_rules import Rule
     from kafkalite.gateway.faults import FaultState
     from kafkalite.server.broker import Broker
+    from kafkalite.telemetry.metrics import ClientMetrics
     from kafkalite.transactions.state import Transaction
 
 MAX_EXPLAIN_ENTRIES = 10_000
@@ -106,6 +108,13 @@ class Explain:
             SubjectKind.CLIENT: self.client,
         }
         return [(kind, name) for kind, name in names.items() if name is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class ShowClientMetrics:
+    """Return the metrics that clients have pushed; of all, or of those with this client id."""
+
+    client_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +279,15 @@ class Explanation(NamedTuple):
     entries: Sequence[Entry]
 
 
+class ClientMetricsStatus(NamedTuple):
+    """The metrics of clients, the client that pushed last at the end."""
+
+    now_ms: int
+    problem: str | None
+    """Why metrics are missing: the text says what to install; None if none are missing."""
+    clients: Sequence[ClientMetrics]
+
+
 def rate_of(mode: str, rate: float | None = None) -> float:
     """Return the rate of a mode; raises CommandError if the mode or `rate` is invalid."""
     rates: dict[str, float] = {REAL: 1, MANUAL: 0}
@@ -340,6 +358,22 @@ def perform_explain(broker: Broker, command: Explain) -> Explanation:
         history.names(SubjectKind.CLIENT),
         entries,
     )
+
+
+def perform_client_metrics(broker: Broker, command: ShowClientMetrics) -> ClientMetricsStatus:
+    """Return the metrics of clients; raises CommandError if clients are not offered to push any."""
+    from kafkalite.telemetry.otlp import DecoderMissingError, new_metrics_data  # noqa: PLC0415 - rarely used
+
+    cluster = running_cluster(broker)
+    if not cluster.config.bool(CLIENT_TELEMETRY):
+        raise CommandError(f"clients push no metrics without the setting {CLIENT_TELEMETRY}=true")
+    problem = None
+    try:
+        new_metrics_data()
+    except DecoderMissingError as error:
+        problem = str(error)
+    clients = cluster.pushed_metrics.clients(command.client_id)
+    return ClientMetricsStatus(broker.clock.now_ms(), problem, clients)
 
 
 def perform_fault_command(broker: Broker, command: FaultCommand) -> Sequence[FaultState]:

@@ -18,6 +18,10 @@
          "clients", "entries": [{"number", "group", "transactional_id", "topic", "client", "kind",
          "text", "facts", "times", "first_ms", "first_iso", "at_ms", "at_iso"}]}; or
          ?transactional_id=t, ?topic=t or ?client=127.0.0.1
+    GET  /v1/client-metrics           {"now_ms", "iso", "problem", "clients": [{"client_id",
+         "client_instance_id", "software_name", "address", "pushes", "metrics": [{"name", "type",
+         "labels", "value"}]}]}, and more; ?client_id=c for the clients with this client id
+    GET  /v1/client-metrics/prometheus?client_id=c    the same in Prometheus's text format
     GET  /v1/faults                   {"faults": [{"id", "match", "trigger", "action", "matches",
          "firings"}]}, in the order in which they were added
     POST /v1/faults                   add a fault; status 201 and the fault with its id
@@ -65,6 +69,7 @@ from starlette.routing import Route
 from kafkalite import __version__
 from kafkalite.cluster.node_control import UnknownNodeError
 from kafkalite.control.access_checks import AccessChecks, ControlRoute
+from kafkalite.control.client_metrics_json import client_metrics_to_json
 from kafkalite.control.commands import (
     ACCELERATED,
     DEFAULT_EXPLAIN_ENTRIES,
@@ -85,8 +90,10 @@ from kafkalite.control.commands import (
     SetNodeMetadata,
     SetNodeReplication,
     SetNodeState,
+    ShowClientMetrics,
     ShowClock,
     ShowNode,
+    perform_client_metrics,
     perform_clock_command,
     perform_explain,
     perform_fault_command,
@@ -139,6 +146,8 @@ _PATHS = {
     "/v1/nodes": 'GET: all nodes with their states; POST {"id", "config"}: add one',
     "/v1/nodes/ID": 'GET: one; POST {"state": "stopped"}, {"metadata": "frozen"}, …; DELETE',
     "/v1/leaders": 'POST {"topic", "partition", "leader", "unclean"}: move a leader',
+    "/v1/client-metrics": "GET ?client_id=c: the metrics that clients have pushed",
+    "/v1/client-metrics/prometheus": "GET ?client_id=c: the same in Prometheus's text format",
     "/v1/explain": "GET ?group=g, ?transactional_id=t, ?topic=t or ?client=a, &limit=n: history",
     **IDENTITY_PATHS,
 }
@@ -513,6 +522,8 @@ class ControlApp:
             ControlRoute("/v1/health", self._health),
             ControlRoute("/v1/clock", self._clock, ("GET", "POST")),
             ControlRoute("/v1/explain", self._explain),
+            ControlRoute("/v1/client-metrics", self._client_metrics),
+            ControlRoute("/v1/client-metrics/prometheus", self._prometheus),
             ControlRoute("/v1/faults", self._faults, ("GET", "POST", "DELETE")),
             ControlRoute("/v1/faults/{fault_id:path}", self._fault, ("DELETE",)),
             ControlRoute("/v1/nodes", self._nodes, ("GET", "POST")),
@@ -638,6 +649,22 @@ class ControlApp:
         command = leader_command(await _json_body(request))
         return leader_to_json(await perform_move_leader(self._broker, command))
 
+    async def _client_metrics(self, request: Request) -> object:
+        return client_metrics_to_json(
+            perform_client_metrics(self._broker, _client_metrics_command(request))
+        )
+
+    async def _prometheus(self, request: Request) -> object:
+        from kafkalite.telemetry.otlp import DecoderMissingError  # noqa: PLC0415 - rarely used
+        from kafkalite.telemetry.prometheus_text import CONTENT_TYPE, prometheus_text  # noqa: PLC0415 - as above
+
+        status = perform_client_metrics(self._broker, _client_metrics_command(request))
+        try:
+            text = prometheus_text(status.clients)
+        except DecoderMissingError as missing:
+            raise CommandError(str(missing)) from missing
+        return Response(text, media_type=CONTENT_TYPE)
+
     async def _explain(self, request: Request) -> object:
         parameters = request.query_params
         unknown = parameters.keys() - {"group", "transactional_id", "topic", "client", "limit"}
@@ -663,6 +690,17 @@ class ControlApp:
             parameters.get("client"),
         )
         return explanation_to_json(perform_explain(self._broker, command))
+
+
+def _client_metrics_command(request: Request) -> ShowClientMetrics:
+    """Parse the query; raises CommandError, with one sentence, if it is invalid."""
+    parameters = request.query_params
+    unknown = parameters.keys() - {"client_id"}
+    if unknown:
+        raise CommandError(
+            f"the parameter of client-metrics is client_id, not {min(unknown)[:40]!r}"
+        )
+    return ShowClientMetrics(parameters.get("client_id"))
 
 
 async def _json_body(request: Request) -> object:

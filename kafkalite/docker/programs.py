@@ -28,6 +28,7 @@ TOOLS: Final = {
     "kafka-console-consumer": "console_consumer",
     "kafka-console-producer": "console_producer",
     "kafka-consumer-groups": "consumer_groups",
+    "kafka-metadata-quorum": "metadata_quorum",
     "kafka-server-start": "server_start",
     "kafka-storage": "storage",
     "kafka-topics": "topics",

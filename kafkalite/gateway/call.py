@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 class MutableConnection(Protocol):
     """A connection whose requests can be delayed."""
 
+    @property
+    def port(self) -> int | None:
+        """The port of the client; None if it is unknown."""
+
     def mute(self, duration_ms: int) -> None:
         """Serve no further request for this time; answers are still sent."""
 
@@ -38,6 +42,7 @@ class Call:
         "checked_request",
         "client_host",
         "client_id",
+        "client_software",
         "connection",
         "encoded_client_id",
         "era",
@@ -74,6 +79,8 @@ class Call:
         self.connection: MutableConnection | None = None
         """The connection of the client; None if there is none, or if it is closed."""
         self.client_id: str | None = None
+        self.client_software: tuple[str, str] | None = None
+        """Name and version of the client's library; set if clients may push metrics."""
         self.encoded_client_id: bytes | int = -1
         """The client id as bytes, or its length field if that is below 1."""
         self.api_version = 0

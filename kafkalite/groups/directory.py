@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafkalite.config.broker import BrokerConfig
+    from kafkalite.config.rules import Rules
     from kafkalite.groups.classic.group import ClassicGroup
     from kafkalite.groups.group import Group, GroupId
     from kafkalite.metadata.image import MetadataImage
@@ -48,6 +49,11 @@ class GroupDirectory:
         self.image = image
         self._hashes = MetadataHashes()
         self._tickets = itertools.count(1)
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the emulated release."""
+        return self.config.release.rules
 
     def metadata_hash(self, names: Iterable[str]) -> int:
         """Return the hash of these topics' current metadata, as far as assignors use it."""

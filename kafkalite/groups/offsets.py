@@ -139,7 +139,7 @@ class Offsets:
         """Commit offsets; the response has one error code per offset.
 
         Raises KafkaError if the whole request is refused, with `unknown_group` for a missing group.
-        A claim without generation or epoch creates it. Offsets of transactions have no topic id.
+        A claim without generation or epoch creates it.
         """
         group = self._directory.groups.get(group_id)
         check = _validate_claim(group, group_id, claim, unknown_group)
@@ -167,7 +167,7 @@ class Offsets:
                 entry.leader_epoch,
                 metadata,
                 expire_timestamp_ms,
-                ZERO_UUID if claim.is_transactional else entry.topic_id,
+                self._stored_topic_id(claim, entry),
                 entry.incarnation_epoch,
             )
             records.append(offset_commit_record(group_id, entry.topic, entry.partition, committed))
@@ -176,6 +176,14 @@ class Offsets:
             group.extend_session(claim, now_ms)
         events = self._refused_events(group_id, claim, too_long, epochs)
         return CoordinatorResult(codes, records, events=events)
+
+    def _stored_topic_id(self, claim: CommitClaim, entry: OffsetToCommit) -> bytes:
+        if (
+            claim.is_transactional
+            and not self._directory.config.release.has_topic_ids_in_transactions
+        ):
+            return ZERO_UUID
+        return entry.topic_id
 
     def _refused_events(
         self,

@@ -25,6 +25,7 @@ from kafkalite.security.acls import (
     PatternType,
     name_of,
 )
+from kafkalite.security.host_ranges import is_range, parse_range
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -38,24 +39,29 @@ MAX_ACLS_PER_REQUEST: Final = 10_000
 class Acls:
     """All ACLs of a cluster, by id."""
 
-    __slots__ = ("_entropy", "_existing", "table")
+    __slots__ = ("_entropy", "_existing", "_requires_hosts", "table")
 
-    def __init__(self, entropy: Entropy) -> None:
+    def __init__(self, entropy: Entropy, *, requires_hosts: bool = True) -> None:
         self._entropy = entropy
+        self._requires_hosts = requires_hosts
+        """Whether the host of a new ACL must be a name, a range or *."""
         self.table: ImageTable[bytes, Acl] = ImageTable()
         self._existing: set[Acl] = set()
 
     def create(
-        self, requested: Sequence[Acl]
+        self, requested: Sequence[Acl], *, supports_ranges: bool
     ) -> tuple[list[KafkaError | None], list[AccessControlEntryRecord]]:
         """Return an error or None for each ACL, and the records of those that do not exist.
 
-        Raises KafkaError POLICY_VIOLATION if there are too many.
+        With `supports_ranges`, hosts can be ranges of addresses. Raises KafkaError
+        POLICY_VIOLATION if there are too many.
         """
         errors: list[KafkaError | None] = []
         created: dict[Acl, AccessControlEntryRecord] = {}
         for acl in requested:
             error = _creation_error(acl)
+            if error is None and self._requires_hosts:
+                error = _host_error(acl.host, supports_ranges=supports_ranges)
             errors.append(error)
             if error is None and acl not in self._existing and acl not in created:
                 created[acl] = AccessControlEntryRecord(
@@ -126,3 +132,23 @@ def _creation_error(acl: Acl) -> KafkaError | None:
             "the principal type from the principal name)"
         )
     return None if message is None else KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _host_error(host: str, *, supports_ranges: bool) -> KafkaError | None:
+    """Return the reason why a new ACL cannot have this host."""
+    if not host:
+        return KafkaError(ErrorCode.INVALID_REQUEST, "The host of an ACL must not be empty.")
+    if not is_range(host):
+        return None
+    if not supports_ranges:
+        return KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"The level of metadata.version does not support ranges of hosts such as {host}.",
+        )
+    try:
+        parse_range(host)
+    except ValueError as error:
+        return KafkaError(
+            ErrorCode.INVALID_REQUEST, f"The host {host} is not a range of addresses: {error}."
+        )
+    return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from ipaddress import ip_address
+from math import isfinite
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -56,9 +57,10 @@ class QuotaAlteration(NamedTuple):
 class ClientQuotas:
     """All quotas of a cluster, by entity."""
 
-    __slots__ = ("table",)
+    __slots__ = ("_requires_finite", "table")
 
-    def __init__(self) -> None:
+    def __init__(self, *, requires_finite: bool = True) -> None:
+        self._requires_finite = requires_finite
         # The quotas of an entity are replaced as a whole, so that images can share them.
         self.table: ImageTable[QuotaEntity, Mapping[str, float]] = ImageTable()
 
@@ -98,7 +100,7 @@ class ClientQuotas:
         records = []
         for key, value in alteration.values:
             if value is not None:
-                _check_value(types, key, value)
+                _check_value(types, key, value, requires_finite=self._requires_finite)
             if value == current.get(key):
                 continue
             records.append(
@@ -167,10 +169,14 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _check_value(types: Mapping[str, str], key: str, value: float) -> None:
+def _check_value(
+    types: Mapping[str, str], key: str, value: float, *, requires_finite: bool
+) -> None:
     kind = types.get(key)
     if kind is None:
         raise _invalid(f"Invalid configuration key {key}")
+    if requires_finite and not isfinite(value):
+        raise _invalid(f"Quota {key} must be a finite number")
     if not value > 0.0:  # NaN, too
         raise _invalid(f"Quota {key} must be greater than 0")
     limit = _MAX_INTEGERS.get(kind)

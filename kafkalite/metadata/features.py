@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.config.releases import Feature
+from kafkalite.config.releases import Feature, features_with
 from kafkalite.coordinator.runtime import java_string_hash
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
 from kafkalite.protocol.error_codes import ErrorCode
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 METADATA_VERSION: Final = "metadata.version"
 
 KRAFT_VERSION: Final = "kraft.version"
-"""1: a quorum whose voters can change (KIP-853). ApiVersions omits it: there is no quorum."""
+"""1: a quorum whose voters can change (KIP-853); 0: the voters of `controller.quorum.voters`."""
 
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 """1: replicas that leave an ISR below its minimum remain eligible as leader (KIP-966)."""
@@ -42,9 +42,8 @@ UNSAFE_DOWNGRADE: Final = 3
 
 _CHANGES_OF_RECORDS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """Levels of metadata.version with new records; a downgrade to an earlier level could lose them."""
-_FIRST_WITH_KRAFT_VERSION: Final = 21
-"""The level of metadata.version that Kafka 3.9 introduced together with kraft.version."""
-_KRAFT_LEVELS: Final = Feature(0, 1, 1)
+FIRST_WITH_HOST_RANGES: Final = 32
+"""The level of metadata.version that Kafka 4.4 names 4.4-IV1; ACLs can have ranges of hosts."""
 _LOWEST_METADATA_VERSION: Final = 7
 """The level that Kafka 4.3 names 3.3-IV3; other features need it."""
 
@@ -86,18 +85,18 @@ def is_disabled(name: str, release: Release, finalized: Mapping[str, int]) -> bo
 class Features:
     """Finalized feature levels by name."""
 
-    __slots__ = ("_configured", "_formatted", "_recorded", "_release", "_updated_as", "levels")
+    __slots__ = ("_configured", "_formatted", "_recorded", "_release", "levels")
 
     def __init__(self, config: BrokerConfig) -> None:
         self.levels: Mapping[str, int] = {}
         """Finalized levels; a feature at level 0 is disabled."""
         self._release = config.release
         self._recorded: dict[str, int] = {}
-        self._updated_as: str | None = None
-        """The release as which UpdateFeatures set metadata.version; None if a start set it."""
         self._formatted = {
             name: feature.formatted for name, feature in config.release.features.items()
         }
+        if KRAFT_VERSION in self._formatted and config.list("controller.quorum.voters"):
+            self._formatted[KRAFT_VERSION] = 0
         self._configured = {
             name: level for name in _CONFIGURABLE if isinstance(level := config.get(name), int)
         }
@@ -105,28 +104,46 @@ class Features:
     def start_records(self) -> list[FeatureLevelRecord]:
         """Return records for features that are not in the log or whose level changes.
 
-        A cluster keeps its levels until it starts as another release. Then it gets all levels of
-        that release, as if that release had formatted it. Configured levels have precedence.
+        As in Kafka, a cluster keeps its levels when another release supports them: UpdateFeatures
+        raises them. Kafka does not start with levels that it does not support; here, the cluster
+        gets those of the release. Configured levels have precedence.
         """
         recorded, formatted = self._recorded, self._formatted
-        emulated_version = formatted[METADATA_VERSION]
-        target_levels = {name: level for name, level in formatted.items() if name not in recorded}
-        is_same_release = self._updated_as == self._release.name or (
-            self._updated_as is None
-            and recorded.get(METADATA_VERSION, emulated_version) == emulated_version
-        )
-        if not is_same_release:
+        if all(self._supports(name, level) for name, level in self.levels.items()):
+            target_levels = {
+                name: level for name, level in self._first_levels().items() if name not in recorded
+            }
+        else:
             target_levels = dict.fromkeys(recorded, 0) | formatted
         return [
             FeatureLevelRecord(name=name, feature_level=level)
             for name, level in (target_levels | self._configured).items()
-            if recorded.get(name) != level or (name == METADATA_VERSION and not is_same_release)
+            if recorded.get(name) != level
         ]
+
+    def _first_levels(self) -> Mapping[str, int]:
+        """Return the level of each feature when the cluster was formatted.
+
+        A log can lack features that kafkalite did not know when it formatted the cluster.
+        """
+        formatted = self._formatted
+        version = self._recorded.get(METADATA_VERSION, formatted[METADATA_VERSION])
+        if version == formatted[METADATA_VERSION]:
+            return formatted
+        features = features_with(METADATA_VERSION, version)
+        return {name: features[name].formatted if name in features else 0 for name in formatted}
+
+    def _supports(self, name: str, level: int) -> bool:
+        feature = self._release.features.get(name)
+        return feature is not None and feature.lowest <= level <= feature.highest
 
     def update(
         self, updates: Sequence[FeatureUpdate], controller_id: int
     ) -> list[FeatureLevelRecord]:
         """Return the records of new levels; the last update of a feature applies.
+
+        Kafka's quorum keeps kraft.version in control records, and its controller appends a record
+        without effect. A Kafka that reads a FeatureLevelRecord of kraft.version ignores it.
 
         Raises KafkaError INVALID_UPDATE_VERSION with the error of one feature. As in Kafka, the
         order of a Java HashMap decides which one it is.
@@ -143,13 +160,8 @@ class Features:
                 f"{error.message}",
             ) from None
         return [
-            FeatureLevelRecord(
-                name=name,
-                feature_level=requested[name].level,
-                emulated_release=self._release.name if name == METADATA_VERSION else "",
-            )
+            FeatureLevelRecord(name=name, feature_level=requested[name].level)
             for name in _in_java_order(requested)
-            if name != KRAFT_VERSION
         ]
 
     def _check(
@@ -157,11 +169,8 @@ class Features:
     ) -> None:
         """Raise KafkaError INVALID_UPDATE_VERSION for an update that is not allowed."""
         supported = supported_features(self._release, self.levels)
-        if self._release.features[METADATA_VERSION].highest >= _FIRST_WITH_KRAFT_VERSION:
-            supported[KRAFT_VERSION] = _KRAFT_LEVELS
         levels = supported.get(update.name, Feature(0, 0, 0))
-        is_of_quorum = update.name == KRAFT_VERSION
-        current = levels.formatted if is_of_quorum else self.levels.get(update.name, 0)
+        current = self.levels.get(update.name, 0)
         problem = (
             _type_problem(update)
             or _range_problem(update, levels, controller_id)
@@ -181,8 +190,6 @@ class Features:
         # Level 0 is stored, so that the next start does not enable the feature again.
         self._recorded[record.name] = record.feature_level
         self.levels = {name: level for name, level in self._recorded.items() if level}
-        if record.name == METADATA_VERSION:
-            self._updated_as = record.emulated_release or None
 
 
 def _type_problem(update: FeatureUpdate) -> str | None:
@@ -209,7 +216,7 @@ def _direction_problem(update: FeatureUpdate, current: int) -> str | None:
         )
     if update.level > current and not is_upgrade:
         return "Can't downgrade to a newer version."
-    if update.name == KRAFT_VERSION and update.level != current:
+    if update.name == KRAFT_VERSION and update.level < current:
         return "Can't downgrade the version of this feature."
     return None
 

@@ -33,6 +33,20 @@ class NewPartitions(NamedTuple):
     assignments: tuple[tuple[int, ...], ...] | None = None
 
 
+def check_added_partitions(requested: Sequence[NewPartitions], topics: Topics) -> None:
+    """Raise KafkaError POLICY_VIOLATION if topics get too many partitions together."""
+    added = sum(
+        max(0, each.partitions - len(topics.by_name[each.topic].partitions))
+        for each in requested
+        if each.topic in topics.by_name
+    )
+    if added > MAX_PARTITIONS_PER_REQUEST:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"The request adds {added} partitions, more than {MAX_PARTITIONS_PER_REQUEST}.",
+        )
+
+
 def plan_new_partitions(
     new_partitions: NewPartitions,
     topics: Topics,

@@ -17,7 +17,12 @@ from kafkalite.metadata.client_quotas import ClientQuotas
 from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
 from kafkalite.metadata.creation import NewTopic, TopicCreation, TopicPlanner
 from kafkalite.metadata.delegation_tokens import DelegationTokens, TokenRequest
-from kafkalite.metadata.features import ELIGIBLE_LEADER_REPLICAS, Features
+from kafkalite.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    FIRST_WITH_HOST_RANGES,
+    METADATA_VERSION,
+    Features,
+)
 from kafkalite.metadata.image import (
     NO_LEADER,
     AddedNode,
@@ -28,7 +33,11 @@ from kafkalite.metadata.image import (
 )
 from kafkalite.metadata.leadership import ElectionType, Leadership
 from kafkalite.metadata.partition_change import LeadershipRules
-from kafkalite.metadata.partition_creation import NewPartitions, plan_new_partitions
+from kafkalite.metadata.partition_creation import (
+    NewPartitions,
+    check_added_partitions,
+    plan_new_partitions,
+)
 from kafkalite.metadata.producer_ids import ProducerIds
 from kafkalite.metadata.reassignment import RequestedReassignment, plan_reassignment
 from kafkalite.metadata.scram_credentials import ScramCredentials
@@ -98,8 +107,9 @@ class MetadataShard:
         self.configs = Configs(config, self.topics, self.features, self.changes)
         self.producer_ids = ProducerIds(self.brokers)
         self.scram_credentials = ScramCredentials()
-        self.acls = Acls(entropy)
-        self.client_quotas = ClientQuotas()
+        self._rules = config.release.rules
+        self.acls = Acls(entropy, requires_hosts=self._rules.requires_acl_hosts)
+        self.client_quotas = ClientQuotas(requires_finite=self._rules.requires_finite_quotas)
         self.delegation_tokens = DelegationTokens(config, entropy)
         self.leadership = Leadership(self.topics, self.brokers, self._rules_of)
         self._entropy = entropy
@@ -289,7 +299,12 @@ class MetadataShard:
         validate_only: bool,
         charge: Charge | None = None,
     ) -> CoordinatorResult[list[KafkaError | None]]:
-        """Add partitions; the response has an error or None for each topic, in order."""
+        """Add partitions; the response has an error or None for each topic, in order.
+
+        Raises KafkaError POLICY_VIOLATION if the topics get too many partitions together.
+        """
+        if self._rules.limits_added_partitions:
+            check_added_partitions(new_partitions, self.topics)
         records: list[PartitionRecord] = []
 
         def plan(request: NewPartitions) -> None:
@@ -422,7 +437,10 @@ class MetadataShard:
 
     def create_acls(self, requested: Sequence[Acl]) -> CoordinatorResult[list[KafkaError | None]]:
         """Create ACLs; the response has an error or None for each, in order."""
-        errors, records = self.acls.create(requested)
+        level = self.features.levels.get(METADATA_VERSION, 0)
+        errors, records = self.acls.create(
+            requested, supports_ranges=level >= FIRST_WITH_HOST_RANGES
+        )
         return CoordinatorResult(response=errors, records=to_coordinator_records(records))
 
     def delete_acls(self, ids: Collection[bytes]) -> CoordinatorResult[set[bytes]]:

@@ -225,8 +225,8 @@ class ErrorText(Enum):
 
     WRONG_ENDPOINT_TYPE = (
         (
-            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
-            "CONTROLLER"
+            "The request was sent to an endpoint of type {actual}, but we wanted an endpoint of "
+            "type {requested}"
         ),
         "org.apache.kafka.server.BootstrapControllersIntegrationTest",
     )

@@ -7,15 +7,18 @@ implies. If no ACL applies to a resource, `allows_without_acls` decides.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.protocol.acl_operations import Operation
 from kafkalite.security.acls import ALL_OPERATIONS, WILDCARD, PatternType, PermissionType
+from kafkalite.security.host_ranges import contains, is_range, parse_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from kafkalite.security.acls import Acl
+    from kafkalite.security.host_ranges import HostRange
 
 WILDCARD_PRINCIPAL: Final = "User:*"
 _ANY_NAME: Final = "hardcode"
@@ -60,7 +63,8 @@ class Authorizer:
     """The decisions of one set of ACLs."""
 
     __slots__ = (
-        "_allows_without_acls", "_literal", "_prefix_lengths", "_prefixed", "_super_users", "acls",
+        "_allows_without_acls", "_literal", "_prefix_lengths", "_prefixed", "_ranges",
+        "_super_users", "acls",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +73,7 @@ class Authorizer:
         super_users: frozenset[str] = frozenset(),
         *,
         allows_without_acls: bool = False,
+        matches_ranges: bool = True,
     ) -> None:
         self.acls = acls
         """The ACLs by id."""
@@ -84,6 +89,8 @@ class Authorizer:
             else:
                 self._prefixed.setdefault(key, []).append(acl)
                 lengths.setdefault(acl.resource_type, set()).add(len(acl.resource_name))
+        self._ranges = _ranges_of(acls.values()) if matches_ranges else {}
+        """Host of an ACL → the addresses that it stands for; only ranges are in it."""
         self._prefix_lengths = {kind: sorted(each) for kind, each in lengths.items()}
 
     def decide(self, subject: Subject, operation: int, resource_type: int, name: str) -> Decision:
@@ -94,7 +101,7 @@ class Authorizer:
         has_acls = False
         for acl in self._acls_about(resource_type, name):
             has_acls = True
-            if not _applies_to(acl, subject):
+            if not self._applies_to(acl, subject):
                 continue
             if acl.permission == PermissionType.DENY:
                 if acl.operation in (operation, ALL_OPERATIONS):
@@ -120,7 +127,7 @@ class Authorizer:
             if (
                 acl.resource_type == resource_type
                 and acl.operation in (operation, ALL_OPERATIONS)
-                and _applies_to(acl, subject)
+                and self._applies_to(acl, subject)
             ):
                 names = denied if acl.permission == PermissionType.DENY else allowed
                 names[acl.pattern_type].add(acl.resource_name)
@@ -134,6 +141,14 @@ class Authorizer:
             for name in (literal - denied[PatternType.LITERAL]) | prefixes
         )
 
+    def _applies_to(self, acl: Acl, subject: Subject) -> bool:
+        if acl.principal not in (subject.principal, WILDCARD_PRINCIPAL):
+            return False
+        if acl.host in (subject.host, WILDCARD):
+            return True
+        host_range = self._ranges.get(acl.host)
+        return host_range is not None and contains(host_range, subject.host)
+
     def _acls_about(self, resource_type: int, name: str) -> Iterator[Acl]:
         yield from self._literal.get((resource_type, name), ())
         if name != WILDCARD:
@@ -144,11 +159,14 @@ class Authorizer:
             yield from self._prefixed.get((resource_type, name[:length]), ())
 
 
-def _applies_to(acl: Acl, subject: Subject) -> bool:
-    return acl.principal in (subject.principal, WILDCARD_PRINCIPAL) and acl.host in (
-        subject.host,
-        WILDCARD,
-    )
+def _ranges_of(acls: Iterable[Acl]) -> Mapping[str, HostRange]:
+    """Return the ranges of hosts in ACLs; texts that are no range match only the same host."""
+    ranges = {}
+    for acl in acls:
+        if is_range(acl.host):
+            with suppress(ValueError):
+                ranges[acl.host] = parse_range(acl.host)
+    return ranges
 
 
 def _allows(acl_operation: int, operation: int) -> bool:
@@ -163,15 +181,20 @@ class AuthorizerSettings(NamedTuple):
     super_users: frozenset[str] = frozenset()
     """Principals that may do everything."""
     allows_without_acls: bool = False
+    matches_ranges: bool = True
+    """Whether the hosts of ACLs can be ranges of addresses."""
 
     @classmethod
-    def from_text(cls, text: Mapping[str, str]) -> AuthorizerSettings:
+    def from_text(
+        cls, text: Mapping[str, str], *, matches_ranges: bool = True
+    ) -> AuthorizerSettings:
         """Return the settings in broker settings; raises ValueError for an invalid principal."""
         super_users = [each.strip() for each in text.get(SUPER_USERS, "").split(";")]
         _check_principals(filter(None, super_users))
         return cls(
             frozenset(filter(None, super_users)),
             allows_without_acls=text.get(ALLOW_WITHOUT_ACLS, "").strip().lower() == "true",
+            matches_ranges=matches_ranges,
         )
 
 

@@ -174,6 +174,7 @@ class PermissionsTable:
                 acls,
                 self._settings.super_users,
                 allows_without_acls=self._settings.allows_without_acls,
+                matches_ranges=self._settings.matches_ranges,
             )
             node = self._nodes[node_id] = _NodePermissions(authorizer, {})
         key = (principal, host, is_node)

@@ -76,6 +76,8 @@ class ListenerSpec(NamedTuple):
     listen_address: Address
     advertised: Address | None = None
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    is_for_controllers: bool = False
+    """Whether clients of this listener are served by the controller, not by a broker."""
 
     @property
     def has_misleading_name(self) -> bool:

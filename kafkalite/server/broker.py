@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kafkalite.apis.authorization.step import AuthorizationStep
     from kafkalite.cluster.node import Endpoint, Node
     from kafkalite.config.definitions import Value
+    from kafkalite.config.rules import Rules
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.gateway.api import Api
     from kafkalite.gateway.faults import Faults
@@ -199,9 +200,9 @@ class Broker:
         self._context_of: Callable[[ServedNode, Listener], ListenerContext]
         self._memory_queue: MemoryQueue | None = None
         self._endpoints: dict[str, list[Endpoint]] = {}
-        self._registered: AbstractSet[int] = frozenset()
-        """The nodes in the latest metadata."""
+        self._registered: AbstractSet[int] = frozenset()  # the nodes in the latest metadata
         self._gateway: Gateway | None = None
+        self._controller_gateway: Gateway | None = None
         self._throttling: Throttling | None = None
         self._authorization: AuthorizationStep | None = None
         self._faults: Faults | None = None
@@ -365,12 +366,12 @@ class Broker:
                 self._settings.users,
                 scram_secret,
                 report,
-                self._new_token_validator,
+                partial(self._new_token_validator, config.release.rules),
             )
             config.dynamic_checks.append(listener_settings.check_change)
 
     def _new_token_validator(
-        self, security: ListenerSecurity, options: Mapping[str, str]
+        self, rules: Rules, security: ListenerSecurity, options: Mapping[str, str]
     ) -> TokenValidator:
         """Return the validator of a listener's signed tokens; raises ConfigError."""
         from kafkalite.server.token_validator import (  # noqa: PLC0415 - rarely used
@@ -378,7 +379,9 @@ class Broker:
             read_signed_token_settings,
         )
 
-        settings = read_signed_token_settings(security, options)
+        settings = read_signed_token_settings(
+            security, options, requires_names=rules.requires_token_names
+        )
         if self.identity is not None and settings.url == self.identity.jwks_endpoint:
             from kafkalite.server.provider_keys import ProviderKeys  # noqa: PLC0415 - as above
 
@@ -496,10 +499,24 @@ class Broker:
         cluster.metadata.subscribe(self._throttle_clients)
         cluster.metadata.subscribe(self._limit_connections)
         self._install_authorizer(self._gateway)
+        if any(spec.is_for_controllers for spec in self._specs):
+            self._controller_gateway = self._new_controller_gateway(config)
         self._install_profile(self._gateway, config)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
+
+    def _new_controller_gateway(self, config: BrokerConfig) -> Gateway:
+        """Return the gateway of clients of the controller."""
+        from kafkalite.apis.controllers import controller_api_finder  # noqa: PLC0415 - rarely used
+
+        is_unstable = config.bool("unstable.api.versions.enable")
+        gateway = Gateway(
+            controller_api_finder(config.release, unstable=is_unstable), self._report_bug
+        )
+        if self._authorization is not None:
+            gateway.install(self._authorization, StepOrder.AUTHORIZE)
+        return gateway
 
     def _throttle_clients(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply the quotas of an image to clients."""
@@ -525,7 +542,9 @@ class Broker:
         from kafkalite.security.authorizer import AuthorizerSettings  # noqa: PLC0415 - rarely used
 
         try:
-            return AuthorizerSettings.from_text(config.static_text)
+            return AuthorizerSettings.from_text(
+                config.static_text, matches_ranges=config.release.rules.requires_acl_hosts
+            )
         except ValueError as error:
             raise SettingsError(str(error)) from error
 
@@ -555,20 +574,30 @@ class Broker:
         config = cluster.config
         loop = asyncio.get_running_loop()
         scheduler, memory_queue, session_settings = self._client_services(loop, cluster)
+        controller = self._controller_gateway
+        controller_session_settings = session_settings
+        if controller is not None:
+            controller_session_settings = session_settings._replace(
+                serve=controller.serve,
+                serve_in_worker=controller.serve_in_worker,
+                flush=controller.flush,
+            )
 
         def context_of(served: ServedNode, listener: Listener) -> ListenerContext:
             return ListenerContext(
                 node=served.node,
                 listener=listener.name,
                 admission=served.admission,
-                session_settings=session_settings,
+                session_settings=(
+                    controller_session_settings if listener.is_for_controllers else session_settings
+                ),
                 scheduler=scheduler,
                 memory_queue=memory_queue,
                 log=self._log,
                 warn_about_client=self._warnings.warn,
                 recording=self._recording,
                 refusal_observers=self.gateway.refusal_observers,
-                sasl=self._sasl_listener(served.node, listener.name),
+                sasl=self._sasl_listener(served.node, listener),
                 tls_server=self._tls_servers.get(listener.name),
             )
 
@@ -580,14 +609,15 @@ class Broker:
         self._maintenance.start()
         self._remove_abandoned(executor, remove_abandoned())
 
-    def _sasl_listener(self, node: Node, listener: str) -> SaslListener | None:
+    def _sasl_listener(self, node: Node, listener: Listener) -> SaslListener | None:
         """Return the authentication of a listener, if its clients authenticate by SASL."""
-        settings = self._sasl_settings.get(listener)
+        settings = self._sasl_settings.get(listener.name)
         if settings is None:
             return None
         from kafkalite.server.sasl_listener import SaslListener  # noqa: PLC0415 - rarely used
 
-        return SaslListener(node, settings, self.gateway)
+        controller = self._controller_gateway if listener.is_for_controllers else None
+        return SaslListener(node, settings, controller or self.gateway)
 
     def _store_users(self, cluster: Cluster) -> None:
         """Store the SCRAM credentials of the users in the settings."""
@@ -820,6 +850,7 @@ class Broker:
         if faults is not None:
             faults.close()
         gateway, self._gateway = self._gateway, None
+        self._controller_gateway = None
         if gateway is not None:
             gateway.close()
         self._nodes.clear()
@@ -980,7 +1011,9 @@ class Broker:
             {
                 "listeners": ",".join(f"{each.name}://{each.bound_address}" for each in listeners),
                 "advertised.listeners": ",".join(
-                    f"{each.name}://{each.advertised_address}" for each in listeners
+                    f"{each.name}://{each.advertised_address}"
+                    for each in listeners
+                    if not each.is_for_controllers
                 ),
                 "log.dirs": directory.path,
             },

@@ -135,6 +135,12 @@ class Connection(asyncio.BufferedProtocol):
         return self._context.listener
 
     @property
+    def port(self) -> int | None:
+        """The port of the client; None if it is unknown."""
+        address = self.transport.get_extra_info("peername")
+        return address[1] if address else None
+
+    @property
     def peer(self) -> str:
         """The client's address and port for log lines."""
         address = self.transport.get_extra_info("peername")

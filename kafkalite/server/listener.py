@@ -71,6 +71,7 @@ class Listener:
         "_sockets",
         "advertised_address",
         "bound_address",
+        "is_for_controllers",
         "name",
         "node_index",
         "port",
@@ -81,6 +82,7 @@ class Listener:
         """Bind the address; raises AddressError if that is impossible."""
         self.name = spec.name
         self.protocol = spec.protocol
+        self.is_for_controllers = spec.is_for_controllers
         self.node_index = node_index
         """The distance of the port from the port of the first node."""
         self._sockets = bind(spec.listen_address.with_port_offset(node_index))

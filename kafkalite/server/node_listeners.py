@@ -182,4 +182,5 @@ def registered_listeners(listeners: Sequence[Listener]) -> tuple[RegisteredListe
             port_offset=listener.node_index,
         )
         for listener in listeners
+        if not listener.is_for_controllers
     )

@@ -66,13 +66,11 @@ def _token_warnings(security: ListenerSecurity) -> Iterator[SecurityWarning]:
 
     if not checks_signatures(security):
         return
-    for key, tokens in (
-        ("sasl.oauthbearer.expected.audience", "without an audience"),
-        ("sasl.oauthbearer.expected.issuer", "of every issuer"),
-    ):
+    for name in ("audience", "issuer"):
+        key = f"sasl.oauthbearer.expected.{name}"
         if not security.mechanism_get(OAUTHBEARER, key):
             yield SecurityWarning(
-                f"the listener accepts signed tokens {tokens}: set {key}",
+                f"the listener expects no {name} of signed tokens: set {key}",
                 {"listener": security.name},
             )
 

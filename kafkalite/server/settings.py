@@ -15,6 +15,8 @@ from kafkalite.config.security_protocols import (
 from kafkalite.server.addresses import (
     DEFAULT_LISTENERS,
     Address,
+    AddressError,
+    ListenerSpec,
     check_ports,
     parse_listeners,
 )
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalite.security.sasl.users import User
-    from kafkalite.server.addresses import ListenerSpec
-
 _UNSUPPORTED = {
     "remote.log.storage.system.enable": (
         "false",
@@ -38,6 +38,8 @@ SECRET_KEY_PARTS = ("password", "secret", "jaas.config", "keystore.key")
 """Parts of the names of settings whose values are secret."""
 
 _MAX_LISTED_NODES = 5
+_CONTROLLER_LISTENER = "CONTROLLER"
+"""The name of the listener for clients of the controller, without controller.listener.names."""
 
 
 class SettingsError(ValueError):
@@ -55,10 +57,12 @@ class Settings(NamedTuple):
     `users` can authenticate on listeners with SASL.
     `tls` is "auto" or "auto:DIRECTORY": certificates are generated; None: they are not.
     `cluster_id` is the id of the cluster; None: a new cluster has a random id.
+    `controller_listen` is the address of a listener for clients of the controller.
     """
 
     listen: Sequence[str] = ()
     advertise: Sequence[str] = ()
+    controller_listen: str | None = None
     brokers: int = 1
     data_directory: str | None = None
     topics: Mapping[str, int] = MappingProxyType({})
@@ -107,8 +111,24 @@ class Settings(NamedTuple):
         listen = self.listen or self._client_listeners("listeners")
         advertise = self.advertise or self._client_listeners("advertised.listeners")
         specs = parse_listeners(listen, advertise)
+        if self.controller_listen is not None:
+            specs = (*specs, self._controller_listener(self.controller_listen, specs))
         check_ports(specs, self.brokers)
         return tuple(spec._replace(protocol=self._protocol_of(spec.name)) for spec in specs)
+
+    def _controller_listener(self, text: str, others: Iterable[ListenerSpec]) -> ListenerSpec:
+        """Return the listener for clients of the controller; raises AddressError."""
+        address = Address.parse(text)
+        names = self._items("controller.listener.names")
+        name = (names[0] if names else _CONTROLLER_LISTENER).upper()
+        if address.listener not in (None, name):
+            raise AddressError(
+                f"{text!r}: the listener of the controller has the name {name}, the first of "
+                "controller.listener.names"
+            )
+        if name in (other.name for other in others):
+            raise AddressError(f"listener {name} is given twice")
+        return ListenerSpec(name, address, is_for_controllers=True)
 
     def _protocol_of(self, listener: str) -> SecurityProtocol:
         """Return the security protocol of a listener; raises SettingsError.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kafkalite.security.sasl.oauthbearer import BearerToken
     from kafkalite.server.token_keys import TokenKeys
 
+_PREFIX: Final = "sasl.oauthbearer."
 _URL_KEY: Final = "sasl.oauthbearer.jwks.endpoint.url"
 _REFRESH_KEY: Final = "sasl.oauthbearer.jwks.endpoint.refresh.ms"
 _RETRY_KEY: Final = "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"
@@ -118,16 +119,17 @@ class TokenValidator:
 
 
 def read_signed_token_settings(
-    security: ListenerSecurity, options: Mapping[str, str]
+    security: ListenerSecurity, options: Mapping[str, str], *, requires_names: bool
 ) -> SignedTokenSettings:
     """Return the settings of a listener; raises ConfigError.
 
-    `options` are those of the login module.
+    `options` are those of the login module. With `requires_names`, tokens need an expected audience
+    and an expected issuer, unless settings name these checks as omitted (as since Kafka 4.4).
     """
     security.get("sasl.oauthbearer.jwt.validator.class")  # both of its classes do the same
     url = _url(security)
     return SignedTokenSettings(
-        rules=_rules(security),
+        rules=_rules(security, requires_names=requires_names),
         url=url,
         times=_times(security),
         certificates=_certificates(security, options) if url.startswith("https:") else None,
@@ -140,17 +142,34 @@ def _text(security: ListenerSecurity, key: str) -> str | None:
     return str(value or "").strip() or None
 
 
-def _rules(security: ListenerSecurity) -> SignedTokenRules:
+def _required_name(security: ListenerSecurity, name: str, *, is_present: bool) -> None:
+    """Raise ConfigError unless tokens need this name or may omit it."""
+    key, permission = f"{_PREFIX}expected.{name}", f"{_PREFIX}allow.unverified.{name}"
+    if not is_present and not security.mechanism_get(OAUTHBEARER, permission):
+        raise ConfigError(
+            key,
+            f"listener {security.name}: {key} is required to check signed tokens; "
+            f"{permission}=true accepts tokens without this check",
+        )
+
+
+def _rules(security: ListenerSecurity, *, requires_names: bool) -> SignedTokenRules:
     claims = []
     for key in ("sasl.oauthbearer.sub.claim.name", "sasl.oauthbearer.scope.claim.name"):
         name = _text(security, key)
         if name is None:
             raise ConfigError(key, f"{key} must not be empty")
         claims.append(name)
-    audiences = security.mechanism_get(OAUTHBEARER, "sasl.oauthbearer.expected.audience")
+    value = security.mechanism_get(OAUTHBEARER, f"{_PREFIX}expected.audience")
+    audiences = value if isinstance(value, tuple) else ()
+    issuer = _text(security, f"{_PREFIX}expected.issuer")
+    if requires_names:
+        _required_name(security, "audience", is_present=bool(audiences))
+        _required_name(security, "issuer", is_present=issuer is not None)
     return SignedTokenRules(
-        audiences=audiences if isinstance(audiences, tuple) else (),
-        issuer=_text(security, "sasl.oauthbearer.expected.issuer"),
+        audiences=audiences,
+        accepts_any_audience=requires_names,
+        issuer=issuer,
         principal_claim=claims[0],
         scope_claim=claims[1],
         clock_skew_s=security.mechanism_int(OAUTHBEARER, "sasl.oauthbearer.clock.skew.seconds"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
+from kafkalite.shares.dead_letters import Cause
 from kafkalite.shares.in_flight import NO_DEADLINE, NO_MEMBER, Run
 from kafkalite.shares.state import DeliveryState, StateBatch
 
@@ -38,7 +39,6 @@ _STATE_AFTER = {
     AcknowledgeType.GAP: DeliveryState.ARCHIVED,
     AcknowledgeType.ACCEPT: DeliveryState.ACKNOWLEDGED,
     AcknowledgeType.RELEASE: DeliveryState.AVAILABLE,
-    AcknowledgeType.REJECT: DeliveryState.ARCHIVED,
 }
 
 
@@ -54,19 +54,23 @@ class PendingChanges:
     """The result of a decision: changed copies of batches, and the changes to store."""
 
     __slots__ = (
+        "_has_dead_letters",
         "_limits",
         "_window",
         "archived",
         "batches_to_store",
         "complete_count",
         "copies",
+        "dead_letters",
         "expired",
         "has_freed_records",
     )  # fmt: skip
 
-    def __init__(self, window: Window, limits: ShareLimits) -> None:
+    def __init__(self, window: Window, limits: ShareLimits, *, has_dead_letters: bool) -> None:
         self._window = window
         self._limits = limits
+        self._has_dead_letters = has_dead_letters
+        """Whether the group writes records to a dead-letter topic before it archives them."""
         self.copies: dict[int, InFlightBatch] = {}
         self.batches_to_store: list[StateBatch] = []
         self.complete_count = window.complete_count
@@ -74,6 +78,8 @@ class PendingChanges:
         """Whether records became available."""
         self.archived: list[Run] = []
         """Records that reached the limit of deliveries."""
+        self.dead_letters: list[tuple[Run, Cause]] = []
+        """Records to write to the dead-letter topic, which are archived afterwards."""
         self.expired: list[Run] = []
         """Records whose lock expired, in their state before the expiry."""
 
@@ -84,12 +90,23 @@ class PendingChanges:
             copy = self.copies[batch.first] = batch.copy()
         return copy
 
+    def reject(self, batch: InFlightBatch, run: Run) -> None:
+        """Archive acquired records of a copy that the member rejects."""
+        self.set_state(batch, run, self._archive(run, Cause.REJECTED))
+
+    def _archive(self, run: Run, cause: Cause) -> DeliveryState:
+        """Return the next state of records that are archived."""
+        if not self._has_dead_letters:
+            return DeliveryState.ARCHIVED
+        self.dead_letters.append((run, cause))
+        return DeliveryState.ARCHIVING
+
     def set_state(self, batch: InFlightBatch, run: Run, new_state: DeliveryState) -> None:
         """Change acquired records of a copy to `new_state`; archive them at the delivery limit."""
         state = new_state
         if state is DeliveryState.AVAILABLE:
             if run.delivery_count >= self._limits.max_deliveries:
-                state = DeliveryState.ARCHIVED
+                state = self._archive(run, Cause.DELIVERED_TOO_OFTEN)
                 self.archived.append(run)
             else:
                 self.has_freed_records = True
@@ -129,13 +146,17 @@ def acknowledge(
     batches: Sequence[AcknowledgementBatch],
     limits: ShareLimits,
     now_ms: int,
+    *,
+    has_dead_letters: bool = False,
 ) -> PendingChanges:
     """Decide about an acknowledgement by a member.
 
-    Raises KafkaError INVALID_REQUEST or INVALID_RECORD_STATE for records that the member has not
-    acquired. Records before the window are skipped, because their state is final.
+    With `has_dead_letters`, rejected records, and those that reach the limit of deliveries, are to
+    be written to the dead-letter topic. Records before the window are skipped, because their state
+    is final. Raises KafkaError INVALID_REQUEST or INVALID_RECORD_STATE for records that the member
+    has not acquired.
     """
-    changes = PendingChanges(window, limits)
+    changes = PendingChanges(window, limits, has_dead_letters=has_dead_letters)
     for ack in batches:
         if ack.last < window.start_offset:
             continue
@@ -194,6 +215,8 @@ class _Acknowledgement:
                 self._check(run)
                 if acknowledge_type is AcknowledgeType.RENEW:
                     self._renew(copy, run)
+                elif acknowledge_type is AcknowledgeType.REJECT:
+                    self._changes.reject(copy, run)
                 else:
                     self._changes.set_state(copy, run, _STATE_AFTER[acknowledge_type])
 
@@ -235,9 +258,11 @@ def _split_by_type(
         first += count
 
 
-def release(window: Window, member_id: str, limits: ShareLimits) -> PendingChanges:
+def release(
+    window: Window, member_id: str, limits: ShareLimits, *, has_dead_letters: bool = False
+) -> PendingChanges:
     """Decide to release all records that a member has acquired."""
-    changes = PendingChanges(window, limits)
+    changes = PendingChanges(window, limits, has_dead_letters=has_dead_letters)
     for batch in window.in_flight.batches:
         for run in batch.runs:
             if run.state is DeliveryState.ACQUIRED and run.member_id == member_id:
@@ -245,9 +270,11 @@ def release(window: Window, member_id: str, limits: ShareLimits) -> PendingChang
     return changes
 
 
-def expire(window: Window, limits: ShareLimits, now_ms: int) -> PendingChanges:
+def expire(
+    window: Window, limits: ShareLimits, now_ms: int, *, has_dead_letters: bool = False
+) -> PendingChanges:
     """Decide to release the records whose lock expired."""
-    changes = PendingChanges(window, limits)
+    changes = PendingChanges(window, limits, has_dead_letters=has_dead_letters)
     for batch in window.in_flight.batches:
         for run in batch.runs:
             if run.state is DeliveryState.ACQUIRED and run.deadline_ms <= now_ms:

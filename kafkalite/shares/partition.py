@@ -7,6 +7,7 @@ finds the records available, and delivers them again.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.coordinator.contract import Event
@@ -15,17 +16,19 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares import acknowledgement
 from kafkalite.shares.acquisition import Acquisition, ShareLimits
-from kafkalite.shares.state import DeliveryState, StateChange
+from kafkalite.shares.dead_letters import Cause, DeadLetters
+from kafkalite.shares.in_flight import Run
+from kafkalite.shares.state import DeliveryState, StateBatch, StateChange
 from kafkalite.shares.state_batches import combine_batches
 from kafkalite.shares.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kafkalite.ports.clock import Clock, Timer
     from kafkalite.shares.acknowledgement import AcknowledgementBatch, PendingChanges
     from kafkalite.shares.acquisition import AcquiredRecords, AcquireRequest, FetchedBatches
-    from kafkalite.shares.in_flight import Run
+    from kafkalite.shares.dead_letters import DeadLetterQueues
     from kafkalite.shares.state import LeaderState, ShareKey
 
 STALE_STATE_ERRORS = frozenset(
@@ -90,6 +93,7 @@ class SharePartition:
 
     __slots__ = (
         "_context",
+        "_dead_letter_queues",
         "_lock_deadline_ms",
         "_lock_timer",
         "_pending_write",
@@ -111,12 +115,14 @@ class SharePartition:
         leader_epoch: int,
         context: SharePartitionContext,
         store: StateStore,
+        dead_letter_queues: DeadLetterQueues,
         state: LeaderState,
         start_offset: int,
     ) -> None:
         """Begin with a stored state; `name` is the partition's name in messages.
 
-        Raises KafkaError UNKNOWN_SERVER_ERROR when the state is inconsistent.
+        `resume_dead_letters` writes the records that a previous leader was writing to a
+        dead-letter topic. Raises KafkaError UNKNOWN_SERVER_ERROR when the state is inconsistent.
         """
         try:
             self.window = Window(start_offset, state.batches)
@@ -128,6 +134,7 @@ class SharePartition:
         self._state_epoch = state.state_epoch
         self._context = context
         self._store = store
+        self._dead_letter_queues = dead_letter_queues
         self._pending_write: Waiting[None] | None = None
         """Resolved at the end of the current write of the state."""
         self._waiters: dict[Waiter, None] = {}
@@ -185,7 +192,12 @@ class SharePartition:
         def decide() -> Waiting[None] | None:
             now_ms = self._context.clock.now_ms()
             changes = acknowledgement.acknowledge(
-                self.window, member_id, batches, self._limits(), now_ms
+                self.window,
+                member_id,
+                batches,
+                self._limits(),
+                now_ms,
+                has_dead_letters=self._has_dead_letters(),
             )
             return chain(self._apply_when_stored(changes), lambda _: self._start_lock_timer())
 
@@ -195,7 +207,12 @@ class SharePartition:
         """Release all records of a member; raises KafkaError when the state cannot be stored."""
         return self._decide_after_writes(
             lambda: self._apply_when_stored(
-                acknowledgement.release(self.window, member_id, self._limits())
+                acknowledgement.release(
+                    self.window,
+                    member_id,
+                    self._limits(),
+                    has_dead_letters=self._has_dead_letters(),
+                )
             )
         )
 
@@ -219,7 +236,9 @@ class SharePartition:
                 return
             changes.apply()
             self._add_outcome_events(changes)
-            if self.window.advance_start() or changes.has_freed_records:
+            has_advanced = self.window.advance_start()
+            self._write_dead_letters(changes.dead_letters)
+            if has_advanced or changes.has_freed_records:
                 self.wake()
 
         return chain(self._store_changes(changes), apply)
@@ -228,13 +247,19 @@ class SharePartition:
         """Store the changes of a decision; raises KafkaError if that fails."""
         if not changes.batches_to_store:
             return None
+        return self._store_batches(changes.batches_to_store, changes.complete_count)
+
+    def _store_batches(
+        self, batches: Sequence[StateBatch], complete_count: int
+    ) -> Waiting[None] | None:
+        """Store states of records; raises KafkaError if that fails."""
         start_offset = self.window.start_offset
         change = StateChange(
             self._state_epoch,
             self.leader_epoch,
             start_offset,
-            changes.complete_count,
-            combine_batches((), changes.batches_to_store, start_offset),
+            complete_count,
+            combine_batches((), batches, start_offset),
         )
         try:
             result = self._store.write_state(self.key, change)
@@ -291,7 +316,12 @@ class SharePartition:
         if self._pending_write is not None:
             self._pending_write.then(lambda _: self._expire())
             return
-        changes = acknowledgement.expire(self.window, self._limits(), self._context.clock.now_ms())
+        changes = acknowledgement.expire(
+            self.window,
+            self._limits(),
+            self._context.clock.now_ms(),
+            has_dead_letters=self._has_dead_letters(),
+        )
         if changes.copies:
             changes.apply()
             self._add_outcome_events(changes)
@@ -300,11 +330,98 @@ class SharePartition:
             with suppress(KafkaError):
                 self._store_changes(changes)
             self.window.advance_start()
+            self._write_dead_letters(changes.dead_letters)
         deadline_ms = acknowledgement.next_deadline_ms(self.window)
         if deadline_ms is not None:
             self._set_lock_timer(deadline_ms)
         if changes.copies:
             self.wake()
+
+    # --- dead letters --------------------------------------------------------------------------
+
+    def _has_dead_letters(self) -> bool:
+        return self._dead_letter_queues.is_enabled_for(self.key.group_id)
+
+    def resume_dead_letters(self) -> None:
+        """Write the records that a previous leader did not archive to the dead-letter topic."""
+        limit = self._limits().max_deliveries
+        self._write_dead_letters(
+            [
+                (
+                    run,
+                    Cause.DELIVERED_TOO_OFTEN if run.delivery_count >= limit else Cause.REJECTED,
+                )
+                for batch in self.window.in_flight.batches
+                for run in batch.runs
+                if run.state is DeliveryState.ARCHIVING
+            ]
+        )
+
+    def _write_dead_letters(self, dead_letters: Iterable[tuple[Run, Cause]]) -> None:
+        """Write records to the dead-letter topic, and archive them, also if that fails."""
+        ended: list[tuple[DeadLetters, object]] = []
+        topic = self.name.rpartition("-")[0]
+        for run, cause in dead_letters:
+            letters = DeadLetters(self.key, topic, run.first, run.last, run.delivery_count, cause)
+            try:
+                written = self._dead_letter_queues.write(letters)
+            except KafkaError as error:
+                ended.append((letters, error.without_traceback()))
+                continue
+            if written is None:
+                ended.append((letters, None))
+            else:
+                written.then(partial(self._archive_later, letters))
+        if ended:
+            self._archive_dead_letters(ended)
+
+    def _archive_later(self, letters: DeadLetters, outcome: object) -> None:
+        """Archive records after they were written; a closed partition retains failed ones."""
+        if not (self.is_closed and isinstance(outcome, Exception)):
+            self._archive_dead_letters([(letters, outcome)])
+
+    def _archive_dead_letters(self, ended: Sequence[tuple[DeadLetters, object]]) -> None:
+        """Archive records after attempts to write them to the dead-letter topic."""
+        window = self.window
+        batches = []
+        for letters, outcome in ended:
+            first, last = letters.first, letters.last
+            self._add_dead_letter_event(
+                letters, outcome if isinstance(outcome, Exception) else None
+            )
+            batches.append(StateBatch(first, last, DeliveryState.ARCHIVED, letters.delivery_count))
+            window.complete_count += sum(
+                window.count_in_window(run)
+                for each in window.overlapping(first, last)
+                for run in each.runs_between(first, last)
+                if run.state is DeliveryState.ARCHIVING
+            )
+            window.archive(first, last, DeliveryState.ARCHIVING)
+        stored: Waiting[None] | None = None
+        with suppress(KafkaError):  # Otherwise, the next leader writes these records again.
+            stored = self._decide_after_writes(
+                lambda: self._store_batches(batches, window.complete_count)
+            )
+        if stored is None:
+            self._advance()
+        else:
+            stored.then(lambda _: self._advance())
+
+    def _advance(self) -> None:
+        """Move the start over archived records, which may let members acquire others."""
+        if not self.is_closed and self.window.advance_start():
+            self.wake()
+
+    def _add_dead_letter_event(self, letters: DeadLetters, failure: Exception | None) -> None:
+        run = Run(letters.first, letters.last, DeliveryState.ARCHIVED, letters.delivery_count)
+        offsets = _format_offsets([run])
+        text = (
+            f"{offsets} of {self.name} written to the dead-letter topic"
+            if failure is None
+            else f"{offsets} of {self.name} not written to the dead-letter topic: {failure}"
+        )
+        facts: dict[str, object] = {"rule": "dead-letter-queue", "cause": letters.cause.value}
+        self._add_event("dead-letter", text, facts, [run])
 
     # --- waiting -------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafkalite.coordinator.event_history import EventHistory
     from kafkalite.metadata.image import MetadataDelta, MetadataImage
     from kafkalite.ports.clock import Clock
+    from kafkalite.shares.dead_letters import DeadLetterQueues
     from kafkalite.shares.partition import StateStore
 
 
@@ -68,6 +69,7 @@ class SharePartitionTable:
         name: str,
         leader_epoch: int,
         store: StateStore,
+        dead_letter_queues: DeadLetterQueues,
         choose_start_offset: Callable[[], int],
     ) -> SharePartition | Waiting[SharePartition]:
         """Return a share partition; load its state from `store` if it is not being read yet.
@@ -91,6 +93,7 @@ class SharePartitionTable:
                 leader_epoch=leader_epoch,
                 context=self,
                 store=store,
+                dead_letter_queues=dead_letter_queues,
                 state=state,
                 start_offset=state.start_offset if has_start_offset else choose_start_offset(),
             )
@@ -105,6 +108,7 @@ class SharePartitionTable:
 
     def _add(self, partition: SharePartition) -> SharePartition:
         self._partitions.setdefault(partition.key.group_id, {})[partition.key] = partition
+        partition.resume_dead_letters()
         return partition
 
     def _load_later(

@@ -170,6 +170,7 @@ class ShareShard:
         Raises KafkaError INVALID_REQUEST, FENCED_STATE_EPOCH or UNKNOWN_TOPIC_OR_PARTITION.
         """
         _check_partition_index(key)
+        self._check_not_negative(state_epoch=state_epoch)
         self._check_state_epoch(key, state_epoch)
         self._check_topic(key)
         stored = self._states.get(key)
@@ -195,6 +196,7 @@ class ShareShard:
         Raises KafkaError INVALID_REQUEST, FENCED_LEADER_EPOCH or UNKNOWN_TOPIC_OR_PARTITION.
         """
         _check_partition_index(key)
+        self._check_not_negative(leader_epoch=leader_epoch)
         state = self._states.get(key)
         if state is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The share partition has no state to read.")
@@ -216,6 +218,7 @@ class ShareShard:
         UNKNOWN_TOPIC_OR_PARTITION.
         """
         _check_partition_index(key)
+        self._check_not_negative(change.leader_epoch, change.state_epoch)
         state = self._states.get(key)
         if state is None:
             raise KafkaError(
@@ -322,6 +325,8 @@ class ShareShard:
     ) -> Record:
         """Return the record of a change: an update, or a snapshot if one is due."""
         state = self._states[key]
+        if self._config.release.rules.retains_start_of_share_state:
+            change = _without_decrease(change, state)
         if self._update_counts.get(key, 0) < self._config.int(_UPDATES_PER_SNAPSHOT_CONFIG):
             return share_update_record(
                 key,
@@ -360,6 +365,15 @@ class ShareShard:
             is_periodic=True,
         )
 
+    def _check_not_negative(self, leader_epoch: int = 0, state_epoch: int = 0) -> None:
+        """Raise KafkaError INVALID_REQUEST for negative epochs, if the release refuses them."""
+        if (
+            min(leader_epoch, state_epoch) < 0
+            and self._config.release.rules.refuses_negative_epochs
+        ):
+            name = "leader" if leader_epoch < 0 else "state"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The {name} epoch is negative.")
+
     def _check_leader_epoch(self, key: ShareKey, leader_epoch: int) -> None:
         if leader_epoch != NO_EPOCH and self._leader_epochs.get(key, leader_epoch) > leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
@@ -377,6 +391,18 @@ class ShareShard:
 def _check_partition_index(key: ShareKey) -> None:
     if key.partition < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Partition index {key.partition} is negative.")
+
+
+def _without_decrease(change: StateChange, state: ShareState) -> StateChange:
+    """Return a change that moves neither the start offset nor its count backwards."""
+    count = change.delivery_complete_count
+    if change.start_offset == state.start_offset:
+        count = max(count, state.delivery_complete_count)
+    elif change.start_offset < state.start_offset:
+        count = state.delivery_complete_count
+    return change._replace(
+        start_offset=max(change.start_offset, state.start_offset), delivery_complete_count=count
+    )
 
 
 def _check_batches(state: ShareState, change: StateChange) -> None:

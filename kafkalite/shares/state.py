@@ -22,6 +22,8 @@ class DeliveryState(IntEnum):
     ACQUIRED = 1
     """Acquired by a member; never stored."""
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
+    """About to be archived, when it is in the dead-letter topic."""
     ARCHIVED = 4
     """Rejected, delivered too often, or deleted."""
 

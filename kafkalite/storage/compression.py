@@ -66,7 +66,8 @@ class Codec(NamedTuple):
 
     name: str
     compress: Callable[[Buffer], bytes]
-    decompress: Callable[[Buffer], DecompressedBuffer]
+    decompress: Callable[[Buffer, int], DecompressedBuffer]
+    """(data, limit) → the decompressed data; raises if it is longer than the limit."""
 
 
 def _gzip_compress(data: Buffer) -> bytes:
@@ -75,10 +76,10 @@ def _gzip_compress(data: Buffer) -> bytes:
     return bytes(gzip.compress(data))
 
 
-def _gzip_decompress(data: Buffer) -> DecompressedBuffer:
+def _gzip_decompress(data: Buffer, limit: int) -> DecompressedBuffer:
     from cramjam import gzip  # noqa: PLC0415 - first use
 
-    return _decompress_by_trial(gzip.decompress_into, data, max_ratio=1032)
+    return _decompress_by_trial(gzip.decompress_into, data, limit, max_ratio=1032)
 
 
 def _zstd_compress(data: Buffer) -> bytes:
@@ -87,10 +88,10 @@ def _zstd_compress(data: Buffer) -> bytes:
     return bytes(zstd.compress(data))
 
 
-def _zstd_decompress(data: Buffer) -> DecompressedBuffer:
+def _zstd_decompress(data: Buffer, limit: int) -> DecompressedBuffer:
     from cramjam import zstd  # noqa: PLC0415 - first use
 
-    return _decompress_by_trial(zstd.decompress_into, data, max_ratio=32 * 1024)
+    return _decompress_by_trial(zstd.decompress_into, data, limit, max_ratio=32 * 1024)
 
 
 def _snappy_compress(data: Buffer) -> bytes:
@@ -105,7 +106,7 @@ def _snappy_compress(data: Buffer) -> bytes:
     return b"".join(out)
 
 
-def _snappy_decompress(data: Buffer) -> DecompressedBuffer:
+def _snappy_decompress(data: Buffer, limit: int) -> DecompressedBuffer:
     """Decompress the xerial stream form, or one raw block, which librdkafka writes."""
     view = memoryview(data)
     blocks = list(_xerial_blocks(view)) if bytes(view[:8]) == _XERIAL_MAGIC else [view]
@@ -113,8 +114,8 @@ def _snappy_decompress(data: Buffer) -> DecompressedBuffer:
 
     sizes = [snappy.decompress_raw_len(block) for block in blocks]
     total = sum(sizes)
-    if total > MAX_DECOMPRESSED_BYTES:
-        raise OversizedDataError(f"snappy: more than {MAX_DECOMPRESSED_BYTES} bytes")
+    if total > limit:
+        raise OversizedDataError(f"snappy: more than {limit} bytes")
     if total <= _INLINE_BYTES:
         return b"".join(bytes(snappy.decompress_raw(block)) for block in blocks)
 
@@ -158,21 +159,24 @@ def _lz4_compress(data: Buffer) -> bytes:
     return b"".join(out)
 
 
-def _lz4_decompress(data: Buffer) -> DecompressedBuffer:
+def _lz4_decompress(data: Buffer, limit: int) -> DecompressedBuffer:
     from cramjam import lz4  # noqa: PLC0415 - first use
 
-    return _decompress_by_trial(lz4.decompress_into, data, max_ratio=256)
+    return _decompress_by_trial(lz4.decompress_into, data, limit, max_ratio=256)
 
 
 def _decompress_by_trial(
-    decompress_into: Callable[[Buffer, WritableBuffer], int], data: Buffer, max_ratio: int
+    decompress_into: Callable[[Buffer, WritableBuffer], int],
+    data: Buffer,
+    limit: int,
+    max_ratio: int,
 ) -> DecompressedBuffer:
     """Decompress into a buffer that grows until the output fits.
 
     The compressed data does not contain the size of the output, which is at most `max_ratio` times
     as large as the input. Large data is decompressed in a thread.
     """
-    max_size = min(MAX_DECOMPRESSED_BYTES, _INITIAL_SIZE + max_ratio * len(data))
+    max_size = min(limit, _INITIAL_SIZE + max_ratio * len(data))
     size = min(max_size, max(_INITIAL_SIZE, _SIZE_GROWTH * len(data)))
     while True:
         try:
@@ -181,8 +185,8 @@ def _decompress_by_trial(
             return run_in_thread(partial(_decompress_to_memory_map, decompress_into, data, size))
         except Exception as error:
             # The buffer is too small or the data is damaged: both raise the same class.
-            if size == MAX_DECOMPRESSED_BYTES:
-                raise OversizedDataError(f"more than {MAX_DECOMPRESSED_BYTES} bytes") from error
+            if size == limit:
+                raise OversizedDataError(f"more than {limit} bytes") from error
             if size == max_size:
                 raise
             size = min(max_size, size * _SIZE_GROWTH)
@@ -211,7 +215,7 @@ def _decompress_to_memory_map(
 
 NO_COMPRESSION = 0
 CODECS = {
-    NO_COMPRESSION: Codec("none", bytes, bytes),
+    NO_COMPRESSION: Codec("none", bytes, lambda data, _: bytes(data)),
     1: Codec("gzip", _gzip_compress, _gzip_decompress),
     2: Codec("snappy", _snappy_compress, _snappy_decompress),
     3: Codec("lz4", _lz4_compress, _lz4_decompress),
@@ -227,14 +231,19 @@ def compress(codec_number: int, data: Buffer) -> bytes:
     return CODECS[codec_number].compress(data)
 
 
-def decompress(codec_number: int, data: Buffer) -> bytes:
-    """Return the decompressed `data`; raises CompressedDataError if that fails."""
-    with decompressed_buffer(codec_number, data) as body:
+def decompress(codec_number: int, data: Buffer, limit: int | None = None) -> bytes:
+    """Return the decompressed `data`; raises CompressedDataError if that fails.
+
+    It fails if the result is longer than `limit` bytes, by default MAX_DECOMPRESSED_BYTES.
+    """
+    with decompressed_buffer(codec_number, data, limit) as body:
         return body if isinstance(body, bytes) else body[:]
 
 
 @contextmanager
-def decompressed_buffer(codec_number: int, data: Buffer) -> Iterator[DecompressedBuffer]:
+def decompressed_buffer(
+    codec_number: int, data: Buffer, limit: int | None = None
+) -> Iterator[DecompressedBuffer]:
     """Return a context manager for a buffer with the decompressed `data`.
 
     Raises CompressedDataError if that fails.
@@ -243,7 +252,7 @@ def decompressed_buffer(codec_number: int, data: Buffer) -> Iterator[Decompresse
     if codec is None:
         raise CompressedDataError(f"no compression has the number {codec_number}")
     try:
-        body = codec.decompress(data)
+        body = codec.decompress(data, MAX_DECOMPRESSED_BYTES if limit is None else limit)
     except CompressedDataError:
         raise
     except Exception as error:

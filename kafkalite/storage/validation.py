@@ -2,29 +2,33 @@
 
 All checks that need only the header of sixty-one bytes are done for every batch. Records are
 decompressed only if the topic's configuration requires it: keys of a compacted topic, and limits of
-timestamps. Kafka always decompresses them, and also refuses invalid records with a correct CRC.
-That check would halve the throughput of all producers, so it is omitted.
+timestamps and of decompressed sizes. Kafka always decompresses them, and also refuses invalid
+records with a correct CRC. That check would halve the throughput of all producers, so it is
+omitted.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.config.log_config import UNLIMITED_RECORD_BYTES
 from kafkalite.ports.turns import iterate_with_pauses, run_in_thread
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import CONTROL, NO_TIMESTAMP
 from kafkalite.storage.compression import CODEC_NUMBERS, CODECS, OversizedDataError
-from kafkalite.storage.record_format import MalformedRecordsError, scan_records
+from kafkalite.storage.record_format import MalformedRecordsError, read_varint, scan_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from mmap import mmap
 
     from kafkalite.config.log_config import LogConfig
     from kafkalite.storage.batch import BatchView
 
 _MAX_LISTED_ERRORS = 3
+_NO_COMPRESSION = CODEC_NUMBERS["none"]
 _INT64_MAX = 2**63 - 1
 
 
@@ -91,6 +95,15 @@ def _must_check_records(batch: BatchView, config: LogConfig, now_ms: int) -> boo
         "compact" in config.cleanup_policy
         or batch.is_log_append_time
         or _may_have_invalid_timestamps(batch, config, now_ms)
+        or _may_have_oversized_records(batch, config)
+    )
+
+
+def _may_have_oversized_records(batch: BatchView, config: LogConfig) -> bool:
+    # Kafka limits the records of compressed batches only.
+    return (
+        config.max_decompressed_message_bytes < UNLIMITED_RECORD_BYTES
+        and batch.compression != _NO_COMPRESSION
     )
 
 
@@ -131,12 +144,17 @@ def _may_have_invalid_timestamps(batch: BatchView, config: LogConfig, now_ms: in
 
 def _check_records(batch: BatchView, config: LogConfig, now_ms: int, partition: str) -> None:
     needs_keys = "compact" in config.cleanup_policy
+    limits_sizes = _may_have_oversized_records(batch, config)
     errors: list[RecordError] = []
     code = ErrorCode.INVALID_RECORD
     try:
         with batch.decompressed_body() as body:
             records = iterate_with_pauses(scan_records(body, batch.record_count))
+            start = 0
             for index, record in enumerate(records):
+                if limits_sizes:
+                    _check_record_size(body, start, config.max_decompressed_message_bytes)
+                    start = record.end_position
                 if needs_keys and record.key is None:
                     message = (
                         "Compacted topic cannot accept message without key "
@@ -154,6 +172,15 @@ def _check_records(batch: BatchView, config: LogConfig, now_ms: int, partition: 
         raise _decompression_error(error, partition) from error
     if errors:
         raise InvalidRecordsError(code, _error_message(code, errors), tuple(errors))
+
+
+def _check_record_size(body: bytes | mmap, start: int, limit: int) -> None:
+    size, _ = read_varint(body, start)
+    if size > limit:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"a record of {size} bytes, max.decompressed.message.bytes is {limit}",
+        )
 
 
 def _decompression_error(error: MalformedRecordsError, partition: str) -> KafkaError:

@@ -20,7 +20,9 @@ from kafkalite.control.commands import (
     DEFAULT_EXPLAIN_ENTRIES,
     Explain,
     MoveLeader,
+    ShowClientMetrics,
     new_clock,
+    perform_client_metrics,
     perform_clock_command,
     perform_explain,
     perform_fault_command,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from kafkalite.client.access import Login
     from kafkalite.client.fencing import FencingResult
     from kafkalite.control.commands import (
+        ClientMetricsStatus,
         ClockCommand,
         ClockState,
         FaultCommand,
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from kafkalite.identity.clients import OAuthClient
     from kafkalite.identity.provider import IdentityProvider
     from kafkalite.security.sasl.users import User
+    from kafkalite.telemetry.metrics import ClientMetrics
     from kafkalite.traffic.replay.standin.preparation import Match, OnMiss
     from kafkalite.traffic.scalar.recorder import Recorder
     from kafkalite.transactions.state import Transaction
@@ -265,6 +269,25 @@ class Broker:
 
         broker = self._running_broker()
         return self._run_on_loop(perform())
+
+    def client_metrics(self, client_id: str | None = None) -> Sequence[ClientMetrics]:
+        """Return the metrics that clients have pushed, of all or of those with this client id.
+
+        The client that pushed last is at the end. Each has its `client`, with id, software and
+        address, and its `metrics`; `find(name)` returns those with one name. Raises ValueError if
+        clients are not offered to push metrics, and ModuleNotFoundError if the package that decodes
+        them is not installed.
+        """
+        command = ShowClientMetrics(client_id)
+
+        async def perform() -> ClientMetricsStatus:
+            return perform_client_metrics(broker, command)
+
+        broker = self._running_broker()
+        status = self._run_on_loop(perform())
+        if status.problem is not None:
+            raise ModuleNotFoundError(status.problem)
+        return status.clients
 
     def transactions(self) -> list[Transaction]:
         """Return the state of every transactional id, sorted by id.

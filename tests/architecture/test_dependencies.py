@@ -21,11 +21,17 @@ EXTRAS: Final = {
     "cli": "spark",
     "identity": "security",
     "security": "security",
+    "telemetry": "telemetry",
     "testing": "test",
 }
 """Package → the extra that its modules need beyond the dependencies."""
 
-DISTRIBUTIONS: Final = {"kafka": "kafka-python", "re2": "google-re2"}
+DISTRIBUTIONS: Final = {
+    "kafka": "kafka-python",
+    "opentelemetry": "opentelemetry-proto",
+    "prometheus_client": "prometheus-client",
+    "re2": "google-re2",
+}
 """Module → the name of its distribution, if the two differ."""
 
 OPTIONAL: Final = {

@@ -87,7 +87,7 @@ def java_worker() -> list[str]:
 def franz_go_worker() -> list[str]:
     """Build franz-go's worker with modules of the Go proxy; return the command that runs it."""
     go = program("go")
-    names = ("main.go", "driver.go", "reader.go", "secured.go", "go.mod", "go.sum")
+    names = ("main.go", "driver.go", "reader.go", "secured.go", "admin.go", "go.mod", "go.sum")
     sources = [_DIRECTORY / "go" / name for name in names]
 
     def build(directory: Path) -> None:

@@ -38,6 +38,10 @@ _CONFIG = {
     "group.streams.session.timeout.ms": "2000",
     # So that the other instance has a copy of the store.
     "group.streams.num.standby.replicas": "1",
+    "group.streams.rack.aware.assignment.tags": "zone",
+    "group.streams.topology.description.plugin.class": (
+        "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+    ),
 }
 
 
@@ -128,7 +132,8 @@ def test_word_count_is_right_while_instances_join_and_leave(target: Target, tmp_
     running: list[Instance] = []
 
     def start(name: str) -> Instance:
-        instance = Instance(target.bootstrap, name, tmp_path)
+        settings = {} if name == "third" else {"client.tag.zone": name}
+        instance = Instance(target.bootstrap, name, tmp_path, settings=settings)
         running.append(instance)
         return instance
 
@@ -146,8 +151,12 @@ def _run_scenario(scenario: Scenario, target: Target, start: Callable[[str], Ins
     scenario.check()
     _wait_for_shares(first, 4)
 
+    _check_description(first)
+
     second = start("second")
     _wait_for_shares(first, 2, 2)
+    members = first.described()["members"].values()
+    assert sorted(member["tags"]["zone"] for member in members) == ["first", "second"]
     scenario.write("a c", "d a b", "d d")
     scenario.check()
     _check_tools(target)
@@ -164,6 +173,18 @@ def _run_scenario(scenario: Scenario, target: Target, start: Callable[[str], Ins
     scenario.write("e", "e a")
     scenario.check()
     third.close()
+
+
+def _check_description(instance: Instance) -> None:
+    """Wait until the member has sent the description of its topology, which the broker requests."""
+    wait_until(
+        lambda: instance.described()["description"] == "AVAILABLE",
+        "the description of the topology",
+        _TIMEOUT_S,
+    )
+    group = instance.described()
+    assert group["assignor"] == "sticky"
+    assert {"words-repartition-source", "words-repartition-sink"} <= set(group["nodes"]), group
 
 
 def _check_tools(target: Target) -> None:

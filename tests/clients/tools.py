@@ -17,6 +17,7 @@ MAIN_CLASSES = {
     "kafka-consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
     "kafka-configs": f"{_TOOLS}.ConfigCommand",
     "kafka-delegation-tokens": f"{_TOOLS}.DelegationTokenCommand",
+    "kafka-client-metrics": f"{_TOOLS}.ClientMetricsCommand",
     "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
     "kafka-log-dirs": f"{_TOOLS}.LogDirsCommand",
     "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
@@ -59,11 +60,16 @@ class Output:
         return [line.split() for line in self.lines]
 
 
-def run_tool(name: str, bootstrap: str, *arguments: str, text: str = "") -> Output:
-    """Run one tool against a broker; any exit status is allowed."""
+def run_tool(
+    name: str, bootstrap: str, *arguments: str, text: str = "", release: str | None = None
+) -> Output:
+    """Run one tool against a broker; any exit status is allowed.
+
+    `release` is the release of the tool, by default the pinned one.
+    """
     address = (_ADDRESS_OPTIONS.get(name, "--bootstrap-server"), bootstrap)
     command_line = (*address, *arguments) if name in _ADDRESS_FIRST else (*arguments, *address)
-    command = java_command(MAIN_CLASSES[name], *command_line)
+    command = java_command(MAIN_CLASSES[name], *command_line, release=release)
     completed = subprocess.run(
         command, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )

@@ -6,14 +6,17 @@ import json
 import queue
 import subprocess
 import threading
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypedDict
 
 from tests.clients.client_libraries import java_classes
 from tests.oracle.jars import java_command
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 APPLICATION, LINES, COUNTS = "word-count", "lines", "counts"
 _TIMEOUT_S = 60.0
 
@@ -23,12 +26,18 @@ class Member(TypedDict):
 
     active: list[str]
     standby: list[str]
+    tags: dict[str, str]
 
 
 class Group(TypedDict):
     """A group as the Java Admin returns it."""
 
     state: str
+    assignor: str
+    description: str
+    """The status of the description of the topology."""
+    nodes: list[str]
+    """The names of the nodes in the description of the topology."""
     members: dict[str, Member]
 
 
@@ -42,10 +51,13 @@ class Instance:
         directory: Path,
         protocol: str = "streams",
         guarantee: str = "at_least_once",
+        *,
+        settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
         state = str(directory / name)
         arguments = (bootstrap, APPLICATION, LINES, COUNTS, state, "4711", protocol, guarantee)
-        command = java_command("WordCount", *arguments, classes=java_classes())
+        client_settings = [f"{key}={value}" for key, value in settings.items()]
+        command = java_command("WordCount", *arguments, *client_settings, classes=java_classes())
         self._log = directory / f"{name}.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

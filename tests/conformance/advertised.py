@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.apis.table import TABLE
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.conformance.world import World
-
-_QUORUM: Final = "kraft.version"
-"""The only feature that has no meaning without a controller quorum."""
 
 
 class ApiVersions(NamedTuple):
@@ -37,15 +34,10 @@ def api_versions(port: int, version: int) -> ApiVersions:
     client.close()
     return ApiVersions(
         {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys},
-        {
-            row.name: (row.min_version, row.max_version)
-            for row in answer.supported_features
-            if row.name != _QUORUM
-        },
+        {row.name: (row.min_version, row.max_version) for row in answer.supported_features},
         {
             row.name: (row.min_version_level, row.max_version_level)
             for row in answer.finalized_features
-            if row.name != _QUORUM
         },
     )
 

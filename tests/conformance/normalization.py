@@ -53,6 +53,8 @@ RULES: dict[str, Rule] = {
     "transaction_start_timestamp_ms": Rule.TIME,
     "transaction_last_update_timestamp_ms": Rule.TIME,
     "finalized_features_epoch": Rule.PRESENT,
+    "last_fetch_timestamp": Rule.PRESENT,
+    "last_caught_up_timestamp": Rule.PRESENT,
     "error_message": Rule.TEXT,
     "acknowledge_error_message": Rule.TEXT,
     "status_detail": Rule.TEXT,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.compare import differences
-from tests.conformance.compared_releases import SETTINGS_OF_KAFKA_4_4
 from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios import configs
 from tests.oracle.real_kafka import RealKafka
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
 
-@pytest.mark.xfail(reason=SETTINGS_OF_KAFKA_4_4, strict=True)
 def test_kafkas_defaults_are_described_as_defaults(tmp_path: Path) -> None:
     with required():
         real = RealKafka(tmp_path / "kafka", {}, defaults={})

@@ -53,7 +53,6 @@ def test_kafkalite_answers_as_kafka_does(
 
 _TOOL: Final = "org.apache.kafka.tools.FeatureCommand"
 _OTHER_FEATURES: Final = {
-    "kraft.version",
     *(name.removeprefix("feature ") for name in KAFKA_4_4 if name.startswith("feature ")),
 }
 """Features whose levels differ between the brokers."""

@@ -134,6 +134,25 @@ def test_an_application_server_without_its_topics(real_kafka: Target, emulator: 
     assert ask(emulator) == (ErrorCode.NONE, [missing_sources])
 
 
+def test_a_refused_owner_of_an_instance_id(real_kafka: Target, emulator: Target) -> None:
+    """A streams group rebalances, and another member tries to use an instance id."""
+
+    def ask(target: Target) -> tuple[ErrorCode, list[int]]:
+        world = new_world(target, "instance-id")
+        group = streams_groups.new_group(world)
+        world.probe(group.join("a", instance_id="i"), 1)
+        world.probe(group.join("b"), 1)
+        refused = world.probe(group.join("c", instance_id="i"), 1)
+        answer = world.probe(group.heartbeat("a", 2, instance_id="i"), 1)
+        world.close()
+        return ErrorCode(refused.error_code), [
+            partition for tasks in answer.active_tasks for partition in tasks.partitions
+        ]
+
+    assert ask(real_kafka) == (ErrorCode.UNRELEASED_INSTANCE_ID, [])
+    assert ask(emulator) == (ErrorCode.UNRELEASED_INSTANCE_ID, [0, 1])
+
+
 def test_an_acknowledgement_below_the_start_offset(real_kafka: Target, emulator: Target) -> None:
     def ask(target: Target) -> int:
         world = new_world(target, "below-start")

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.advertised import advertised
 from tests.conformance.compared_releases import RELEASES
 from tests.conformance.node_comparison import compare, node_clusters
-from tests.conformance.node_scenarios import failures, followers, lag, reassignments
+from tests.conformance.node_scenarios import failures, followers, lag, quorum, reassignments
 from tests.conformance.node_world import NodeWorlds
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ SCENARIOS = [
     *lag.SCENARIOS,
     *failures.SCENARIOS,
     *reassignments.SCENARIOS,
+    *quorum.SCENARIOS,
 ]
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.compare import differences
-from tests.conformance.compared_releases import scenario_parameters
 from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios import (
     classic_groups,
@@ -18,6 +17,7 @@ from tests.conformance.scenarios import (
     consumer_groups,
     consumer_members,
     consumer_walks,
+    dead_letters,
     error_texts,
     fetching,
     group_admin,
@@ -32,6 +32,7 @@ from tests.conformance.scenarios import (
     share_offsets,
     share_walks,
     streams_groups,
+    streams_roles,
     streams_walks,
     topics,
 )
@@ -60,6 +61,7 @@ SCENARIOS = (
     *consumer_walks.SCENARIOS,
     *group_admin.SCENARIOS,
     *share_fetching.SCENARIOS,
+    *dead_letters.SCENARIOS,
     *error_texts.SCENARIOS,
     *migration.SCENARIOS,
     *share_groups.SCENARIOS,
@@ -67,10 +69,11 @@ SCENARIOS = (
     *share_walks.SCENARIOS,
     *streams_groups.SCENARIOS,
     *streams_walks.SCENARIOS,
+    *streams_roles.SCENARIOS,
 )
 
 
-@pytest.mark.parametrize("scenario", scenario_parameters(SCENARIOS))
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_kafkalite_answers_as_kafka_does(
     scenario: Scenario, real_kafka: Target, emulator: Target
 ) -> None:

@@ -53,7 +53,6 @@ ADDITIONAL_FIELDS: Final = {
     "epoch_start_offset": "-1",
     "incarnation_epoch": "-1",
     "max_incarnation_epoch": "-1",
-    "emulated_release": "''",
 }
 """Our additional fields, with their defaults; see the ledger."""
 _ADDITIONAL_VALUE: Final = re.compile(

@@ -51,9 +51,6 @@ LATEST_PATCH: Final = {
 FEATURES_IN_PART: Final = {"4.4": {"share.version": Feature(0, 1, 1)}}
 """Release → features whose latest levels are not implemented, with the implemented levels."""
 
-OMITTED_FEATURE: Final = "kraft.version"
-"""The omitted feature: there is no quorum."""
-
 
 @pytest.fixture(scope="module", autouse=True)
 def _jars() -> Iterator[None]:
@@ -135,7 +132,7 @@ def features_in(directory: Path) -> dict[str, Feature]:
         check=True,
     )
     rows = [line.split() for line in printed.stdout.splitlines()]
-    return {name: Feature(*map(int, levels)) for name, *levels in rows if name != OMITTED_FEATURE}
+    return {name: Feature(*map(int, levels)) for name, *levels in rows}
 
 
 def test_apis_and_features_equal_the_pinned_release() -> None:

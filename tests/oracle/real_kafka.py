@@ -39,6 +39,7 @@ class RealKafka:
     """Apache Kafka as a process of ours; `directory` holds its data, properties and log.
 
     A feature's level, as of `transaction.version`, is written when the storage is formatted.
+    `classes` is a directory with plug-ins of ours.
     """
 
     name = "kafka"
@@ -54,6 +55,7 @@ class RealKafka:
         features: Mapping[str, str] = NO_FEATURES,
         format_options: tuple[str, ...] = ("--standalone",),
         defaults: Mapping[str, str] = KAFKALITE_DEFAULTS,
+        classes: Path | None = None,
     ) -> None:
         self.port = free_port()
         self._controller_port = free_port()
@@ -65,6 +67,7 @@ class RealKafka:
         self._features = features
         self._format_options = format_options
         self._defaults = defaults
+        self._classes = classes
         self._log = directory / "kafka.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -125,6 +128,7 @@ class RealKafka:
         command = java_command(
             "kafka.Kafka",
             str(self._directory / "server.properties"),
+            classes=self._classes,
             heap=self._heap,
             log_level="info",
             flags=self._flags,

@@ -21,7 +21,7 @@ from kafkalite.shares.partition import SharePartition
 from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.shares.state import FINAL_STATES, DeliveryState
 from tests.effort import examples
-from tests.unit.shares.share_world import KEY, ShareWorld
+from tests.unit.shares.share_world import KEY, DeadLetterLog, ShareWorld
 
 if TYPE_CHECKING:
     from kafkalite.shares.in_flight import Run
@@ -65,6 +65,7 @@ class ShareHistory(RuleBasedStateMachine):
         share = self.table.get_or_load(
             KEY,
             store=self.world.store,
+            dead_letter_queues=DeadLetterLog(),
             name="t-0",
             leader_epoch=self.leader_epoch,
             choose_start_offset=lambda: 0,

@@ -238,14 +238,19 @@ class StreamsHistory(RuleBasedStateMachine):
         for group in streams_groups(self.world.machine) if hasattr(self, "world") else ():
             active = [active_of(group, member) for member in group.current]
             assert sum(map(len, active)) == len(set().union(*active))
-            process_tasks = [
-                (task, group.members[member].process_id)
-                for member, current in group.current.items()
-                for by_role in (current.assigned, current.pending_revocation)
-                for task in chain(
-                    pairs(by_role.active), pairs(by_role.standby), pairs(by_role.warmup)
-                )
-            ]
+            process_tasks = []
+            for member, current in group.current.items():
+                held = [
+                    task
+                    for by_role in (current.assigned, current.pending_revocation)
+                    for task in chain(
+                        pairs(by_role.active), pairs(by_role.standby), pairs(by_role.warmup)
+                    )
+                ]
+                # A member has a task twice while it turns the active task into a standby.
+                demoted = pairs(current.assigned.standby) & pairs(current.pending_revocation.active)
+                assert len(held) - len(demoted) == len(set(held))
+                process_tasks += [(task, group.members[member].process_id) for task in set(held)]
             assert len(process_tasks) == len(set(process_tasks)), "a process has a task twice"
 
     @invariant()

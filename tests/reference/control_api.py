@@ -8,7 +8,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from kafkalite.control import http, identity_routes
+from kafkalite.control import client_metrics_json, http, identity_routes
 from kafkalite.control.commands import DEFAULT_EXPLAIN_ENTRIES, MAX_EXPLAIN_ENTRIES
 from kafkalite.gateway.fault_rules import MAX_DELAY_MS
 from kafkalite.identity.provider import WRONG_AUDIENCE, WRONG_ISSUER
@@ -61,6 +61,17 @@ ROUTES: dict[tuple[str, str], ControlRoute] = {
         "parameters `group`, `transactional_id` or `topic`, and `limit` (1 to "
         f"{MAX_EXPLAIN_ENTRIES}; default {DEFAULT_EXPLAIN_ENTRIES})",
         "[ExplanationJson](#explanationjson)",
+    ),
+    ("GET", "/v1/client-metrics"): ControlRoute(
+        "Return the metrics that clients have pushed. The HTTP status is 400 without the setting "
+        "`kafkalite.client.telemetry`.",
+        "parameter `client_id`; without it, all clients",
+        "[ClientsMetricsJson](#clientsmetricsjson)",
+    ),
+    ("GET", "/v1/client-metrics/prometheus"): ControlRoute(
+        "Return the same metrics for Prometheus, with labels that identify the client.",
+        "parameter `client_id`; without it, all clients",
+        "Prometheus's text format",
     ),
     ("GET", "/v1/faults"): ControlRoute("List all faults.", response="[FaultsJson](#faultsjson)"),
     ("POST", "/v1/faults"): ControlRoute(
@@ -301,7 +312,7 @@ def served_routes() -> list[tuple[str, str]]:
 def _shapes() -> list[str]:
     """Return the typed dictionaries of the modules with routes, each as a table."""
     parts = []
-    for module in (http, identity_routes):
+    for module in (http, client_metrics_json, identity_routes):
         name = f"{module.__name__.rpartition('.')[2]}.py"
         tree = ast.parse((PACKAGE / "control" / name).read_text(encoding="utf-8"))
         for node in tree.body:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.architecture.source import ROOT
+from tests.reference.admin_scoreboard import admin_scoreboard_page
 from tests.reference.apis import apis_page
 from tests.reference.cli import cli_page
 from tests.reference.configurations import configurations_page
@@ -15,6 +16,7 @@ from tests.reference.man_page import man_page
 from tests.reference.page_parts import PARTS
 from tests.reference.python_api import python_api_page
 from tests.reference.record_tags import record_tags_page
+from tests.reference.tools_scoreboard import tools_scoreboard_page
 from tests.reference.vendor_profiles import vendor_profiles_page
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ def _audit_tables_page() -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "admin-scoreboard": admin_scoreboard_page,
     "apis": apis_page,
     "audit-tables": _audit_tables_page,
     "cli": cli_page,
@@ -41,6 +44,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "images": images_page,
     "python-api": python_api_page,
     "record-tags": record_tags_page,
+    "tools-scoreboard": tools_scoreboard_page,
     "vendor-profiles": vendor_profiles_page,
 }
 

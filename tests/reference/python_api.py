@@ -65,6 +65,8 @@ SECTIONS = (
             "control.commands": "LeaderStatus",
             "testing.plugin": "kafkalite kafkalite_session",
             "coordinator.event_history": "Entry",
+            "telemetry.metrics": "ClientMetrics Metric Distribution",
+            "telemetry.instances": "ClientAttributes",
             "transactions.state": "Transaction TransactionState",
             "client.fencing": "FencingResult",
         },

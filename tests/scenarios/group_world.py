@@ -99,13 +99,15 @@ class GroupWorld:
         topics: Sequence[TopicImage] = (),
         clock: ManualClock | None = None,
         entropy: SeededEntropy | None = None,
+        *,
+        as_version: str | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.log = log or MemoryCoordinatorLog()
         self.history = EventHistory()
         self._given = dict(config or {})
         self.config = BrokerConfig.from_text(
-            {"offsets.topic.num.partitions": "1", **(config or {})}
+            {"offsets.topic.num.partitions": "1", **(config or {})}, as_version=as_version
         )
         self.topics = {topic.name: topic for topic in topics or [topic_image("t", 4)]}
         self.entropy = entropy or SeededEntropy()

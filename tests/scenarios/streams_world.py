@@ -80,15 +80,18 @@ class StreamsWorld(GroupWorld):
         topics: Mapping[str, int] | None = None,
         config: Mapping[str, str] | None = None,
         subtopologies: Sequence[Request.Subtopology] = (),
+        as_version: str | None = None,
         **given: Any,  # noqa: ANN401 - what GroupWorld takes
     ) -> None:
         counts = {"in": 4} if topics is None else topics
         self.own_config = {**AT_ONCE, **(config or {})}
         self.subtopologies = list(subtopologies) or [reading("in")]
         self._seen = 0
+        self._as_version = as_version
         super().__init__(
             self.own_config,
             topics=[topic_image(name, count) for name, count in counts.items()],
+            as_version=as_version,
             **given,
         )
 
@@ -98,6 +101,7 @@ class StreamsWorld(GroupWorld):
             {},
             self.own_config,
             self.subtopologies,
+            self._as_version,
             log=log or MemoryCoordinatorLog(self.log.entries),
             clock=ManualClock(self.clock.now_ms()),
         )

@@ -441,7 +441,7 @@ def test_a_delayed_request_with_acks_0_is_handled_without_an_answer(
     [
         ({"api": "Produce", "group": "g"}, "requests of Produce have no group"),
         ({"api": "Heartbeat", "topic": "orders"}, "requests of Heartbeat have no topic"),
-        ({"api": "PushTelemetry"}, "PushTelemetry is not served"),
+        ({"api": "RemoveRaftVoter"}, "RemoveRaftVoter is not served"),
         ({"api": "Produse"}, "similar names are Produce"),
     ],
 )

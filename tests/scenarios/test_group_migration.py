@@ -412,7 +412,7 @@ def test_an_unreadable_subscription_is_refused() -> None:
     world.consume("c")
     before = world.records()
     answer = answered(world.join(protocols={"range": b"\0"}))
-    assert answer.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert answer.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert world.records() == before
 
 

@@ -73,6 +73,7 @@ class TestMotivation:
         assert (error(left), left.member_id, left.member_epoch) == (ErrorCode.NONE, ID, -1)
         assert world.kinds() == [
             "CurrentMemberAssignment†", "TargetAssignmentMember†", "MemberMetadata†", "Metadata",
+            "TargetAssignmentMetadata",
         ]  # fmt: skip
         assert members(world) == []
         assert world.group().state_name() == "Empty"

@@ -176,10 +176,12 @@ def test_a_member_with_an_unknown_state_begins_again() -> None:
     assert world.state() == "Stable"
 
 
-def test_a_full_group_accepts_no_member() -> None:
-    world = StreamsWorld(config={"group.streams.max.size": "1"})
+@pytest.mark.parametrize(("as_version", "refused"), [("4.3", "ab"), ("4.4", "b")])
+def test_a_full_group_accepts_no_new_member(as_version: str, refused: str) -> None:
+    """Before Kafka 4.4 a full group refuses its own members as well."""
+    world = StreamsWorld(config={"group.streams.max.size": "1"}, as_version=as_version)
     world.joins("a")
-    for member in ("a", "b"):
+    for member in refused:
         with pytest.raises(KafkaError) as refusal:
             world.joins(member)
         assert refusal.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -267,17 +269,21 @@ def test_a_new_group_waits_for_the_initial_rebalance_delay() -> None:
         assert response.active_tasks
 
 
-def test_a_group_that_became_empty_waits_again() -> None:
-    world = StreamsWorld(config={"group.streams.initial.rebalance.delay.ms": "3000"})
+@pytest.mark.parametrize(("as_version", "epoch"), [("4.3", 1), ("4.4", 3)])
+def test_a_group_that_became_empty_waits_again(as_version: str, epoch: int) -> None:
+    """Since Kafka 4.4 the target of an empty group has the epoch of the group."""
+    world = StreamsWorld(
+        config={"group.streams.initial.rebalance.delay.ms": "3000"}, as_version=as_version
+    )
     world.joins("a")
     world.beats("a", -1)
     world.clock.advance(3_000)
     assert world.state() == "Empty"
     assert statuses(world.joins("a")) == [5]
     world.clock.advance(2_999)
-    assert statuses(world.beats("a", 1)) == [5]
+    assert statuses(world.beats("a", epoch)) == [5]
     world.clock.advance(1)
-    assert tasks_in(world.beats("a", 1).active_tasks) == {"0": [0, 1, 2, 3]}
+    assert tasks_in(world.beats("a", epoch).active_tasks) == {"0": [0, 1, 2, 3]}
 
 
 def test_assignments_respect_the_assignment_interval() -> None:
@@ -395,17 +401,153 @@ def test_only_a_few_of_100_000_missing_topics_are_listed() -> None:
 # Standby tasks, and settings
 
 
-def _stateful(**config: str) -> StreamsWorld:
+def _stateful(as_version: str | None = None, **config: str) -> StreamsWorld:
     settings = {key.replace("_", "."): value for key, value in config.items()}
     return StreamsWorld(
         topics={"in": 2, "store": 2},
         config=settings,
         subtopologies=[reading("in", state_changelog_topics=[internal("store")])],
+        as_version=as_version,
     )
 
 
-def test_standby_tasks_are_on_other_processes() -> None:
+def test_an_active_task_becomes_a_standby_at_once() -> None:
     world = _stateful(group_streams_num_standby_replicas="1")
+    world.joins("a")
+    world.joins("b")
+    response = world.beats("a", 2)
+    (active,), (standby,) = (
+        (tasks_in(response.active_tasks) or {})["0"],
+        (tasks_in(response.standby_tasks) or {})["0"],
+    )
+    assert {active, standby} == {0, 1}
+    # The other member gets the active task after its owner has released it.
+    assert tasks_in(world.beats("b", 3).standby_tasks) is None
+    world.beats("a", 2, {"0": [active]}, {"0": [standby]})
+    assert tasks_in(world.beats("b", 3).active_tasks) == {"0": [standby]}
+    assert world.state() == "Stable"
+
+
+def test_a_standby_becomes_active_without_a_release() -> None:
+    world = _stateful(group_streams_num_standby_replicas="1")
+    world.joins("a")
+    world.joins("b")
+    first = world.beats("a", 2)
+    active, standby = tasks_in(first.active_tasks) or {}, tasks_in(first.standby_tasks) or {}
+    world.beats("a", 2, active, standby)
+    world.beats("b", 3)
+    world.beats("a", -1)
+    answer = world.beats("b", 3)
+    assert (answer.member_epoch, tasks_in(answer.active_tasks)) == (4, {"0": [0, 1]})
+    assert tasks_in(answer.standby_tasks) == {}
+    assert world.state() == "Stable"
+
+
+def test_the_places_of_standbys_are_in_the_history() -> None:
+    world = _stateful(
+        group_streams_num_standby_replicas="1", group_streams_rack_aware_assignment_tags="zone"
+    )
+    zone = [Request.KeyValue(key="zone", value="x")]
+    (alone,) = [
+        event
+        for event in events_of(world, world.joining("a", client_tags=zone))
+        if event.kind == "standbys"
+    ]
+    assert alone.text.endswith(
+        "2 not placed: every process has the task already; "
+        "the tags zone have no influence on the assignor sticky"
+    )
+    world.joins("a", client_tags=zone)
+    (placed,) = [
+        event
+        for event in events_of(world, world.joining("b", client_tags=zone))
+        if event.kind == "standbys"
+    ]
+    assert placed.facts["with_previous_owner"] == 1
+    assert placed.facts["least_loaded"] == 1
+
+
+# Static members
+
+
+def _static_pair() -> StreamsWorld:
+    """Return a Stable group of the static member a, with the tasks 0 and 1, and b."""
+    world = StreamsWorld()
+    world.joins("a", instance_id="i")
+    world.joins("b")
+    world.beats("a", 2, instance_id="i")
+    world.beats("a", 2, {"0": [0, 1]}, instance_id="i")
+    world.beats("b", 3)
+    assert world.state() == "Stable"
+    return world
+
+
+def test_a_static_member_that_left_temporarily_is_replaced_without_a_rebalance() -> None:
+    world = _static_pair()
+    assert world.beats("a", -2, instance_id="i").member_epoch == -2
+    assert (world.state(), world.group.current_of("a").assigned.active) == (
+        "Reconciling", {"0": {0: 0, 1: 0}},
+    )  # fmt: skip
+    joined = world.joins("c", instance_id="i", process_id="a")
+    assert (joined.member_epoch, tasks_in(joined.active_tasks)) == (3, {"0": [0, 1]})
+    assert (world.state(), world.group.static_members) == ("Stable", {"i": "c"})
+    assert world.commit_as("c", 3, 0, 1) == "NONE"
+    world.clock.advance(SESSION_MS - 1)
+    world.beats("b", 3)
+    world.beats("c", 3, instance_id="i")
+    world.clock.advance(1)
+    assert sorted(world.group.members) == ["b", "c"]
+    assert world.again().group.static_members == {"i": "c"}
+
+
+def test_a_static_member_in_another_process_gets_a_new_assignment() -> None:
+    world = _static_pair()
+    world.beats("a", -2, instance_id="i")
+    assert world.joins("c", instance_id="i").member_epoch == 4
+
+
+def test_an_instance_id_in_use_is_refused() -> None:
+    world = _static_pair()
+    for member, epoch, instance_id, code in (
+        ("c", 0, "i", ErrorCode.UNRELEASED_INSTANCE_ID),
+        ("b", 3, "i", ErrorCode.FENCED_INSTANCE_ID),
+        ("b", -2, "i", ErrorCode.FENCED_INSTANCE_ID),
+        ("a", 3, "j", ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        request = world.joining(member, instance_id=instance_id, member_epoch=epoch)
+        with pytest.raises(KafkaError) as refusal:
+            world.ask(request)
+        assert refusal.value.code is code
+
+
+def test_an_absent_static_member_is_removed_when_its_session_expires() -> None:
+    world = _static_pair()
+    world.beats("a", -2, instance_id="i")
+    world.clock.advance(SESSION_MS - 1)
+    world.beats("b", 3)
+    world.clock.advance(1)
+    assert (list(world.group.members), world.group.static_members) == (["b"], {})
+
+
+def test_offsets_of_tasks_are_described_until_the_member_leaves() -> None:
+    world = StreamsWorld()
+    offsets = [Request.TaskOffset(subtopology_id="0", partition=1, offset=9)]
+    world.joins("a")
+    world.joins("b")
+    world.beats("a", 2, task_offsets=offsets)
+    world.beats("a", 2, task_end_offsets=offsets)
+    first, second = world.machine.streams.describe("g").members
+    assert [each.offset for each in first.task_offsets + first.task_end_offsets] == [9, 9]
+    assert (second.task_offsets, second.task_end_offsets) == ([], [])
+    with pytest.raises(KafkaError) as refusal:
+        world.beats("a", 2, task_offsets=[*offsets, *offsets])
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+    world.beats("a", -1)
+    assert world.group.soft.task_offsets == {}
+
+
+def test_standby_tasks_are_on_other_processes_before_kafka_4_4() -> None:
+    world = _stateful("4.3", group_streams_num_standby_replicas="1")
     world.joins("a")
     world.joins("b")
     retained = tasks_in(world.beats("a", 2).active_tasks) or {}

@@ -10,7 +10,6 @@ from kafkalite.metadata.image import MetadataDelta
 from kafkalite.protocol._generated.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.uuids import ZERO_UUID
 from tests.scenarios.group_world import (
     SESSION_MS,
     GroupWorld,
@@ -66,14 +65,14 @@ def test_an_abort_leaves_the_previous_offset() -> None:
         assert (each.committed(), each.pending()) == ({T0: 1}, {})
 
 
-def test_the_record_of_a_transactional_offset_has_no_topic_id() -> None:
+def test_the_record_of_a_transactional_offset_has_the_topic_id() -> None:
     world = GroupWorld()
     world.commit({T0: 5}, producer=P, metadata="note")
     (record,) = world.records()
     assert record.key == OffsetCommitKey(group="g", topic="t", partition=0)
     assert isinstance(record.value, OffsetCommitValue)
     assert (record.value.offset, record.value.metadata) == (5, "note")
-    assert record.value.topic_id == ZERO_UUID
+    assert record.value.topic_id == world.topics["t"].topic_id
 
 
 @pytest.mark.parametrize("first", [P, Q])

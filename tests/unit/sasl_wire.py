@@ -91,7 +91,7 @@ class SaslWire:
         self, security: ListenerSecurity, options: Mapping[str, str]
     ) -> TokenValidator:
         return TokenValidator.open(
-            read_signed_token_settings(security, options),
+            read_signed_token_settings(security, options, requires_names=False),
             clock=self.clock,
             new_executor=InlineExecutor,
             report=self.reports.append,

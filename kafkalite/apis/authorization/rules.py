@@ -165,6 +165,7 @@ RULES: Final[Mapping[int, Rule]] = {
         ),
         rows="offset_delete_rows",
     ),
+    ApiKey.DESCRIBE_QUORUM: Rule(),
     ApiKey.UPDATE_FEATURES: Rule(),
     ApiKey.DESCRIBE_CLUSTER: Rule(is_in_handler=True),
     ApiKey.DESCRIBE_PRODUCERS: Rule(
@@ -200,6 +201,8 @@ RULES: Final[Mapping[int, Rule]] = {
     ),
     ApiKey.SHARE_FETCH: Rule(first="check_share_group_id", is_in_handler=True),
     ApiKey.SHARE_ACKNOWLEDGE: Rule(first="check_share_group_id", is_in_handler=True),
+    ApiKey.ADD_RAFT_VOTER: Rule(),
+    ApiKey.REMOVE_RAFT_VOTER: Rule(),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: Rule(cluster_message=ClusterMessage.STANDARD),
     ApiKey.READ_SHARE_GROUP_STATE: Rule(cluster_message=ClusterMessage.STANDARD),
     ApiKey.WRITE_SHARE_GROUP_STATE: Rule(cluster_message=ClusterMessage.STANDARD),
@@ -211,6 +214,7 @@ RULES: Final[Mapping[int, Rule]] = {
     ApiKey.STREAMS_GROUP_DESCRIBE: Rule(
         listed=_DESCRIBED_GROUPS, first="check_streams_protocol", after="hide_streams_members"
     ),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Rule(first="check_streams_protocol"),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Rule(function="describe_share_group_offsets"),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Rule(
         listed=Listed(
@@ -228,5 +232,6 @@ RULES: Final[Mapping[int, Rule]] = {
         first="check_share_protocol",
         rows="deleted_share_offsets_rows",
     ),
+    ApiKey.UNREGISTER_CONTROLLER: Rule(),
 }  # fmt: skip
 """API key → rule."""

@@ -642,6 +642,12 @@ def alter_configs(guard: Guard, call: Call, permissions: Permissions, request: A
     allowed = [each for index, each in enumerate(request.resources) if index not in refused]
     response = guard.handler(call, with_fields(request, resources=allowed))
     answered = iter(response.responses)
+    rules = call.node.config.release.rules
+    without_text = (
+        (ResourceType.BROKER_LOGGER, ResourceType.BROKER)
+        if rules.omits_text_of_refused_broker_changes
+        else (ResourceType.BROKER_LOGGER,)
+    )
     rows = []
     for index, each in enumerate(request.resources):
         if index not in refused:
@@ -649,7 +655,7 @@ def alter_configs(guard: Guard, call: Call, permissions: Permissions, request: A
             continue
         code = refused[index].code
         (row,) = guard.api.refuse(with_fields(request, resources=[each]), code, None).responses
-        if each.resource_type == ResourceType.BROKER_LOGGER:
+        if each.resource_type in without_text:
             row.error_message = None
         rows.append(row)
     return with_fields(response, responses=rows)

@@ -137,7 +137,8 @@ def _parse_share_partition_key(key: str) -> tuple[str, bytes, int]:
             return group_id, uuid_from_text(topic_id), int(partition)
     except ValueError:
         pass
-    raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
+    # As in Kafka, this error has no message.
+    raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 
 def _endpoint(call: Call, node_id: int) -> Endpoint | None:

@@ -1,7 +1,8 @@
-"""StreamsGroupHeartbeat and StreamsGroupDescribe: the streams group protocol (KIP-1071).
+"""The APIs of streams groups: heartbeats, descriptions, descriptions of topologies (KIP-1071).
 
-Features that Kafka 4.3 does not support are refused as in Kafka: static members, task offsets,
-warm-up tasks reported by members, and source topics by regular expression.
+Features that the emulated release does not support are refused as in Kafka: source topics by
+regular expression, and before Kafka 4.4 static members, task offsets, and warm-up tasks reported by
+members.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING
 from kafkalite.apis.blank_fields import check_not_blank
 from kafkalite.apis.groups.descriptions import describe_each
 from kafkalite.coordinator.contract import Event
-from kafkalite.gateway.api import Api
+from kafkalite.gateway.api import Api, Eras
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
+from kafkalite.groups.streams.heartbeat import StreamsTraits
+from kafkalite.groups.streams.settings import stores_descriptions
 from kafkalite.groups.streams.status import StatusCode, format_topic_names
 from kafkalite.groups.streams.topology import UNDECIDED
 from kafkalite.metadata.creation import BROKER_DEFAULT, MAX_PARTITIONS_PER_REQUEST, NewTopic
@@ -27,6 +30,10 @@ from kafkalite.protocol._generated.messages.streams_group_describe import (
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
+)
+from kafkalite.protocol._generated.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
 )
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
@@ -55,11 +62,16 @@ def handle_streams_group_heartbeat(
     check_protocol_enabled(node)
     if request.topology is not None:
         check_topic_names(request.topology)
-    _check_supported(request)
+    _check_supported(
+        request, accepts_all_members=node.config.release.streams_rules.accepts_all_members
+    )
     _check_fields(request)
     client = Client(call.client_id or "", call.client_host)
     shard = node.groups.locate(request.group_id, node.id)
-    result = shard.write(lambda machine, now_ms: machine.streams.heartbeat(request, client, now_ms))
+    traits = call.era
+    result = shard.write(
+        lambda machine, now_ms: machine.streams.heartbeat(request, client, now_ms, traits)
+    )
     permissions = call.permissions
     return when(
         result, lambda result: _create_missing_topics(node, permissions, request.group_id, result)
@@ -108,14 +120,15 @@ def check_topic_names(topology: StreamsGroupHeartbeatRequest.Topology) -> None:
         )
 
 
-def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
-    """Raise KafkaError(INVALID_REQUEST) for features that Kafka 4.3 does not support."""
-    if request.instance_id is not None:
-        raise _invalid("Static members are not supported yet.")
-    if request.task_offsets is not None or request.task_end_offsets is not None:
-        raise _invalid("TaskOffsets and TaskEndOffsets are not supported yet.")
-    if request.warmup_tasks:
-        raise _invalid("WarmupTasks are not supported yet.")
+def _check_supported(request: StreamsGroupHeartbeatRequest, *, accepts_all_members: bool) -> None:
+    """Raise KafkaError(INVALID_REQUEST) for features that the emulated release does not support."""
+    if not accepts_all_members:
+        if request.instance_id is not None:
+            raise _invalid("Static members are not supported yet.")
+        if request.task_offsets is not None or request.task_end_offsets is not None:
+            raise _invalid("TaskOffsets and TaskEndOffsets are not supported yet.")
+        if request.warmup_tasks:
+            raise _invalid("WarmupTasks are not supported yet.")
     if request.topology is not None and any(
         subtopology.source_topic_regex for subtopology in request.topology.subtopologies
     ):
@@ -129,11 +142,12 @@ def _check_fields(request: StreamsGroupHeartbeatRequest) -> None:
     """
     check_not_blank("MemberId", request.member_id)
     check_not_blank("GroupId", request.group_id)
+    check_not_blank("InstanceId", request.instance_id)
     check_not_blank("RackId", request.rack_id)
     tasks = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     if request.member_epoch == JOIN_EPOCH:
         _check_join(request)
-    elif request.member_epoch == STATIC_LEAVE_EPOCH:
+    elif request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
         raise _invalid("InstanceId must be set in order to leave temporarily.")
     elif request.member_epoch < STATIC_LEAVE_EPOCH:
         raise _invalid(f"MemberEpoch {request.member_epoch} is invalid.")
@@ -275,7 +289,9 @@ def handle_streams_group_describe(
             call,
             "StreamsGroupDescribe",
             request,
-            lambda machine, group_id: machine.streams.describe(group_id),
+            lambda machine, group_id: machine.streams.describe(
+                group_id, includes_description=request.include_topology_description
+            ),
             _description_with_error,
         )
     )
@@ -297,19 +313,58 @@ def refuse_streams_group_describe(
     return StreamsGroupDescribeResponse(groups=groups)
 
 
+def handle_streams_group_topology_description_update(
+    call: Call, request: StreamsGroupTopologyDescriptionUpdateRequest
+) -> (
+    StreamsGroupTopologyDescriptionUpdateResponse
+    | Waiting[StreamsGroupTopologyDescriptionUpdateResponse]
+):
+    """Store the description of a topology, if a plugin is configured (KIP-1331)."""
+    node = call.node
+    check_protocol_enabled(node)
+    if not stores_descriptions(node.config):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "The broker stores no descriptions of topologies."
+        )
+    check_not_blank("MemberId", request.member_id)
+    check_not_blank("GroupId", request.group_id)
+    shard = node.groups.locate(request.group_id, node.id)
+    stored = shard.write(lambda machine, now_ms: machine.streams.store_description(request, now_ms))
+    return when(stored, lambda _: StreamsGroupTopologyDescriptionUpdateResponse())
+
+
+def refuse_streams_group_topology_description_update(
+    request: StreamsGroupTopologyDescriptionUpdateRequest,  # noqa: ARG001 - every refusal has this shape
+    code: ErrorCode,
+    message: str | None,
+) -> StreamsGroupTopologyDescriptionUpdateResponse:
+    """Return an error response."""
+    return StreamsGroupTopologyDescriptionUpdateResponse(error_code=code, error_message=message)
+
+
 APIS = (
     Api(
         key=StreamsGroupHeartbeatRequest.API_KEY,
-        versions=Versions(0, 0),
+        versions=Versions(0, 1),
+        eras=Eras(
+            (0, StreamsTraits(reports_missing_tags=False, requests_descriptions=False)),
+            (1, StreamsTraits()),
+        ),
         handler=handle_streams_group_heartbeat,
         inline_bytes=8 * 1024,
         refuse=refuse_streams_group_heartbeat,
     ),
     Api(
         key=StreamsGroupDescribeRequest.API_KEY,
-        versions=Versions(0, 0),
+        versions=Versions(0, 1),
         handler=handle_streams_group_describe,
         inline_bytes=0,
         refuse=refuse_streams_group_describe,
+    ),
+    Api(
+        key=StreamsGroupTopologyDescriptionUpdateRequest.API_KEY,
+        versions=Versions(0, 0),
+        handler=handle_streams_group_topology_description_update,
+        refuse=refuse_streams_group_topology_description_update,
     ),
 )

@@ -82,6 +82,7 @@ class RequestedSharePartition(NamedTuple):
             name=log.name,
             leader_epoch=log.leader_epoch,
             store=node.share_persister,
+            dead_letter_queues=node.dead_letter_queues,
             choose_start_offset=lambda: _initial_offset(node, group_id, log),
         )
         return chain(share, lambda found: LocatedSharePartition(self.partition, log, found))
@@ -114,7 +115,8 @@ def locate(
 ) -> tuple[list[RequestedSharePartition], dict[TopicPartition, ErrorCode]]:
     """Return the logs of partitions, and the errors of unknown and forbidden ones.
 
-    Raises KafkaError UNKNOWN_SERVER_ERROR if the topic of a partition was never known.
+    Before Kafka 4.4, raises KafkaError UNKNOWN_SERVER_ERROR if the topic of a partition was never
+    known.
     """
     table = call.node.partitions
     permissions = call.permissions
@@ -122,9 +124,12 @@ def locate(
     refused: dict[TopicPartition, ErrorCode] = {}
     forbidden: dict[str, None] = {}
     for partition, name in names.items():
+        if name is None and call.node.config.release.rules.answers_unknown_share_topics:
+            refused[partition] = ErrorCode.UNKNOWN_TOPIC_ID
+            continue
         if name is None:
-            # If a topic id was unknown when the session began, Kafka fails with an internal
-            # exception in every fetch of the session.
+            # If a topic id was unknown when the session began, Kafka before 4.4 fails with an
+            # internal exception in every fetch of the session.
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if permissions is not None and not permissions.allows(Operation.READ, Resource.TOPIC, name):
             refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -1,6 +1,10 @@
 """Keys of groups and of their offsets: those of the broker, and those of a single group."""
 
 BROKER_KEYS = """
+errors.deadletterqueue.auto.create.topics.enable boolean false - medium cluster-wide
+    Whether the broker creates missing dead-letter topics of share groups.
+errors.deadletterqueue.topic.name.prefix string dlq. - medium cluster-wide
+    Required beginning of the names of dead-letter topics; empty for any name.
 group.consumer.assignment.interval.ms int 1000 0.. medium cluster-wide
     Minimum time between two assignments of a consumer group.
 group.consumer.assignors list uniform,range items+ medium
@@ -94,8 +98,12 @@ group.share.record.lock.duration.ms int 30000 1000..3600000 medium
     Duration of a share consumer's acquisition lock on a record.
 group.share.session.timeout.ms int 45000 1.. medium
     Time without heartbeats after which a member of a share group is removed.
+group.streams.acceptable.recovery.lag long 10000 0.. medium internal
+    Lag at which a client counts as caught up; members of streams groups receive it since Kafka 4.4.
 group.streams.assignment.interval.ms int 1000 0.. medium cluster-wide
     Minimum time between two assignments of a streams group.
+group.streams.assignors list sticky items+ medium
+    Assignors of streams groups; the first is the default. Used since Kafka 4.4.
 group.streams.heartbeat.interval.ms int 5000 1.. medium
     Heartbeat interval of members of a streams group.
 group.streams.initial.rebalance.delay.ms int 3000 0.. medium
@@ -116,10 +124,20 @@ group.streams.min.heartbeat.interval.ms int 5000 1.. medium
     Lower limit for the heartbeat interval of a streams group.
 group.streams.min.session.timeout.ms int 45000 1.. medium
     Lower limit for the session timeout of a streams group.
+group.streams.min.task.offset.interval.ms int 15000 1.. medium internal
+    Lower limit for the interval at which members of a streams group report offsets of tasks.
 group.streams.num.standby.replicas int 0 0.. medium
     Standby replicas of each task in a streams group.
+group.streams.rack.aware.assignment.tags list "" items low
+    Tags that each client of a streams group must have, since Kafka 4.4. Assignors may distribute
+    standby tasks by them; `sticky` does not.
 group.streams.session.timeout.ms int 45000 1.. medium
     Time without heartbeats after which a member of a streams group is removed.
+group.streams.task.offset.interval.ms int 60000 1.. medium internal
+    Interval at which members of a streams group report offsets of tasks since Kafka 4.4.
+group.streams.topology.description.plugin.class class null - medium
+    Class that stores the topology descriptions of streams groups since Kafka 4.4, such as
+    `org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin`. null: they are not stored.
 offset.metadata.max.bytes int 4096 - high
     Maximum size of the metadata of a committed offset.
 offsets.commit.timeout.ms int 5000 1.. high
@@ -173,6 +191,10 @@ consumer.heartbeat.interval.ms int 5000 1.. medium
     Heartbeat interval of members of this consumer group.
 consumer.session.timeout.ms int 45000 1.. medium
     Time without heartbeats after which a member of this consumer group is removed.
+errors.deadletterqueue.copy.record.enable boolean false - medium
+    Whether records of the dead-letter topic have the keys and values of the original records.
+errors.deadletterqueue.topic.name string "" - medium
+    Dead-letter topic of this share group; empty for none.
 share.assignment.interval.ms int 1000 0.. medium
     Minimum time between two assignments of this share group.
 share.auto.offset.reset string latest share-reset medium
@@ -191,15 +213,23 @@ share.renew.acknowledge.enable boolean true - medium
     Whether consumers of this share group may renew their acquisition locks.
 share.session.timeout.ms int 45000 1.. medium
     Time without heartbeats after which a member of this share group is removed.
+streams.acceptable.recovery.lag long 10000 0.. medium internal
+    Lag at which a client of this streams group counts as caught up.
 streams.assignment.interval.ms int 1000 0.. medium
     Minimum time between two assignments of this streams group.
+streams.assignor.name string null - medium
+    Assignor of this streams group, one of `group.streams.assignors`.
 streams.heartbeat.interval.ms int 5000 1.. medium
     Heartbeat interval of members of this streams group.
 streams.initial.rebalance.delay.ms int 3000 0.. medium
     Time that this streams group waits for more members before its first rebalance.
 streams.num.standby.replicas int 0 0.. medium
     Standby replicas of each task in this streams group.
+streams.rack.aware.assignment.tags list "" items low
+    Tags that each client of this streams group must have.
 streams.session.timeout.ms int 45000 1.. medium
     Time without heartbeats after which a member of this streams group is removed.
+streams.task.offset.interval.ms int 60000 1.. medium internal
+    Interval at which members of this streams group report offsets of tasks.
 """
 """Keys of a group. An unset key has the value of its broker synonym."""

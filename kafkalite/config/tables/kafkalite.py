@@ -1,5 +1,9 @@
 """Keys that Kafka does not have; they select between rules."""
 
+from typing import Final
+
+CLIENT_TELEMETRY: Final = "kafkalite.client.telemetry"
+
 KEYS = """
 eligible.leader.replicas.version int null 0..1 medium
     The level of this feature. 1: replicas that leave an ISR below its minimum remain eligible as
@@ -18,12 +22,15 @@ one(strict|revocation-epoch|assignment-epoch) medium cluster-wide
 group.version int null 0..1 medium
     The level of this feature, as of eligible.leader.replicas.version. 0 disables the consumer
     protocol (KIP-848).
+kafkalite.client.telemetry boolean false - medium
+    Whether clients are offered to push their metrics (KIP-714), as by a Kafka with a metrics
+    reporter that receives them. The metrics can be read with `kafkalite client-metrics`.
 kafkalite.partition.epochs boolean false - medium cluster-wide
     Whether the broker sends and checks the partition epochs of KIP-232, which identify a partition
     among those that had its name before. false: it neither sends the fields nor reads them. true:
     responses contain the epochs; Fetch, ListOffsets and offset commits with another epoch than
     expected are refused.
-share.version int null 0..1 medium
+share.version int null 0..2 medium
     The level of this feature, as of eligible.leader.replicas.version. 0 disables share groups
     (KIP-932).
 streams.version int null 0..1 medium

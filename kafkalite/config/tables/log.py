@@ -75,6 +75,10 @@ log.message.timestamp.type string CreateTime one(CreateTime|LogAppendTime) mediu
     Whether a record's timestamp is the time of its creation or of its arrival.
 log.preallocate boolean false - medium cluster-wide
     Whether segment files are preallocated.
+log.remote.copy.lag.bytes long -1 -1.. medium cluster-wide
+    Bytes of newer segments after which a segment is copied to tiered storage; -1 for no limit.
+log.remote.copy.lag.ms long 0 -1.. medium cluster-wide
+    Age at which a segment is copied to tiered storage; -1 for no limit.
 log.retention.bytes long -1 - high cluster-wide
     Size at which a partition's oldest segments are deleted; -1 for never.
 log.retention.check.interval.ms long 300000 1.. medium

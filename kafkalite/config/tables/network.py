@@ -38,6 +38,8 @@ max.connections.per.ip int 2147483647 0.. medium cluster-wide
     Maximum number of connections from one address.
 max.connections.per.ip.overrides string "" - medium cluster-wide
     Addresses with a limit of their own, as host:count.
+max.decompressed.message.bytes int 2147483639 1..2147483639 medium cluster-wide
+    Maximum size of one record of a compressed batch when it is decompressed.
 max.incremental.fetch.session.cache.slots int 1000 0.. medium
     Maximum number of fetch sessions of a broker.
 max.request.partition.size.limit int 2000 1.. medium
@@ -77,5 +79,5 @@ socket.request.max.bytes int 104857600 1.. high
 socket.send.buffer.bytes int 102400 - high
     Send buffer of client sockets; -1 for the system's default.
 telemetry.max.bytes int 1048576 1.. low
-    Largest push of client metrics, after compression.
+    Largest push of client metrics, before and after decompression.
 """

@@ -58,6 +58,10 @@ sasl.mechanism.controller.protocol string GSSAPI - high
     SASL mechanism that controllers use.
 sasl.mechanism.inter.broker.protocol string GSSAPI - medium per-broker
     SASL mechanism between brokers.
+sasl.oauthbearer.allow.unverified.audience boolean false - medium
+    Whether signed tokens for any audience are accepted if no audience is configured.
+sasl.oauthbearer.allow.unverified.issuer boolean false - medium
+    Whether signed tokens of any issuer are accepted if no issuer is configured.
 sasl.oauthbearer.assertion.algorithm string RS256 any-case(ES256|RS256) medium
     Signature algorithm of assertions.
 sasl.oauthbearer.assertion.claim.aud string null - medium

@@ -17,6 +17,8 @@ compression.zstd.level int 3 -131072..22 medium
     Compression level of the broker for zstd.
 delete.retention.ms long 86400000 0.. medium
     Time that tombstones stay after compaction.
+errors.deadletterqueue.group.enable boolean false - medium
+    Whether share groups may use the topic as their dead-letter topic.
 file.delete.delay.ms long 60000 0.. medium
     Delay before a file that was removed from the log is deleted.
 flush.messages long 9223372036854775807 1.. medium
@@ -37,6 +39,8 @@ local.retention.ms long -2 -2.. medium
     Retention time of a tiered log on the broker; -2 for the value of retention.ms.
 max.compaction.lag.ms long 9223372036854775807 1.. medium
     Maximum age of a record before it becomes eligible for compaction.
+max.decompressed.message.bytes int 2147483639 1..2147483639 medium
+    Maximum size of one record of a compressed batch when it is decompressed.
 max.message.bytes int 1048588 0.. medium
     Maximum size of a batch that the topic accepts, as sent by the producer.
 message.timestamp.after.max.ms long 3600000 0.. medium
@@ -53,6 +57,10 @@ min.insync.replicas int 1 1.. medium
     Minimum number of in-sync replicas for a write with acks=all.
 preallocate boolean false - medium
     Whether segment files are preallocated.
+remote.copy.lag.bytes long -1 -1.. medium
+    Bytes of newer segments after which a segment is copied to tiered storage; -1 for no limit.
+remote.copy.lag.ms long 0 -1.. medium
+    Age at which a segment is copied to tiered storage; -1 for no limit.
 remote.log.copy.disable boolean false - medium
     Whether copying to tiered storage is disabled.
 remote.log.delete.on.disable boolean false - medium

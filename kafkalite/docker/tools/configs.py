@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.config.layers import ConfigSource
 from kafkalite.docker.tools.arguments import (
     ToolError,
     ToolParser,
@@ -91,9 +92,11 @@ async def _run(client: KafkaClient, parsed: Namespace) -> int:
         await _add_users(client, parsed)
     else:
         await _alter(client, parsed)
-    if parsed.alter:
+    if parsed.alter and parsed.entity_name:
         kind = parsed.entity_type.removesuffix("s")
-        write_line(f"Completed updating config for {kind} {parsed.entity_name or '<default>'}.")
+        write_line(f"Completed updating config for {kind} {parsed.entity_name}.")
+    elif parsed.alter:
+        write_line(f"Completed updating default config for {parsed.entity_type} in the cluster.")
     return 0
 
 
@@ -113,18 +116,43 @@ async def _describe(client: KafkaClient, parsed: Namespace) -> None:
         resource_name=parsed.entity_name or "",
         configuration_keys=None,
     )
-    request = DescribeConfigsRequest(resources=[resource])
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
     result = (await _ask(client, parsed, request, _DESCRIBE_VERSIONS)).results[0]
     if result.error_code:
         raise ToolError(error_reason(result))
-    kind = parsed.entity_type.removesuffix("s")
-    scope = "All" if parsed.all else "Dynamic"
-    write_line(f"{scope} configs for {kind} {parsed.entity_name or '<default>'} are:")
-    own_sources = (1,) if parsed.entity_type == _TOPICS else (2, 3)
-    for config in result.configs:
-        if parsed.all or config.config_source in own_sources:
-            sensitive = str(config.is_sensitive).lower()
-            write_line(f"  {config.name}={config.value} sensitive={sensitive}")
+    if parsed.entity_name:
+        kind = parsed.entity_type.removesuffix("s")
+        scope = "All" if parsed.all else "Dynamic"
+        write_line(f"{scope} configs for {kind} {parsed.entity_name} are:")
+    else:
+        write_line(f"Default configs for {parsed.entity_type} in the cluster are:")
+    own_source = _own_source(parsed)
+    for config in sorted(result.configs, key=lambda each: str(each.name)):
+        if parsed.all or config.config_source == own_source:
+            write_line(f"  {_setting(config)}")
+
+
+def _own_source(parsed: Namespace) -> ConfigSource:
+    """Return the source of the values that are set for the entity itself."""
+    if parsed.entity_type == _TOPICS:
+        return ConfigSource.DYNAMIC_TOPIC
+    return (
+        ConfigSource.DYNAMIC_BROKER if parsed.entity_name else ConfigSource.DYNAMIC_DEFAULT_BROKER
+    )
+
+
+def _setting(config: Any) -> str:  # noqa: ANN401 - of many versions
+    """Return a setting and where its value comes from, as Kafka's tool prints it."""
+    synonyms = ", ".join(
+        f"{ConfigSource(each.source).name}_CONFIG:{each.name}={_shown(each.value)}"
+        for each in config.synonyms
+    )
+    sensitive = str(config.is_sensitive).lower()
+    return f"{config.name}={_shown(config.value)} sensitive={sensitive} synonyms={{{synonyms}}}"
+
+
+def _shown(value: str | None) -> str:
+    return "null" if value is None else value
 
 
 async def _alter(client: KafkaClient, parsed: Namespace) -> None:

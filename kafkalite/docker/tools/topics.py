@@ -172,7 +172,7 @@ async def _describe(client: KafkaClient, parsed: Namespace) -> None:
             write_line(
                 f"\tTopic: {topic.name}\tPartition: {partition.partition_index}\tLeader: {leader}\t"
                 f"Replicas: {','.join(map(str, partition.replica_nodes))}\t"
-                f"Isr: {','.join(map(str, partition.isr_nodes))}"
+                f"Isr: {','.join(map(str, partition.isr_nodes))}\tElr: N/A\tLastKnownElr: N/A"
             )
 
 

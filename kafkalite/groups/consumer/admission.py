@@ -75,12 +75,17 @@ def find_or_create_group(
     return UpgradedGroup(find_group_of_heartbeat(directory.groups, group_id, ConsumerGroup))
 
 
-def check_max_size(group: ConsumerGroup, member: Identity, max_size: int) -> None:
-    """Raise KafkaError(GROUP_MAX_SIZE_REACHED) if a new member exceeds the maximum size."""
+def check_max_size(
+    group: ConsumerGroup, member: Identity, max_size: int, *, admits_static_members: bool
+) -> None:
+    """Raise KafkaError(GROUP_MAX_SIZE_REACHED) if a new member exceeds the maximum size.
+
+    With `admits_static_members`, a member that replaces the one of its instance id is not new.
+    """
     if (
         len(group.members) >= max_size
         and member.member_id not in group.members
-        and member.instance_id not in group.static_members
+        and not (admits_static_members and member.instance_id in group.static_members)
     ):
         raise group_full_error(group, member.member_id, max_size)
 

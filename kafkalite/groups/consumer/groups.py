@@ -43,6 +43,7 @@ from kafkalite.groups.consumer.sessions import (
 from kafkalite.groups.migration.downgrade import Downgrade
 from kafkalite.groups.modern.admission import find_group, find_member
 from kafkalite.groups.modern.events import LEFT, group_epoch_raised_event
+from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkalite.groups.modern.steady import SteadyHeartbeats
 from kafkalite.groups.modern.timers import MemberTimers, with_response
@@ -125,7 +126,12 @@ class ConsumerGroups:
         is_joining = request.member_epoch == JOIN_EPOCH
         upgrade = find_or_create_group(self._directory, group_id, is_joining=is_joining)
         group = upgrade.group
-        check_max_size(group, member, self.settings.of(group).max_size)
+        check_max_size(
+            group,
+            member,
+            self.settings.of(group).max_size,
+            admits_static_members=self._directory.rules.admits_static_members_to_full_groups,
+        )
         if not member.member_id:
             member = replace(member, member_id=uuid_to_text(self._directory.entropy.uuid()))
         try:
@@ -280,6 +286,10 @@ class ConsumerGroups:
         names = subscribed_topics(remaining.values(), resolved)
         topics_hash = self._directory.metadata_hash(names)
         written.append(records.group_epoch_record(group_id, group.epoch + 1, topics_hash))
+        if not remaining and self._directory.rules.resets_empty_targets:
+            written.append(
+                records.TYPES.target_epoch_record(group_id, group.epoch + 1, NEVER_ASSIGNED_MS)
+            )
         reasons = [f"member {member_id} was removed" for member_id in member_ids]
         event = group_epoch_raised_event(group_id, group.epoch + 1, reasons)
         return CoordinatorResult(response=None, records=written, timers=timers, events=(event,))

@@ -120,10 +120,22 @@ class ConsumerHeartbeat(
         if member.topic_names != stored.topic_names:
             self._subscription_changed = True
             self._add_reason("subscribes to other topics")
+        if member.server_assignor != stored.server_assignor:
+            self._update_assignor()
         if member.topic_regex != stored.topic_regex:
             self._update_regex(stored.topic_regex, member.topic_regex)
         elif self.group.regex_subscribers:
             self._resolve_if_due(self.group.regex_subscribers, is_new=False)
+
+    def _update_assignor(self) -> None:
+        """Request a new group epoch if the members now prefer another assignor."""
+        config = self._context.directory.config
+        if not config.release.rules.raises_epoch_for_assignor:
+            return
+        default = assignor_names(config.list("group.consumer.assignors"))[0]
+        before = preferred_assignor(self.group.members.values(), default)
+        if preferred_assignor(self._members().values(), default) != before:
+            self._add_reason("prefers another assignor")
 
     def _update_regex(self, old: str | None, new: str | None) -> None:
         self._subscription_changed = True

@@ -33,6 +33,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import uuid_to_text
 
 if TYPE_CHECKING:
+    from kafkalite.config.rules import Rules
     from kafkalite.coordinator.contract import TimerChange
     from kafkalite.groups.classic.member import Caller
     from kafkalite.groups.consumer.group import ConsumerGroup
@@ -76,13 +77,18 @@ class ClassicJoins:
         identity = Identity(
             member_id=member_id, instance_id=instance_id, member_epoch=JOIN_EPOCH, reported={}
         )
-        check_max_size(group, identity, self._consumer.settings.of(group).max_size)
+        check_max_size(
+            group,
+            identity,
+            self._consumer.settings.of(group).max_size,
+            admits_static_members=directory.rules.admits_static_members_to_full_groups,
+        )
         _check_protocols(group, request)
         if not request.member_id and instance_id is None and caller.requires_known_member_id:
             # The id is not stored: any client with a member id may join.
             return CoordinatorResult(join_error_response(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         admitted = _admit(group, identity, is_new=not request.member_id)
-        subscription = _subscription(request)
+        subscription = _subscription(request, directory.rules)
         identity = replace(identity, reported=by_topic_id(subscription.owned, directory.image))
         heartbeat = ConsumerHeartbeat(
             self._consumer.context, group, identity, admitted, initial_records=(), now_ms=now_ms
@@ -187,14 +193,17 @@ def _admit(group: ConsumerGroup, member: Identity, *, is_new: bool) -> AdmittedM
     return AdmittedMember(stored=stored, current=group.current_of(member.member_id))
 
 
-def _subscription(request: JoinGroupRequest) -> Subscription:
+def _subscription(request: JoinGroupRequest, rules: Rules) -> Subscription:
     """Parse the subscription of the first protocol; all protocols have the same one."""
     try:
         return parse_subscription(request.protocols[0].metadata)
     except ValueError as error:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"The subscription of a consumer is malformed: {error}."
-        ) from error
+        code = (
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            if rules.explains_malformed_subscriptions
+            else ErrorCode.UNKNOWN_SERVER_ERROR
+        )
+        raise KafkaError(code, f"The subscription of a consumer is malformed: {error}.") from error
 
 
 def _member_metadata(

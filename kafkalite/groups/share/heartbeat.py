@@ -14,7 +14,11 @@ from kafkalite.groups.modern.topics import partitions_by_topic, topic_ids
 from kafkalite.groups.share import share_group_records as records
 from kafkalite.groups.share.events import format_topic_names, member_joined_event
 from kafkalite.groups.share.group import ShareGroup
-from kafkalite.groups.share.intents import InitializeShareState, SharePartitionInitialization
+from kafkalite.groups.share.intents import (
+    UNKNOWN_START_OFFSET,
+    InitializeShareState,
+    SharePartitionInitialization,
+)
 from kafkalite.groups.share.java_order import in_java_order, string_hash
 from kafkalite.groups.share.member import ShareAssignment, ShareMember
 from kafkalite.groups.share.settings import ShareSettings, ShareSettingsCache
@@ -222,11 +226,21 @@ class ShareHeartbeat(
             records.partitions_record(group.group_id, partitions.with_initializing(missing))
         )
         context.record_initialization_request(group.group_id, missing, self.now_ms)
+        known_topic_ids = (
+            partitions.initialized.keys() | partitions.initializing.keys()
+            if context.directory.rules.starts_added_partitions_at_zero
+            else ()
+        )
         self.intents.append(
             InitializeShareState(
                 group.group_id,
                 tuple(
-                    SharePartitionInitialization(topic_id, partition, self.epoch)
+                    SharePartitionInitialization(
+                        topic_id,
+                        partition,
+                        self.epoch,
+                        0 if topic_id in known_topic_ids else UNKNOWN_START_OFFSET,
+                    )
                     for topic_id, topic in sorted(missing.items())
                     for partition in sorted(topic.partitions)
                 ),

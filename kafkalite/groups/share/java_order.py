@@ -1,8 +1,8 @@
-"""JavaHashMap: a mapping with the iteration order of Java's HashMap.
+"""JavaHashMap and JavaPriorityQueue: collections with the order of Java's.
 
-Kafka's assignor for share groups iterates over hash maps. Their order is deterministic: it depends
-on the hashes of the keys and on the size of the table. The same order is needed to compute the same
-assignments as Kafka.
+Kafka's assignors for share groups and streams groups iterate over hash maps. Their order is
+deterministic: it depends on the hashes of the keys and on the size of the table. The same order is
+needed to compute the same assignments as Kafka.
 """
 
 from __future__ import annotations
@@ -55,12 +55,19 @@ class JavaHashMap(Generic[K, V]):
 
     __slots__ = ("_capacity", "_entries", "_first_rank", "_hash_of", "_last_rank", "_ranks")
 
-    def __init__(self, hash_of: Callable[[K], int], expected: int | None = None) -> None:
+    def __init__(
+        self,
+        hash_of: Callable[[K], int],
+        expected: int | None = None,
+        *,
+        initial_capacity: int = _DEFAULT_CAPACITY,
+    ) -> None:
         self._hash_of = hash_of
         self._entries: dict[K, V] = {}
         self._ranks: dict[K, int] = {}
         self._first_rank = self._last_rank = 0
-        self._capacity = _DEFAULT_CAPACITY if expected is None else _capacity_for(expected)
+        minimum = initial_capacity if expected is None else _capacity_for(expected)
+        self._capacity = 1 << max(minimum - 1, 0).bit_length()
 
     def put(self, key: K, value: V) -> None:
         """Set the value of a key, as HashMap.put does."""
@@ -101,6 +108,10 @@ class JavaHashMap(Generic[K, V]):
         """Return the keys in Java's order."""
         return sorted(self._entries, key=self._sort_key)
 
+    def values(self) -> list[V]:
+        """Return the values in Java's order of their keys."""
+        return [self._entries[key] for key in self.keys()]
+
     def grow_for(self, count: int) -> None:
         """Resize the table for `count` keys."""
         while 4 * count > 3 * self._capacity:
@@ -128,9 +139,50 @@ def in_java_order(keys: Iterable[K], hash_of: Callable[[K], int], set_size: int 
 
 
 def _capacity_for(expected: int) -> int:
-    """Return the capacity of a table that Kafka creates for `expected` keys: a power of two."""
-    minimum = int((expected + 1) / 0.75 + 1.0)
-    capacity = 1
-    while capacity < minimum:
-        capacity *= 2
-    return capacity
+    """Return the minimum capacity of a table that Kafka creates for `expected` keys."""
+    return int((expected + 1) / 0.75 + 1.0)
+
+
+class JavaPriorityQueue(Generic[V]):
+    """Values ordered by a key; equal keys are in the order of Java's PriorityQueue."""
+
+    __slots__ = ("_heap", "_key")
+
+    def __init__(self, key: Callable[[V], float], values: Iterable[V] = ()) -> None:
+        self._key = key
+        self._heap: list[V] = []
+        for value in values:
+            self.push(value)
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def push(self, value: V) -> None:
+        """Add a value, as PriorityQueue.add does."""
+        heap, position, key = self._heap, len(self._heap), self._key(value)
+        heap.append(value)
+        while position > 0:
+            parent = position - 1 >> 1
+            if key >= self._key(heap[parent]):
+                break
+            heap[position] = heap[parent]
+            position = parent
+        heap[position] = value
+
+    def pop(self) -> V:
+        """Remove and return a value with the smallest key, as PriorityQueue.poll does."""
+        heap = self._heap
+        last = heap.pop()
+        if not heap:
+            return last
+        first, size, position, key = heap[0], len(heap), 0, self._key(last)
+        while position < size >> 1:
+            child = 2 * position + 1
+            if child + 1 < size and self._key(heap[child]) > self._key(heap[child + 1]):
+                child += 1
+            if key <= self._key(heap[child]):
+                break
+            heap[position] = heap[child]
+            position = child
+        heap[position] = last
+        return first

@@ -1,22 +1,28 @@
 """The `sticky` assignor of streams groups (KIP-1071).
 
 An active task stays with its previous member as long as the load is even. Otherwise it goes to a
-member with a standby of the task, or else to the process with the least load. Load is the number of
-tasks per member of a process. Standby tasks are assigned to other processes than the active task.
+member with a standby of the task, or that has reported an offset of it, or else to the process with
+the least load. Load is the number of tasks per member of a process. Standby tasks are assigned to
+other processes than the active task. Tags of clients have no influence, as in Kafka 4.4.
 
-Kafka breaks ties by the order of its hash maps and heaps. Here ties are broken by id and then by
-the order of insertion, so that the same members always get the same tasks.
+Kafka breaks ties by the order of its hash maps and heaps, which is the same here.
 """
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.groups.share.java_order import (
+    JavaHashMap,
+    JavaPriorityQueue,
+    in_java_order,
+    string_hash,
+)
 from kafkalite.groups.streams.tasks import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from kafkalite.groups.group import MemberId
@@ -35,6 +41,8 @@ class MemberSpec(NamedTuple):
 
     process_id: str
     previous: Tasks
+    offsets: Mapping[str, Mapping[int, int]] = MappingProxyType({})
+    """Subtopology id → partition → offset of the task's state on the member's disk."""
 
 
 class SubtopologySize(NamedTuple):
@@ -44,17 +52,48 @@ class SubtopologySize(NamedTuple):
     is_stateful: bool
 
 
+class AssignorRules(NamedTuple):
+    """Rules that differ between releases; the defaults are those of Kafka 4.4."""
+
+    skips_processes_with_task: bool = True
+    """Whether a standby may stay with any previous member, instead of the first one only."""
+    computes_processes: bool = True
+    """Whether Kafka adds processes by HashMap.computeIfAbsent, which changes their order."""
+
+
+class StandbyPlacement(NamedTuple):
+    """The numbers of standby tasks by the reasons for their places."""
+
+    with_previous_owner: int = 0
+    """At the previous owner of the active task."""
+    with_state: int = 0
+    """At a member with state of the task, from a standby or on its disk."""
+    least_loaded: int = 0
+    """At the process with the least load."""
+    missing: int = 0
+    """Not placed, because every process has the task already."""
+
+
+NOTHING_PLACED = StandbyPlacement()
+
+
 class _Process:
     """One process with its members, and the tasks assigned to them so far."""
 
-    __slots__ = ("_by_load", "counts", "process_id", "task_count", "tasks")
+    __slots__ = ("_by_load", "_member_order", "counts", "process_id", "task_count", "tasks")
 
     def __init__(self, process_id: str) -> None:
         self.process_id = process_id
         self.counts: dict[MemberId, int] = {}
+        self._member_order: JavaHashMap[MemberId, None] = JavaHashMap(string_hash)
         self.tasks: set[TaskId] = set()
         self.task_count = 0
-        self._by_load: list[tuple[int, int, MemberId]] | None = None
+        self._by_load: JavaPriorityQueue[MemberId] | None = None
+
+    def add_member(self, member_id: MemberId) -> None:
+        """Add a member without tasks."""
+        self.counts[member_id] = 0
+        self._member_order.put(member_id, None)
 
     @property
     def load(self) -> float:
@@ -74,14 +113,11 @@ class _Process:
     def assign_to_least_loaded(self, task: TaskId) -> MemberId:
         """Assign a task to the member with the fewest tasks; return this member."""
         if self._by_load is None:
-            ids = sorted(self.counts)
-            self._by_load = [
-                (self.counts[member_id], order, member_id) for order, member_id in enumerate(ids)
-            ]
-            heapify(self._by_load)
-        _, _, member_id = heappop(self._by_load)
-        count = self._record(member_id, task)
-        heappush(self._by_load, (count, self.task_count + len(self.counts), member_id))
+            ids = self._member_order.keys()
+            self._by_load = JavaPriorityQueue(self.counts.__getitem__, ids)
+        member_id = self._by_load.pop()
+        self._record(member_id, task)
+        self._by_load.push(member_id)
         return member_id
 
 
@@ -113,24 +149,36 @@ class _StickyAssignment:
         members: Mapping[MemberId, MemberSpec],
         subtopologies: Mapping[str, SubtopologySize],
         standby_replicas: int,
+        rules: AssignorRules,
     ) -> None:
         self._subtopologies = subtopologies
         self._standby_replicas = standby_replicas
+        self._rules = rules
+        self.placement = NOTHING_PLACED
         self._process_of: dict[MemberId, _Process] = {}
-        processes: dict[str, _Process] = {}
+        processes: JavaHashMap[str, _Process] = JavaHashMap(
+            string_hash, initial_capacity=len(members)
+        )
         self._previous_active: dict[TaskId, MemberId] = {}
-        self._previous_standby: dict[TaskId, list[MemberId]] = {}
-        for member_id, member in sorted(members.items()):
-            process_id = member.process_id
-            process = processes.setdefault(process_id, _Process(process_id))
-            process.counts[member_id] = 0
+        candidates: dict[TaskId, list[tuple[bool, int, int, MemberId]]] = {}
+        for member_id in in_java_order(sorted(members), string_hash):
+            member = members[member_id]
+            process = _process_of(processes, member.process_id, rules)
+            process.add_member(member_id)
             self._process_of[member_id] = process
             self._previous_active.update(
                 dict.fromkeys(_tasks_in(member.previous.active), member_id)
             )
-            for task in _tasks_in(member.previous.standby):
-                self._previous_standby.setdefault(task, []).append(member_id)
-        self._processes = [processes[process_id] for process_id in sorted(processes)]
+            for task, is_standby, offset in _tasks_with_state(member):
+                candidates.setdefault(task, []).append(
+                    (not is_standby, -offset, len(self._process_of), member_id)
+                )
+        # Members with a standby are first, then those with the largest offset.
+        self._previous_standby = {
+            task: [member_id for _, _, _, member_id in sorted(members_with_state)]
+            for task, members_with_state in candidates.items()
+        }
+        self._processes = processes.values()
         active = sum(size.task_count for size in subtopologies.values())
         stateful = sum(size.task_count for size in subtopologies.values() if size.is_stateful)
         self._active_quota = _Quota(active, len(members))
@@ -163,7 +211,7 @@ class _StickyAssignment:
                 task, self._least_loaded(self._previous_standby.get(task, ()), None)
             )
         ]
-        queue = _Queue(self._processes)
+        queue = JavaPriorityQueue(_load, self._processes)
         for task in sorted(unassigned):
             process = queue.pop()
             member_id = process.assign_to_least_loaded(task)
@@ -190,9 +238,11 @@ class _StickyAssignment:
     ) -> MemberId | None:
         """Return the least loaded member: it has fewer tasks and a less loaded process.
 
-        Processes that have `excluded_task` are skipped. If the process of the first member has it,
-        the result is None, as in Kafka.
+        Processes that have `excluded_task` are skipped. Before Kafka 4.4, the result is None if the
+        process of the first member has it.
         """
+        if self._rules.skips_processes_with_task:
+            members = [m for m in members if excluded_task not in self._process_of[m].tasks]
         if not members or excluded_task in self._process_of[members[0]].tasks:
             return None
         chosen = members[0]
@@ -229,20 +279,32 @@ class _StickyAssignment:
             while assigned_count < self._standby_replicas and self._retain_standby(task):
                 assigned_count += 1
             unassigned.append((task, self._standby_replicas - assigned_count))
-        queue = _Queue(self._processes)
+        queue = JavaPriorityQueue(_load, self._processes)
         for task, replicas in sorted(unassigned, reverse=True):
-            for _ in range(replicas):
+            for assigned_count in range(replicas):
                 if not self._assign_new_standby(task, queue):
+                    self._count(missing=replicas - assigned_count)
                     break
+                self._count(least_loaded=1)
+
+    def _count(self, **added: int) -> None:
+        before = self.placement
+        self.placement = before._replace(
+            **{reason: getattr(before, reason) + count for reason, count in added.items()}
+        )
 
     def _retain_standby(self, task: TaskId) -> bool:
         """Assign a standby to a member with state of the task, if its quota is not reached."""
         # First the previous owner of the active task, then the least loaded previous standby.
         previous_owner = self._previous_active.get(task)
         if previous_owner is not None and self._assign_standby_to(task, previous_owner):
+            self._count(with_previous_owner=1)
             return True
         candidate = self._least_loaded(self._previous_standby.get(task, ()), task)
-        return candidate is not None and self._assign_standby_to(task, candidate)
+        if candidate is None or not self._assign_standby_to(task, candidate):
+            return False
+        self._count(with_state=1)
+        return True
 
     def _assign_standby_to(self, task: TaskId, member_id: MemberId) -> bool:
         process = self._process_of[member_id]
@@ -252,7 +314,7 @@ class _StickyAssignment:
         self._total_quota.on_task_added(process.assign(member_id, task))
         return True
 
-    def _assign_new_standby(self, task: TaskId, queue: _Queue) -> bool:
+    def _assign_new_standby(self, task: TaskId, queue: JavaPriorityQueue[_Process]) -> bool:
         """Assign a standby to the least loaded process without the task; False if there is none."""
         popped_processes: list[_Process] = []
         is_assigned = False
@@ -269,48 +331,60 @@ class _StickyAssignment:
         return is_assigned
 
 
-class _Queue:
-    """Processes ordered by load, then by the order of insertion."""
-
-    def __init__(self, processes: Iterable[_Process]) -> None:
-        self._heap = [(process.load, order, process) for order, process in enumerate(processes)]
-        self._order = len(self._heap)
-        heapify(self._heap)
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
-
-    def pop(self) -> _Process:
-        return heappop(self._heap)[2]
-
-    def push(self, process: _Process) -> None:
-        heappush(self._heap, (process.load, self._order, process))
-        self._order += 1
+def _load(process: _Process) -> float:
+    return process.load
 
 
 def _tasks_in(tasks: TaskIds) -> list[TaskId]:
     return [TaskId(name, partition) for name in sorted(tasks) for partition in sorted(tasks[name])]
 
 
+def _process_of(
+    processes: JavaHashMap[str, _Process], process_id: str, rules: AssignorRules
+) -> _Process:
+    if not rules.computes_processes:
+        if process_id not in processes:
+            processes.put(process_id, _Process(process_id))
+        return processes[process_id]
+    return processes.compute_if_absent(process_id, lambda: _Process(process_id))
+
+
+def _tasks_with_state(member: MemberSpec) -> Iterator[tuple[TaskId, bool, int]]:
+    """Yield each task of which the member has state, whether as a standby, and its offset."""
+    offsets = member.offsets
+    standby = _tasks_in(member.previous.standby)
+    for task in standby:
+        yield task, True, offsets.get(task.subtopology, {}).get(task.partition, 0)
+    for name, offset_by_partition in sorted(offsets.items()):
+        for partition, offset in sorted(offset_by_partition.items()):
+            if partition not in member.previous.standby.get(name, ()):
+                yield TaskId(name, partition), False, offset
+
+
 def assign_tasks(
     members: Mapping[MemberId, MemberSpec],
     subtopologies: Mapping[str, SubtopologySize],
     standby_replicas: int,
-) -> dict[MemberId, Tasks]:
-    """Return the tasks of each member; all active tasks are assigned if there are members."""
+    rules: AssignorRules = AssignorRules(),  # noqa: B008 - immutable
+) -> tuple[dict[MemberId, Tasks], StandbyPlacement]:
+    """Return the tasks of each member, and the reasons for the places of the standby tasks.
+
+    All active tasks are assigned if there are members.
+    """
     if not members:
-        return {}
-    assignment = _StickyAssignment(members, subtopologies, standby_replicas)
+        return {}, NOTHING_PLACED
+    assignment = _StickyAssignment(members, subtopologies, standby_replicas, rules)
     assignment.assign_active()
     if standby_replicas > 0:
         assignment.assign_standby()
-    return {
+    targets = {
         member_id: Tasks(
             active=_freeze(assignment.active.get(member_id, {})),
             standby=_freeze(assignment.standby.get(member_id, {})),
         )
         for member_id in members
     }
+    return targets, assignment.placement
 
 
 def _freeze(tasks: Mapping[str, set[int]]) -> dict[str, AbstractSet[int]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.groups.modern import describe as modern
+from kafkalite.groups.streams.descriptions import NOT_STORED, PRESENT
+from kafkalite.groups.streams.member import NO_TASK_OFFSETS
 from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeResponse,
 )
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 Described = StreamsGroupDescribeResponse
 
 
-def describe_group(group: StreamsGroup) -> Described.DescribedGroup:
-    """Describe a group, its topology and its members.
+def describe_group(group: StreamsGroup, assignor: str) -> Described.DescribedGroup:
+    """Describe a group, the assignor of its next assignment, its topology and its members.
 
     Internal topics have partition counts if all topics of the topology exist and are valid.
     """
@@ -32,7 +34,21 @@ def describe_group(group: StreamsGroup) -> Described.DescribedGroup:
         group.state_name(),
         lambda member_id: _member(group, member_id),
         topology=_topology(group),
+        assignor_name=assignor,
     )
+
+
+def attach_description(described: Described.DescribedGroup, group: StreamsGroup) -> None:
+    """Add the description of the topology, or the status that it is not stored."""
+    stored, topology = group.soft.description, group.topology
+    described.topology_description_status = NOT_STORED
+    if (
+        stored is not None
+        and topology is not None
+        and stored.topology_epoch == group.descriptions.stored == topology.epoch
+    ):
+        described.topology_description = stored.description
+        described.topology_description_status = PRESENT
 
 
 def _topology(group: StreamsGroup) -> Described.Topology | None:
@@ -76,6 +92,7 @@ def _member(group: StreamsGroup, member_id: MemberId) -> Described.Member:
     member, current = group.members[member_id], group.current_of(member_id)
     target = group.target.get(member_id)
     endpoint = member.user_endpoint
+    offsets = group.soft.task_offsets.get(member_id, NO_TASK_OFFSETS)
     return Described.Member(
         member_id=member_id,
         member_epoch=current.member_epoch,
@@ -92,6 +109,8 @@ def _member(group: StreamsGroup, member_id: MemberId) -> Described.Member:
             Described.KeyValue(key=key, value=value)
             for key, value in sorted(member.client_tags.items())
         ],
+        task_offsets=_task_offsets(offsets.offsets),
+        task_end_offsets=_task_offsets(offsets.end_offsets),
         assignment=_assignment(current.assigned),
         target_assignment=Described.Assignment() if target is None else _assignment(target),
     )
@@ -109,4 +128,12 @@ def _task_ids(tasks: TaskIds | TaskEpochs) -> list[Described.TaskIds]:
     return [
         Described.TaskIds(subtopology_id=name, partitions=sorted(partitions))
         for name, partitions in sorted(tasks.items())
+    ]
+
+
+def _task_offsets(offsets: Mapping[str, Mapping[int, int]]) -> list[Described.TaskOffset]:
+    return [
+        Described.TaskOffset(subtopology_id=name, partition=partition, offset=offset)
+        for name, by_partition in sorted(offsets.items())
+        for partition, offset in sorted(by_partition.items())
     ]

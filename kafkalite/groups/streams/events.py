@@ -13,7 +13,10 @@ from kafkalite.groups.modern import events as modern_events
 from kafkalite.groups.modern.events import Departure
 
 if TYPE_CHECKING:
-    from kafkalite.groups.group import MemberId
+    from collections.abc import Sequence
+
+    from kafkalite.groups.group import GroupId, MemberId
+    from kafkalite.groups.streams.assignor import StandbyPlacement
     from kafkalite.groups.streams.group import StreamsGroup
     from kafkalite.groups.streams.member import CurrentTasks, MemberMetadata
 
@@ -36,6 +39,79 @@ def member_joined_event(group: StreamsGroup, member_id: MemberId, member: Member
             "topology_epoch": member.topology_epoch,
             "members": len(group.members) + 1,
         },
+    )
+
+
+def static_member_rejoined_event(
+    group: StreamsGroup, member_id: MemberId, member: MemberMetadata, replaces: MemberId
+) -> Event:
+    """Return the event of a member that takes over an instance id."""
+    text = f"member {member_id} rejoined as instance {member.instance_id}"
+    if replaces != member_id:
+        text += f", replacing member {replaces}"
+    facts = {
+        "member_id": member_id,
+        "instance_id": member.instance_id,
+        "process_id": member.process_id,
+        "replaces": replaces,
+        "members": len(group.members),
+    }
+    return Event(group.group_id, "rejoined", text, facts)
+
+
+def static_member_left_event(group: StreamsGroup, member_id: MemberId) -> Event:
+    """Return the event of a static member that leaves temporarily."""
+    instance_id = group.members[member_id].instance_id
+    return Event(
+        group.group_id,
+        "left",
+        f"member {member_id} left temporarily as instance {instance_id}",
+        {
+            "member_id": member_id,
+            "instance_id": instance_id,
+            "member_epoch": group.current_of(member_id).member_epoch,
+        },
+    )
+
+
+def standbys_placed_events(
+    group_id: GroupId, epoch: int, placement: StandbyPlacement, rack_tags: Sequence[str]
+) -> list[Event]:
+    """Return the event of placed standby tasks with the reasons, if there are any."""
+    placed = placement.with_previous_owner + placement.with_state + placement.least_loaded
+    if not placed and not placement.missing:
+        return []
+    text = (
+        f"{placed} standby task(s) placed for group epoch {epoch}: "
+        f"{placement.with_previous_owner} with the previous owner of the active task, "
+        f"{placement.with_state} with a member that has state of the task, "
+        f"{placement.least_loaded} in the process with the least load"
+    )
+    if placement.missing:
+        text += f"; {placement.missing} not placed: every process has the task already"
+    if rack_tags:
+        text += f"; the tags {', '.join(rack_tags)} have no influence on the assignor sticky"
+    facts = {"group_epoch": epoch, "rack_tags": list(rack_tags), **placement._asdict()}
+    return [Event(group_id, "standbys", text, facts)]
+
+
+def tags_missing_event(group_id: GroupId, member_id: MemberId, tags: Sequence[str]) -> Event:
+    """Return the event of a member whose client lacks tags for rack-aware assignment."""
+    return Event(
+        group_id,
+        "tags",
+        f"member {member_id} has no client tags {', '.join(tags)}, which the group requires",
+        {"member_id": member_id, "missing_tags": list(tags)},
+    )
+
+
+def description_stored_event(group_id: GroupId, member_id: MemberId, topology_epoch: int) -> Event:
+    """Return the event of a stored description of the topology."""
+    return Event(
+        group_id,
+        "topology",
+        f"member {member_id} described the topology of epoch {topology_epoch}",
+        {"member_id": member_id, "topology_epoch": topology_epoch},
     )
 
 

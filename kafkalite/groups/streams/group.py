@@ -13,7 +13,13 @@ from kafkalite.groups.group import GroupType
 from kafkalite.groups.modern.group import ModernGroup, ModernSoftState, reconciliation_state
 from kafkalite.groups.streams import offset_validation
 from kafkalite.groups.streams import streams_group_records as records
-from kafkalite.groups.streams.member import CurrentTasks, MemberMetadata
+from kafkalite.groups.streams.descriptions import (
+    NO_BACKOFF,
+    NO_DESCRIPTIONS,
+    DescriptionEpochs,
+    StoredDescription,
+)
+from kafkalite.groups.streams.member import CurrentTasks, MemberMetadata, TaskOffsets
 from kafkalite.groups.streams.settings import StreamsSettings
 from kafkalite.groups.streams.tasks import Tasks
 
@@ -42,7 +48,15 @@ _Task = tuple[str, int]
 class StreamsSoftState(ModernSoftState[StreamsSettings]):
     """State of a group that is not in the log and is lost when the shard is reloaded."""
 
-    __slots__ = ("configured", "endpoint_epoch", "shutdown_requested_by")
+    __slots__ = (
+        "configured",
+        "description",
+        "description_backoff",
+        "endpoint_epoch",
+        "missing_tags",
+        "shutdown_requested_by",
+        "task_offsets",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,6 +66,14 @@ class StreamsSoftState(ModernSoftState[StreamsSettings]):
         """The epoch of all endpoints: it grows when tasks of a member with an endpoint change."""
         self.shutdown_requested_by: MemberId | None = None
         """The member that requested the shutdown of the application."""
+        self.task_offsets: dict[MemberId, TaskOffsets] = {}
+        """The offsets that members have reported since the shard was loaded."""
+        self.missing_tags: dict[MemberId, tuple[str, ...]] = {}
+        """The missing tags of each member at its last heartbeat."""
+        self.description: StoredDescription | None = None
+        """The description of the topology, if a plugin stores it in memory."""
+        self.description_backoff = NO_BACKOFF
+        """The time from which members are asked for the description of the topology again."""
 
 
 class StreamsGroup(ModernGroup[MemberMetadata, CurrentTasks, Tasks]):
@@ -63,7 +85,9 @@ class StreamsGroup(ModernGroup[MemberMetadata, CurrentTasks, Tasks]):
         "_subtopology_by_topic",
         "_warmup_members",
         "assignment_configs",
+        "descriptions",
         "soft",
+        "static_members",
         "topology",
         "validated_topology_epoch",
     )  # fmt: skip
@@ -76,6 +100,9 @@ class StreamsGroup(ModernGroup[MemberMetadata, CurrentTasks, Tasks]):
         self.validated_topology_epoch = 0
         self.assignment_configs: Mapping[str, str] = {}
         self.topology: Topology | None = None
+        self.descriptions = NO_DESCRIPTIONS
+        self.static_members: dict[str, MemberId] = {}
+        """Instance id → current member id; computed from `members`."""
         # The owners of tasks, computed from `current`.
         self._active_owners: dict[_Task, MemberId] = {}
         self._standby_members: dict[_Task, set[MemberId]] = {}
@@ -114,6 +141,17 @@ class StreamsGroup(ModernGroup[MemberMetadata, CurrentTasks, Tasks]):
         )
 
     # Queries of deciders.
+
+    def metadata_record(self, epoch: int, descriptions: DescriptionEpochs | None = None) -> Record:
+        """Return the record of a group epoch, with unchanged metadata except for the argument."""
+        return records.group_metadata_record(
+            self.group_id,
+            epoch,
+            self.metadata_hash,
+            self.validated_topology_epoch,
+            self.assignment_configs,
+            descriptions=descriptions or self.descriptions,
+        )
 
     def current_of(self, member_id: MemberId) -> CurrentTasks:
         """Return a member's current tasks; an unknown member has none."""
@@ -154,12 +192,15 @@ class StreamsGroup(ModernGroup[MemberMetadata, CurrentTasks, Tasks]):
         metadata_hash: int,
         validated_topology_epoch: int,
         assignment_configs: Mapping[str, str],
+        *,
+        descriptions: DescriptionEpochs,
     ) -> None:
         """Set the group epoch and the metadata of this epoch."""
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
         self.assignment_configs = assignment_configs
+        self.descriptions = descriptions
 
     def replay_topology(self, topology: Topology | None) -> None:
         """Set the topology."""
@@ -168,10 +209,17 @@ class StreamsGroup(ModernGroup[MemberMetadata, CurrentTasks, Tasks]):
 
     def replay_member_metadata(self, member_id: MemberId, metadata: MemberMetadata | None) -> None:
         """Set a member's metadata; None removes the member."""
+        old = self.members.get(member_id)
+        if old is not None and self.static_members.get(old.instance_id or "") == member_id:
+            del self.static_members[old.instance_id or ""]
         if metadata is not None:
             self.members[member_id] = metadata
+            if metadata.instance_id is not None:
+                self.static_members[metadata.instance_id] = member_id
             return
         self.members.pop(member_id, None)
+        self.soft.task_offsets.pop(member_id, None)
+        self.soft.missing_tags.pop(member_id, None)
         if not self.members:
             self.soft.shutdown_requested_by = None
 

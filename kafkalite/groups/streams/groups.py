@@ -6,28 +6,41 @@ assignment, reconciliation, response.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.coordinator.contract import CoordinatorResult
 from kafkalite.groups.modern.admission import find_group, find_member
 from kafkalite.groups.modern.events import LEFT, Departure
+from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.heartbeat import AssignorRun, target_records
-from kafkalite.groups.modern.member import JOIN_EPOCH
+from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from kafkalite.groups.modern.timers import MemberTimers, remove_member_result, with_response
 from kafkalite.groups.streams import events
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.admission import (
     admit,
+    check_holds_instance,
     check_max_size,
     find_or_create_group,
+    left_temporarily_record,
     reported_tasks,
 )
-from kafkalite.groups.streams.describe import describe_group
+from kafkalite.groups.streams.describe import attach_description, describe_group
+from kafkalite.groups.streams.descriptions import (
+    NO_BACKOFF,
+    NO_DESCRIPTION,
+    UNCERTAIN,
+    StoredDescription,
+    check_described_epoch,
+    description_of,
+)
 from kafkalite.groups.streams.group import StreamsGroup
 from kafkalite.groups.streams.heartbeat import (
     StreamsContext,
     StreamsHeartbeat,
     StreamsHeartbeatResult,
+    StreamsTraits,
+    assignment_input,
 )
 from kafkalite.groups.streams.member import MemberState
 from kafkalite.groups.streams.replay import replayers
@@ -38,7 +51,7 @@ from kafkalite.groups.streams.sessions import (
     StreamsSessionExpiry,
     StreamsSessions,
 )
-from kafkalite.groups.streams.target import STICKY_ASSIGNOR, compute_target
+from kafkalite.groups.streams.target import compute_target
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )
@@ -56,7 +69,11 @@ if TYPE_CHECKING:
     from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
         StreamsGroupHeartbeatRequest,
     )
+    from kafkalite.protocol._generated.messages.streams_group_topology_description_update import (
+        StreamsGroupTopologyDescriptionUpdateRequest,
+    )
 
+_LATEST: Final = StreamsTraits()
 _NO_CHANGE: CoordinatorResult[None] = CoordinatorResult(response=None)
 
 
@@ -80,7 +97,11 @@ class StreamsGroups:
         }
 
     def heartbeat(
-        self, request: StreamsGroupHeartbeatRequest, client: Client, now_ms: int
+        self,
+        request: StreamsGroupHeartbeatRequest,
+        client: Client,
+        now_ms: int,
+        traits: StreamsTraits = _LATEST,
     ) -> CoordinatorResult[StreamsHeartbeatResult]:
         """Handle a heartbeat of a member that joins, stays or leaves.
 
@@ -91,11 +112,23 @@ class StreamsGroups:
         directory, group_id = self._directory, request.group_id
         is_joining = request.member_epoch == JOIN_EPOCH
         group, initial_records = find_or_create_group(directory, group_id, is_joining=is_joining)
+        rules = self._context.rules
         if is_joining:
-            check_max_size(group, request.member_id, self._settings.of(group).max_size)
-        current = admit(group, request, reported_tasks(request))
+            check_max_size(
+                group,
+                request,
+                self._settings.of(group).max_size,
+                admits_rejoins=rules.admits_rejoins_to_full_groups,
+            )
+        admitted = admit(group, request, reported_tasks(request))
         heartbeat = StreamsHeartbeat(
-            self._context, group, request, current, initial_records=initial_records, now_ms=now_ms
+            self._context,
+            group,
+            request,
+            admitted,
+            traits=traits,
+            initial_records=initial_records,
+            now_ms=now_ms,
         )
         heartbeat.update_member(client)
         heartbeat.check_topology()
@@ -104,15 +137,22 @@ class StreamsGroups:
         heartbeat.start_initial_delay(is_new=directory.groups.get(group_id) is not group)
         heartbeat.compute_target()
         heartbeat.reconcile()
-        deadline_ms = now_ms + self._settings.of(group).session_timeout_ms
-        heartbeat.timers += self._sessions.after_heartbeat(
-            group_id, heartbeat.member_id, deadline_ms, is_join=is_joining
-        )
+        self._add_session_timers(heartbeat, admitted.replaces)
         return CoordinatorResult(
             response=heartbeat.answer(),
             records=heartbeat.records,
             timers=heartbeat.timers,
             events=heartbeat.events,
+        )
+
+    def _add_session_timers(self, heartbeat: StreamsHeartbeat, replaced: MemberId | None) -> None:
+        """Extend the session of the member, and end that of the member that it replaces."""
+        group_id, member_id = heartbeat.group.group_id, heartbeat.member_id
+        if replaced is not None and replaced != member_id:
+            heartbeat.timers += self._sessions.cancel_timers(group_id, replaced)
+        timeout_ms = self._settings.of(heartbeat.group).session_timeout_ms
+        heartbeat.timers += self._sessions.after_heartbeat(
+            group_id, member_id, heartbeat.now_ms + timeout_ms, is_join=heartbeat.is_join
         )
 
     def _leave(
@@ -122,11 +162,19 @@ class StreamsGroups:
         member_id = request.member_id
         if request.shutdown_application:
             group.soft.shutdown_requested_by = group.soft.shutdown_requested_by or member_id
-        find_member(group, member_id)
-        removed = self._remove(group, member_id, LEFT, now_ms)
         response = StreamsGroupHeartbeatResponse(
             member_id=member_id, member_epoch=request.member_epoch
         )
+        if request.instance_id is not None:
+            check_holds_instance(group, member_id, request.instance_id)
+            if request.member_epoch == STATIC_LEAVE_EPOCH:
+                return CoordinatorResult(
+                    response=StreamsHeartbeatResult(response),
+                    records=[left_temporarily_record(group, member_id)],
+                    events=[events.static_member_left_event(group, member_id)],
+                )
+        find_member(group, member_id)
+        removed = self._remove(group, member_id, LEFT, now_ms)
         return with_response(removed, StreamsHeartbeatResult(response))
 
     def _remove(
@@ -134,28 +182,57 @@ class StreamsGroups:
     ) -> CoordinatorResult[None]:
         """Remove a member and raise the group epoch."""
         group_id = group.group_id
+        written = [
+            *records.member_tombstones(group_id, member_id),
+            group.metadata_record(group.epoch + 1),
+        ]
+        if self._context.rules.resets_empty_targets and len(group.members) == 1:
+            written.append(
+                records.target_epoch_record(group_id, group.epoch + 1, NEVER_ASSIGNED_MS)
+            )
         return remove_member_result(
             group,
             member_id,
             departure,
             events.member_removed_event(group, member_id, departure),
-            records=[
-                *records.member_tombstones(group_id, member_id),
-                records.group_metadata_record(
-                    group_id,
-                    group.epoch + 1,
-                    group.metadata_hash,
-                    group.validated_topology_epoch,
-                    group.assignment_configs,
-                ),
-            ],
+            records=written,
             timers=self._sessions.cancel_timers(group_id, member_id),
             now_ms=now_ms,
         )
 
-    def describe(self, group_id: GroupId) -> StreamsGroupDescribeResponse.DescribedGroup:
+    def describe(
+        self, group_id: GroupId, *, includes_description: bool = False
+    ) -> StreamsGroupDescribeResponse.DescribedGroup:
         """Describe a group; raises KafkaError(GROUP_ID_NOT_FOUND) if none of this type exists."""
-        return describe_group(find_group(self._directory.groups, group_id, StreamsGroup))
+        group = find_group(self._directory.groups, group_id, StreamsGroup)
+        described = describe_group(group, self._settings.of(group).assignor)
+        if includes_description:
+            attach_description(described, group)
+        return described
+
+    def store_description(
+        self, request: StreamsGroupTopologyDescriptionUpdateRequest, now_ms: int
+    ) -> CoordinatorResult[None]:
+        """Store the description of a group's topology.
+
+        Raises KafkaError for an unknown group or member, another epoch, or an invalid description.
+        """
+        del now_ms
+        group = find_group(self._directory.groups, request.group_id, StreamsGroup)
+        find_member(group, request.member_id)
+        epoch = NO_DESCRIPTION if group.topology is None else group.topology.epoch
+        check_described_epoch(request.topology_epoch, epoch)
+        description = description_of(request.topology_description)
+        group.soft.description = StoredDescription(epoch, description)
+        group.soft.description_backoff = NO_BACKOFF
+        # Kafka marks the description as uncertain before its plugin stores it.
+        before = group.descriptions
+        written = [group.metadata_record(group.epoch, before._replace(stored=epoch))]
+        if before.stored != UNCERTAIN:
+            uncertain = before._replace(stored=UNCERTAIN)
+            written.insert(0, group.metadata_record(group.epoch, uncertain))
+        event = events.description_stored_event(group.group_id, request.member_id, epoch)
+        return CoordinatorResult(response=None, records=written, events=[event])
 
     # Timers.
 
@@ -170,15 +247,20 @@ class StreamsGroups:
             or group.soft.configured is None
         ):
             return _NO_CHANGE
-        targets = compute_target(
-            group.members, group.target, group.soft.configured, group.assignment_configs
+        inputs = assignment_input(
+            group, self._context.rules, group.members, group.target, group.soft.task_offsets
         )
-        run = AssignorRun(STICKY_ASSIGNOR, targets, group.target)
+        settings = self._settings.of(group)
+        target = compute_target(inputs, group.soft.configured, group.assignment_configs)
+        run = AssignorRun(settings.assignor, target.targets, group.target)
         epoch_and_target_records, target_event = target_records(
             StreamsHeartbeat.RECORDS, group.group_id, group.epoch, run, now_ms
         )
+        standby_events = events.standbys_placed_events(
+            group.group_id, group.epoch, target.standbys, settings.rack_tags
+        )
         return CoordinatorResult(
-            response=None, records=epoch_and_target_records, events=[target_event]
+            response=None, records=epoch_and_target_records, events=[*standby_events, target_event]
         )
 
     # Loading and metadata.

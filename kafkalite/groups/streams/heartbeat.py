@@ -10,14 +10,22 @@ from kafkalite.groups.modern.member import JOIN_EPOCH, UNCHANGED_MS
 from kafkalite.groups.streams import events
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.admission import reported_tasks
+from kafkalite.groups.streams.assignor import AssignorRules
 from kafkalite.groups.streams.configured_topology import configure
 from kafkalite.groups.streams.group import NOT_VALIDATED, StreamsGroup
-from kafkalite.groups.streams.member import CurrentTasks, Endpoint, MemberMetadata, MemberState
+from kafkalite.groups.streams.member import (
+    NO_TASK_OFFSETS,
+    CurrentTasks,
+    Endpoint,
+    MemberMetadata,
+    MemberState,
+    TaskOffsets,
+)
 from kafkalite.groups.streams.reconcile import ReconcileInput, reconcile
 from kafkalite.groups.streams.sessions import StreamsRebalanceExpiry
 from kafkalite.groups.streams.settings import StreamsSettings, StreamsSettingsCache
 from kafkalite.groups.streams.status import Status, StatusCode
-from kafkalite.groups.streams.target import STICKY_ASSIGNOR, compute_target
+from kafkalite.groups.streams.target import AssignmentInput, compute_target
 from kafkalite.groups.streams.tasks import NO_TASKS, Tasks
 from kafkalite.groups.streams.topology import check_size, topology_of
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
@@ -29,9 +37,11 @@ from kafkalite.protocol.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from kafkalite.config.streams_rules import StreamsRules
     from kafkalite.groups.directory import GroupDirectory
-    from kafkalite.groups.group import Record
+    from kafkalite.groups.group import MemberId, Record
     from kafkalite.groups.modern.member import Client
+    from kafkalite.groups.streams.admission import AdmittedMember
     from kafkalite.groups.streams.configured_topology import (
         ConfiguredSubtopology,
         ConfiguredTopology,
@@ -45,14 +55,24 @@ if TYPE_CHECKING:
     )
 
 
+class StreamsTraits(NamedTuple):
+    """The traits of a version of StreamsGroupHeartbeat."""
+
+    reports_missing_tags: bool = True
+    """Whether the status has the tags that the client lacks."""
+    requests_descriptions: bool = True
+    """Whether the response can request the description of the topology."""
+
+
 class StreamsContext(GroupContext[StreamsSettingsCache]):
     """The directory, the settings and the initial delays, for the groups of one shard."""
 
-    __slots__ = ("initial_delays",)
+    __slots__ = ("initial_delays", "rules")
 
     def __init__(self, directory: GroupDirectory, initial_delays: InitialDelays) -> None:
         super().__init__(directory, StreamsSettingsCache(directory.config))
         self.initial_delays = initial_delays
+        self.rules = directory.config.release.streams_rules
 
     def configured_topology(self, group: StreamsGroup, topology: Topology) -> ConfiguredTopology:
         """Return a group's topology configured with the current topics.
@@ -78,7 +98,17 @@ class StreamsHeartbeat(
 ):
     """One heartbeat of one member of a streams group."""
 
-    __slots__ = ("_configured", "_reported", "_request", "_status", "_topology")
+    __slots__ = (
+        "_configured",
+        "_replaces",
+        "_reported",
+        "_request",
+        "_status",
+        "_stored",
+        "_task_offsets",
+        "_topology",
+        "_traits",
+    )  # fmt: skip
 
     RECORDS = HeartbeatRecords(
         records.TYPES, records.target_tasks_record, records.current_tasks_record
@@ -89,8 +119,9 @@ class StreamsHeartbeat(
         context: StreamsContext,
         group: StreamsGroup,
         request: StreamsGroupHeartbeatRequest,
-        current: CurrentTasks,
+        admitted: AdmittedMember,
         *,
+        traits: StreamsTraits,
         initial_records: tuple[Record, ...],
         now_ms: int,
     ) -> None:
@@ -99,13 +130,17 @@ class StreamsHeartbeat(
             group,
             request.member_id,
             is_join=request.member_epoch == JOIN_EPOCH,
-            member=group.members.get(request.member_id, MemberMetadata()),
-            current=current,
-            target=group.target.get(request.member_id, NO_TASKS),
-            records=initial_records,
+            member=admitted.stored,
+            current=admitted.current,
+            target=group.target.get(admitted.replaces or request.member_id, NO_TASKS),
+            records=(*initial_records, *admitted.records),
             now_ms=now_ms,
         )
         self._request = request
+        self._traits = traits
+        self._stored = admitted.stored
+        self._replaces = admitted.replaces
+        self._task_offsets = group.soft.task_offsets.get(request.member_id, NO_TASK_OFFSETS)
         self._reported = reported_tasks(request)
         self._status: list[Status] = []
 
@@ -113,19 +148,37 @@ class StreamsHeartbeat(
 
     def update_member(self, client: Client) -> None:
         """Update the member's metadata from the request; omitted fields keep their values."""
-        group, stored = self.group, self.member
-        self.member = updated_member(stored, self._request, client)
-        is_unchanged = self.member is stored or self.member == stored
-        if is_unchanged and self.member_id in group.members:
+        group, stored, rules = self.group, self._stored, self._context.rules
+        replaces_endpoint = self.is_join and rules.reports_changed_endpoints
+        self.member = updated_member(
+            stored, self._request, client, replaces_endpoint=replaces_endpoint
+        )
+        if self._replaces is not None:
+            self.events.append(
+                events.static_member_rejoined_event(
+                    group, self.member_id, self.member, self._replaces
+                )
+            )
+        is_known = self.member_id in group.members or self._replaces is not None
+        if is_known and (self.member is stored or self.member == stored):
             return
         self.records.append(
             records.member_metadata_record(group.group_id, self.member_id, self.member)
         )
-        if self.member_id in group.members:
-            self._reasons.append(f"member {self.member_id} changed")
+        if is_known:
+            if self._request.instance_id is None or _must_reassign(stored, self.member):
+                self._reasons.append(f"member {self.member_id} changed")
             return
         self._reasons.append(f"member {self.member_id} joined")
         self.events.append(events.member_joined_event(group, self.member_id, self.member))
+
+    def _members(self) -> dict[MemberId, MemberMetadata]:
+        """Return the group's members including this heartbeat's change."""
+        members = dict(self.group.members)
+        if self._replaces is not None:
+            del members[self._replaces]
+        members[self.member_id] = self.member
+        return members
 
     # Step 2: the topology.
 
@@ -175,6 +228,7 @@ class StreamsHeartbeat(
         group = self.group
         self._configured = configured = self._context.configured_topology(group, self._topology)
         configured.check_tasks(self._reported)
+        self._task_offsets = updated_offsets(self._task_offsets, self._request)
         if configured.metadata_hash != group.metadata_hash:
             self._reasons.append("topics changed")
         if self._validated_epoch() != group.validated_topology_epoch:
@@ -201,6 +255,7 @@ class StreamsHeartbeat(
             self._configured.metadata_hash,
             self._validated_epoch(),
             configs,
+            descriptions=group.descriptions,
         )
         self._raise_group_epoch(epoch_record, self._reasons)
 
@@ -227,11 +282,21 @@ class StreamsHeartbeat(
         super().compute_target()
 
     def _assign(self) -> AssignorRun:
-        group = self.group
-        members = {**group.members, self.member_id: self.member}
-        configs = self._settings().assignment_configs
-        targets = compute_target(members, group.target, self._configured, configs)
-        return AssignorRun(STICKY_ASSIGNOR, targets, group.target)
+        group, settings = self.group, self._settings()
+        previous = dict(group.target)
+        if self._replaces is not None:
+            del previous[self._replaces]
+            previous[self.member_id] = self.target
+        offsets = {**group.soft.task_offsets, self.member_id: self._task_offsets}
+        inputs = assignment_input(group, self._context.rules, self._members(), previous, offsets)
+        if self._context.rules.starts_from_current_tasks:
+            current = {**inputs.previous, self.member_id: self.current.assigned.without_epochs()}
+            inputs = inputs._replace(previous=current)
+        target = compute_target(inputs, self._configured, settings.assignment_configs)
+        self.events += events.standbys_placed_events(
+            group.group_id, self.epoch, target.standbys, settings.rack_tags
+        )
+        return AssignorRun(settings.assignor, target.targets, previous)
 
     def _on_assignment_postponed(self, interval_ms: int) -> None:
         self._add_delayed_status(f"the previous one is less than {interval_ms} ms old")
@@ -254,6 +319,7 @@ class StreamsHeartbeat(
                 process_id=self.member.process_id,
                 reported=self._reported,
                 owners=self.group,
+                converts_tasks=self._context.rules.converts_tasks,
             ),
         )
         if next_step is self.current:
@@ -275,47 +341,107 @@ class StreamsHeartbeat(
 
     def answer(self) -> StreamsHeartbeatResult:
         """Return the response; it has the tasks only if the member needs them."""
-        group, soft, request = self.group, self.group.soft, self._request
+        group, settings = self.group, self._settings()
         response = StreamsGroupHeartbeatResponse(
             member_id=self.member_id,
             member_epoch=self.current.member_epoch,
-            heartbeat_interval_ms=self._settings().heartbeat_interval_ms,
+            heartbeat_interval_ms=settings.heartbeat_interval_ms,
         )
-        if self.is_join or self.current.assigned != self._initial_current.assigned:
+        if self._context.rules.sends_offset_settings:
+            response.task_offset_interval_ms = settings.task_offset_interval_ms
+            response.acceptable_recovery_lag = settings.acceptable_recovery_lag
+        if self._task_offsets is not NO_TASK_OFFSETS:
+            group.soft.task_offsets[self.member_id] = self._task_offsets
+        has_changed = self.current.assigned != self._initial_current.assigned
+        if self.is_join or has_changed:
             assigned = self.current.assigned
             response.active_tasks = _task_ids(assigned.active)
             response.standby_tasks = _task_ids(assigned.standby)
             response.warmup_tasks = _task_ids(assigned.warmup)
-            if self.member.user_endpoint is not None:
-                soft.endpoint_epoch += 1
-        if soft.endpoint_epoch != request.endpoint_information_epoch:
-            response.partitions_by_user_endpoint = _partitions_by_endpoint(
-                self._current_tasks_by_member(), self._configured, self._context.directory.image
-            )
-        if group.group_id in self._context.directory.groups:
-            # A new group has no endpoint epoch until its next heartbeat.
-            response.endpoint_information_epoch = soft.endpoint_epoch
-        if self._configured.problem is not None:
-            self._status.append(self._configured.problem)
-        if request.shutdown_application:
-            soft.shutdown_requested_by = soft.shutdown_requested_by or self.member_id
-        if soft.shutdown_requested_by is not None:
-            detail = (
-                f"Member {soft.shutdown_requested_by} had a fatal error and requested a shutdown."
-            )
-            self._status.append(Status(StatusCode.SHUTDOWN_APPLICATION, detail))
+        self._answer_endpoints(response, has_changed=has_changed)
+        self._add_group_status()
         response.status = [
             StreamsGroupHeartbeatResponse.Status(
                 status_code=int(status.code), status_detail=status.detail
             )
             for status in self._status
         ]
+        self._request_description(response)
         return StreamsHeartbeatResult(response, self._configured.missing_topics)
+
+    def _answer_endpoints(
+        self, response: StreamsGroupHeartbeatResponse, *, has_changed: bool
+    ) -> None:
+        """Raise the endpoint epoch if tasks or addresses changed, and add it to the response."""
+        group, soft = self.group, self.group.soft
+        has_endpoint = self.member.user_endpoint is not None
+        if self._context.rules.reports_changed_endpoints:
+            has_new_endpoint = self.member.user_endpoint != self._stored.user_endpoint
+            is_raised = has_new_endpoint or (has_changed and has_endpoint)
+        else:
+            is_raised = (self.is_join or has_changed) and has_endpoint
+        if is_raised:
+            soft.endpoint_epoch += 1
+        if soft.endpoint_epoch != self._request.endpoint_information_epoch:
+            response.partitions_by_user_endpoint = partitions_by_endpoint(
+                self._current_tasks_by_member(),
+                self._configured,
+                self._context.directory.image,
+                omits_topics=self._context.rules.reports_changed_endpoints,
+            )
+        if group.group_id in self._context.directory.groups:
+            # A new group has no endpoint epoch until its next heartbeat.
+            response.endpoint_information_epoch = soft.endpoint_epoch
+
+    def _add_group_status(self) -> None:
+        """Add the problem of the topology, a requested shutdown and missing tags."""
+        soft = self.group.soft
+        if self._configured.problem is not None:
+            self._status.append(self._configured.problem)
+        if self._request.shutdown_application:
+            soft.shutdown_requested_by = soft.shutdown_requested_by or self.member_id
+        if soft.shutdown_requested_by is not None:
+            detail = (
+                f"Member {soft.shutdown_requested_by} had a fatal error and requested a shutdown."
+            )
+            self._status.append(Status(StatusCode.SHUTDOWN_APPLICATION, detail))
+        missing = tuple(
+            tag for tag in self._settings().rack_tags if tag not in self.member.client_tags
+        )
+        if missing and self._traits.reports_missing_tags:
+            detail = (
+                f"The client has no tags {', '.join(missing)}, which rack-aware assignment needs; "
+                "set client.tag.TAG for each of them."
+            )
+            self._status.append(Status(StatusCode.MISSING_CLIENT_TAGS, detail))
+        if missing != soft.missing_tags.get(self.member_id, ()):
+            soft.missing_tags[self.member_id] = missing
+            if missing:
+                self.events.append(
+                    events.tags_missing_event(self.group.group_id, self.member_id, missing)
+                )
+
+    def _request_description(self, response: StreamsGroupHeartbeatResponse) -> None:
+        """Request the description of the topology if a plugin stores it and has none."""
+        group, epoch = self.group, self._topology.epoch
+        if (
+            not self._settings().stores_descriptions
+            or not self._traits.requests_descriptions
+            or epoch in group.descriptions
+            or any(status.code is StatusCode.STALE_TOPOLOGY for status in self._status)
+            or group.soft.description_backoff.is_active(epoch, self.now_ms)
+        ):
+            return
+        entropy = self._context.directory.entropy
+        group.soft.description_backoff = group.soft.description_backoff.next(
+            epoch, self.now_ms, entropy
+        )
+        response.topology_description_required = True
 
     def _current_tasks_by_member(self) -> Iterator[tuple[MemberMetadata, OwnedTasks]]:
         """Yield each member and its tasks; the requesting member is last, with its new tasks."""
         for member_id, member in self.group.members.items():
-            if member_id != self.member_id:
+            if member_id not in (self.member_id, self._replaces):
                 yield member, self.group.current_of(member_id).assigned
         yield self.member, self.current.assigned
 
@@ -323,10 +449,77 @@ class StreamsHeartbeat(
         return self._context.settings.of(self.group)
 
 
+def assignment_input(
+    group: StreamsGroup,
+    rules: StreamsRules,
+    members: Mapping[MemberId, MemberMetadata],
+    targets: Mapping[MemberId, Tasks],
+    task_offsets: Mapping[MemberId, TaskOffsets],
+) -> AssignmentInput:
+    """Return the input of the assignor for a group with these members and previous targets."""
+    previous = targets
+    if rules.starts_from_current_tasks:
+        previous = {
+            member_id: group.current_of(member_id).assigned.without_epochs()
+            for member_id in members
+        }
+    assignor_rules = AssignorRules(
+        skips_processes_with_task=rules.starts_from_current_tasks,
+        computes_processes=rules.starts_from_current_tasks,
+    )
+    return AssignmentInput(members, previous, task_offsets, assignor_rules)
+
+
+def _must_reassign(stored: MemberMetadata, member: MemberMetadata) -> bool:
+    """Whether a change of a static member needs a new assignment."""
+    return (stored.topology_epoch, stored.rack_id, stored.client_tags, stored.process_id) != (
+        member.topology_epoch,
+        member.rack_id,
+        member.client_tags,
+        member.process_id,
+    )
+
+
+def updated_offsets(stored: TaskOffsets, request: StreamsGroupHeartbeatRequest) -> TaskOffsets:
+    """Return a member's reported offsets after a heartbeat: `stored` itself if it reports none.
+
+    Raises KafkaError(INVALID_REQUEST) for two offsets of one task.
+    """
+    if request.task_offsets is None and request.task_end_offsets is None:
+        return stored
+    offsets, end_offsets = request.task_offsets, request.task_end_offsets
+    return TaskOffsets(
+        stored.offsets if offsets is None else _offsets_by_task(offsets),
+        stored.end_offsets if end_offsets is None else _offsets_by_task(end_offsets),
+    )
+
+
+def _offsets_by_task(
+    offsets: Iterable[StreamsGroupHeartbeatRequest.TaskOffset],
+) -> Mapping[str, Mapping[int, int]]:
+    by_task: dict[str, dict[int, int]] = {}
+    for each in offsets:
+        by_partition = by_task.setdefault(each.subtopology_id, {})
+        if each.partition in by_partition:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Task {each.subtopology_id}_{each.partition} has two offsets.",
+            )
+        by_partition[each.partition] = each.offset
+    return by_task
+
+
 def updated_member(
-    stored: MemberMetadata, request: StreamsGroupHeartbeatRequest, client: Client
+    stored: MemberMetadata,
+    request: StreamsGroupHeartbeatRequest,
+    client: Client,
+    *,
+    replaces_endpoint: bool,
 ) -> MemberMetadata:
-    """Return the member's metadata after a heartbeat: `stored` itself if nothing changed."""
+    """Return the member's metadata after a heartbeat: `stored` itself if nothing changed.
+
+    With `replaces_endpoint`, a request without endpoint removes it.
+    """
     if (
         request.topology is None
         and request.rebalance_timeout_ms == UNCHANGED_MS
@@ -334,18 +527,20 @@ def updated_member(
         and request.process_id is None
         and request.user_endpoint is None
         and request.client_tags is None
+        and request.instance_id in (None, stored.instance_id)
         and client.client_id == stored.client_id
         and client.host == stored.client_host
     ):
         # The usual case.
         return stored
-    timeout_ms, endpoint, tags = (
+    timeout_ms, requested, tags = (
         request.rebalance_timeout_ms,
         request.user_endpoint,
         request.client_tags,
     )
+    endpoint = None if replaces_endpoint else stored.user_endpoint
     return MemberMetadata(
-        instance_id=stored.instance_id,
+        instance_id=stored.instance_id if request.instance_id is None else request.instance_id,
         rack_id=stored.rack_id if request.rack_id is None else request.rack_id,
         client_id=client.client_id,
         client_host=client.host,
@@ -356,9 +551,7 @@ def updated_member(
             stored.topology_epoch if request.topology is None else request.topology.epoch
         ),
         process_id=stored.process_id if request.process_id is None else request.process_id,
-        user_endpoint=(
-            stored.user_endpoint if endpoint is None else Endpoint(endpoint.host, endpoint.port)
-        ),
+        user_endpoint=(endpoint if requested is None else Endpoint(requested.host, requested.port)),
         client_tags=stored.client_tags if tags is None else {tag.key: tag.value for tag in tags},
     )
 
@@ -373,44 +566,72 @@ def _task_ids(tasks: TaskIds | TaskEpochs) -> list[StreamsGroupHeartbeatResponse
 _TopicPartition = StreamsGroupHeartbeatResponse.TopicPartition
 
 
-def _partitions_by_endpoint(
+def partitions_by_endpoint(
     members: Iterable[tuple[MemberMetadata, OwnedTasks]],
     topology: ConfiguredTopology,
     image: MetadataImage,
+    *,
+    omits_topics: bool,
 ) -> list[StreamsGroupHeartbeatResponse.EndpointToPartitions]:
     """Return the partitions of each member with an endpoint.
 
-    The list is empty while topics of the topology are missing.
+    The list is empty while topics of the topology are missing. With `omits_topics`, as in Kafka
+    4.4, topics without partitions are omitted, and standby partitions include those of warm-ups.
     """
     subtopologies = topology.subtopologies
     if subtopologies is None:
         return []
+    partitions = _existing_partitions if omits_topics else _first_partitions
     return [
         StreamsGroupHeartbeatResponse.EndpointToPartitions(
             user_endpoint=StreamsGroupHeartbeatResponse.Endpoint(
                 host=member.user_endpoint.host, port=member.user_endpoint.port
             ),
-            active_partitions=_partitions(owned.active, subtopologies, image),
-            standby_partitions=_partitions(owned.standby, subtopologies, image),
+            active_partitions=partitions(owned.active, subtopologies, image),
+            standby_partitions=partitions(
+                owned.copies() if omits_topics else owned.standby, subtopologies, image
+            ),
         )
         for member, owned in members
         if member.user_endpoint is not None
     ]
 
 
-def _partitions(
+_Partitions = tuple[str, list[int], int]
+"""A topic, the partitions of tasks that read it, and the number of its partitions."""
+
+
+def _partitions_of_tasks(
+    tasks: TaskIds | TaskEpochs,
+    subtopologies: Mapping[str, ConfiguredSubtopology],
+    image: MetadataImage,
+) -> Iterator[_Partitions]:
+    for name, partitions in sorted(tasks.items()):
+        if name in subtopologies:
+            for topic in sorted(set(subtopologies[name].inputs())):
+                if topic in image.topics:
+                    yield topic, sorted(partitions), len(image.topics[topic].partitions)
+
+
+def _first_partitions(
     tasks: TaskIds | TaskEpochs,
     subtopologies: Mapping[str, ConfiguredSubtopology],
     image: MetadataImage,
 ) -> list[_TopicPartition]:
     return [
-        _TopicPartition(
-            topic=topic,
-            # A topic may have fewer partitions than there are tasks.
-            partitions=sorted(partitions)[: len(image.topics[topic].partitions)],
-        )
-        for name, partitions in sorted(tasks.items())
-        if name in subtopologies
-        for topic in sorted(set(subtopologies[name].inputs()))
-        if topic in image.topics
+        # A topic may have fewer partitions than there are tasks.
+        _TopicPartition(topic=topic, partitions=partitions[:count])
+        for topic, partitions, count in _partitions_of_tasks(tasks, subtopologies, image)
+    ]
+
+
+def _existing_partitions(
+    tasks: TaskIds | TaskEpochs,
+    subtopologies: Mapping[str, ConfiguredSubtopology],
+    image: MetadataImage,
+) -> list[_TopicPartition]:
+    return [
+        _TopicPartition(topic=topic, partitions=existing)
+        for topic, partitions, count in _partitions_of_tasks(tasks, subtopologies, image)
+        if (existing := [partition for partition in partitions if partition < count])
     ]

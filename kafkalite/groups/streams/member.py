@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.groups.modern.offset_commit_fencing import NEVER_REVOKED, Revocation
@@ -41,6 +42,18 @@ class Endpoint(NamedTuple):
 
     host: str
     port: int
+
+
+class TaskOffsets(NamedTuple):
+    """The offsets of tasks that a member has reported, by subtopology and partition."""
+
+    offsets: Mapping[str, Mapping[int, int]] = MappingProxyType({})
+    """The sum of the offsets in all changelogs of a task."""
+    end_offsets: Mapping[str, Mapping[int, int]] = MappingProxyType({})
+    """The sum of the end offsets of all changelogs of a task."""
+
+
+NO_TASK_OFFSETS = TaskOffsets()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

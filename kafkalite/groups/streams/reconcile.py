@@ -4,15 +4,20 @@ A task moves in three steps, each with a heartbeat of its own: the owner gets an
 the task, the owner reports that it has revoked it, the new owner gets an assignment with it.
 Standby and warm-up tasks move in the same way, but only within a process, which has one copy of a
 task's state. Other processes may have copies at any time.
+
+Since Kafka 4.4 a member changes the role of a task without these steps: an active task becomes a
+standby at once, a standby becomes a warm-up or the reverse at once, and a copy that becomes active
+stays until the active task is free.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalite.groups.modern.reconcile import advance, are_retained
 from kafkalite.groups.streams.member import CurrentTasks, MemberState
-from kafkalite.groups.streams.tasks import NO_OWNED_TASKS, OwnedTasks
+from kafkalite.groups.streams.tasks import NO_OWNED_TASKS, OwnedTasks, Tasks
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
-    from kafkalite.groups.streams.tasks import TaskEpochs, TaskIds, Tasks
+    from kafkalite.groups.streams.tasks import TaskEpochs, TaskIds
 
 
 class TaskOwners(Protocol):
@@ -45,25 +50,59 @@ class ReconcileInput(NamedTuple):
     reported: Tasks | None
     """None if it reports nothing, which means that it still owns all its tasks."""
     owners: TaskOwners
+    converts_tasks: bool = True
+    """Whether a member may change the role of a task without releasing it."""
 
     def still_owns_any_of(self, owned: OwnedTasks) -> bool:
         """Whether the member may still run one of these tasks."""
         return self.reported is None or self.reported.overlap_with(owned)
 
-    def _has_copy(self, subtopology: str, partition: int) -> bool:
-        return self.process_id in self.owners.standby_processes(
-            subtopology, partition
-        ) or self.process_id in self.owners.warmup_processes(subtopology, partition)
-
-    def blocks_active(self, subtopology: str, partition: int) -> bool:
+    def blocks_active(self, assigned: OwnedTasks, subtopology: str, partition: int) -> bool:
         """Whether an active task cannot be assigned yet: it has an owner or a local copy."""
-        has_owner = self.owners.active_process(subtopology, partition) is not None
-        return has_owner or self._has_copy(subtopology, partition)
+        return (
+            self.owners.active_process(subtopology, partition) is not None
+            or self._has_standby(subtopology, partition, assigned.standby)
+            or self._has_warmup(subtopology, partition, assigned.warmup)
+        )
 
-    def blocks_copy(self, subtopology: str, partition: int) -> bool:
-        """Whether a copy of a task cannot be assigned yet: this process already has the task."""
+    def blocks_standby(self, assigned: OwnedTasks, subtopology: str, partition: int) -> bool:
+        """Whether a standby cannot be assigned yet: this process already has the task."""
+        return (
+            self._is_owned_here(subtopology, partition, assigned.active)
+            or self._has_standby(subtopology, partition, {})
+            or self._has_warmup(subtopology, partition, assigned.warmup)
+        )
+
+    def blocks_warmup(self, assigned: OwnedTasks, subtopology: str, partition: int) -> bool:
+        """Whether a warm-up cannot be assigned yet: this process already has the task."""
+        return (
+            self._is_owned_here(subtopology, partition, {})
+            or self._has_standby(subtopology, partition, assigned.standby)
+            or self._has_warmup(subtopology, partition, {})
+        )
+
+    # Tasks that the member can convert do not block: those in `convertible`.
+
+    def _is_owned_here(self, subtopology: str, partition: int, convertible: TaskEpochs) -> bool:
         is_owned_here = self.owners.active_process(subtopology, partition) == self.process_id
-        return is_owned_here or self._has_copy(subtopology, partition)
+        return is_owned_here and not self._converts(subtopology, partition, convertible)
+
+    def _has_standby(self, subtopology: str, partition: int, convertible: TaskIds) -> bool:
+        processes = self.owners.standby_processes(subtopology, partition)
+        return self.process_id in processes and not self._converts(
+            subtopology, partition, convertible
+        )
+
+    def _has_warmup(self, subtopology: str, partition: int, convertible: TaskIds) -> bool:
+        processes = self.owners.warmup_processes(subtopology, partition)
+        return self.process_id in processes and not self._converts(
+            subtopology, partition, convertible
+        )
+
+    def _converts(
+        self, subtopology: str, partition: int, convertible: TaskIds | TaskEpochs
+    ) -> bool:
+        return self.converts_tasks and partition in convertible.get(subtopology, ())
 
 
 def reconcile(current: CurrentTasks, inputs: ReconcileInput) -> CurrentTasks:
@@ -97,26 +136,35 @@ def _step(current: CurrentTasks, inputs: ReconcileInput, epoch: int) -> CurrentT
     retained, revoked = _split_epochs(assigned.active, target.active)
     retained_standby, revoked_standby = _split(assigned.standby, target.standby)
     retained_warmup, revoked_warmup = _split(assigned.warmup, target.warmup)
-    retained_tasks = OwnedTasks(active=retained, standby=retained_standby, warmup=retained_warmup)
-    revoked_tasks = OwnedTasks(active=revoked, standby=revoked_standby, warmup=revoked_warmup)
-    if not revoked_tasks.is_empty() and inputs.still_owns_any_of(revoked_tasks):
+    active, active_blocked = _assignable_tasks(
+        target.active, retained, partial(inputs.blocks_active, assigned)
+    )
+    standby, standby_blocked = _assignable_tasks(
+        target.standby, retained_standby, partial(inputs.blocks_standby, assigned)
+    )
+    warmup, warmup_blocked = _assignable_tasks(
+        target.warmup, retained_warmup, partial(inputs.blocks_warmup, assigned)
+    )
+    roles = _Roles(
+        retained=OwnedTasks(active=retained, standby=retained_standby, warmup=retained_warmup),
+        revoked=OwnedTasks(active=revoked, standby=revoked_standby, warmup=revoked_warmup),
+        assignable=Tasks(active=active, standby=standby, warmup=warmup),
+    )
+    if inputs.converts_tasks:
+        roles = _convert_tasks(roles, current, inputs)
+    if not roles.revoked.is_empty() and inputs.still_owns_any_of(roles.revoked):
         return _advance(
             current,
             epoch,
             MemberState.UNREVOKED_TASKS,
-            assigned=retained_tasks,
-            pending=revoked_tasks,
+            assigned=roles.retained,
+            pending=roles.revoked,
         )
-    active, active_blocked = _assignable_tasks(target.active, retained, inputs.blocks_active)
-    standby, standby_blocked = _assignable_tasks(
-        target.standby, retained_standby, inputs.blocks_copy
-    )
-    warmup, warmup_blocked = _assignable_tasks(target.warmup, retained_warmup, inputs.blocks_copy)
     is_blocked = active_blocked or standby_blocked or warmup_blocked
     assigned_tasks = OwnedTasks(
-        active=_merge_epochs(retained, active, inputs.target_epoch),
-        standby=_merge(retained_standby, standby),
-        warmup=_merge(retained_warmup, warmup),
+        active=_merge_epochs(roles.retained.active, roles.assignable.active, inputs.target_epoch),
+        standby=_merge(roles.retained.standby, roles.assignable.standby),
+        warmup=_merge(roles.retained.warmup, roles.assignable.warmup),
     )
     return _advance(
         current,
@@ -125,6 +173,56 @@ def _step(current: CurrentTasks, inputs: ReconcileInput, epoch: int) -> CurrentT
         assigned=assigned_tasks,
         pending=NO_OWNED_TASKS,
     )
+
+
+class _Roles(NamedTuple):
+    """The tasks of one step: those to keep, to revoke, and to assign if none is to be revoked."""
+
+    retained: OwnedTasks
+    revoked: OwnedTasks
+    assignable: Tasks
+
+
+def _convert_tasks(roles: _Roles, current: CurrentTasks, inputs: ReconcileInput) -> _Roles:
+    """Let tasks change their roles without a release, as far as possible."""
+    owned, assignable = current.assigned, roles.assignable
+    demoted = _common(owned.active, assignable.standby)
+    to_warmup = _common(owned.standby, assignable.warmup)
+    to_standby = _common(owned.warmup, assignable.standby)
+    promoted_standby = _common(owned.standby, inputs.target.active)
+    promoted_warmup = _common(owned.warmup, inputs.target.active)
+    revoked = OwnedTasks(
+        active=roles.revoked.active,
+        standby=_minus(_minus(roles.revoked.standby, to_warmup), promoted_standby),
+        warmup=_minus(_minus(roles.revoked.warmup, to_standby), promoted_warmup),
+    )
+    if not revoked.is_empty() and inputs.still_owns_any_of(revoked):
+        granted: TaskIds = {}
+    else:
+        granted = assignable.active
+    # A copy that becomes active stays a copy until the active task is assigned.
+    standby = _merge(roles.retained.standby, _merge(demoted, to_standby))
+    warmup = _merge(roles.retained.warmup, to_warmup)
+    retained = OwnedTasks(
+        active=roles.retained.active,
+        standby=_merge(standby, _minus(promoted_standby, granted)),
+        warmup=_merge(warmup, _minus(promoted_warmup, granted)),
+    )
+    converted = Tasks(
+        active=assignable.active,
+        standby=_minus(_minus(assignable.standby, demoted), to_standby),
+        warmup=_minus(assignable.warmup, to_warmup),
+    )
+    return _Roles(retained, revoked, converted)
+
+
+def _common(owned: TaskIds | TaskEpochs, tasks: TaskIds) -> TaskIds:
+    common = {name: frozenset(owned.get(name, ())) & tasks[name] for name in tasks}
+    return _without_empty(common)
+
+
+def _minus(tasks: TaskIds, removed: TaskIds) -> TaskIds:
+    return _without_empty({name: tasks[name] - removed.get(name, frozenset()) for name in tasks})
 
 
 def _split(owned: TaskIds, target: TaskIds) -> tuple[TaskIds, TaskIds]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.groups.modern.replay import Decoders, GroupReplay
 from kafkalite.groups.streams import streams_group_records as records
+from kafkalite.groups.streams.descriptions import DescriptionEpochs
 from kafkalite.groups.streams.group import StreamsGroup
 from kafkalite.groups.streams.topology import topology_of
 from kafkalite.protocol._generated.records.streams_group_topology import (
@@ -41,6 +42,9 @@ def _replay_metadata(group: StreamsGroup, value: StreamsGroupMetadataValue) -> N
         value.metadata_hash,
         value.validated_topology_epoch,
         {each.key: each.value for each in value.last_assignment_configs or ()},
+        descriptions=DescriptionEpochs(
+            value.stored_description_topology_epoch, value.failed_description_topology_epoch
+        ),
     )
 
 

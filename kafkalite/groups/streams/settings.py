@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.config.group import streams_assignor_names
 from kafkalite.groups.modern.settings import GroupSettingsCache
-from kafkalite.groups.streams.target import STANDBY_REPLICAS
+from kafkalite.groups.streams.target import RACK_TAGS, STANDBY_REPLICAS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +28,18 @@ class StreamsSettings(NamedTuple):
     """The delay of the first assignment of a group that was empty."""
     max_size: int
     """The maximum number of members."""
+    task_offset_interval_ms: int
+    """The interval at which members report offsets of their tasks."""
+    acceptable_recovery_lag: int
+    """The lag at which a member counts as caught up with a task."""
+    assignor: str
+    """The name of the assignor."""
+    rack_tags: tuple[str, ...]
+    """The tags that each member must have for rack-aware assignment."""
     assignment_configs: Mapping[str, str]
     """The settings of the assignor, as in the group's record."""
+    stores_descriptions: bool
+    """Whether descriptions of topologies are stored."""
 
 
 class StreamsSettingsCache(GroupSettingsCache[StreamsSettings]):
@@ -39,11 +50,34 @@ class StreamsSettingsCache(GroupSettingsCache[StreamsSettings]):
     def compute(self, config: BrokerConfig, group_id: GroupId) -> StreamsSettings:
         """Compute a group's settings."""
         standby_replicas = config.group_int(group_id, "streams.num.standby.replicas")
+        assignment_configs = {STANDBY_REPLICAS: str(standby_replicas)}
+        rack_tags: tuple[str, ...] = ()
+        if config.release.streams_rules.has_rack_tags:
+            rack_tags = config.group_list(group_id, "streams.rack.aware.assignment.tags")
+        if rack_tags:
+            assignment_configs[RACK_TAGS] = ",".join(rack_tags)
         return StreamsSettings(
             session_timeout_ms=config.group_int(group_id, "streams.session.timeout.ms"),
             heartbeat_interval_ms=config.group_int(group_id, "streams.heartbeat.interval.ms"),
             assignment_interval_ms=config.group_int(group_id, "streams.assignment.interval.ms"),
             initial_delay_ms=config.group_int(group_id, "streams.initial.rebalance.delay.ms"),
             max_size=config.int("group.streams.max.size"),
-            assignment_configs={STANDBY_REPLICAS: str(standby_replicas)},
+            task_offset_interval_ms=config.group_int(group_id, "streams.task.offset.interval.ms"),
+            acceptable_recovery_lag=config.group_int(group_id, "streams.acceptable.recovery.lag"),
+            assignor=_assignor(config, group_id),
+            rack_tags=rack_tags,
+            assignment_configs=assignment_configs,
+            stores_descriptions=stores_descriptions(config),
         )
+
+
+def stores_descriptions(config: BrokerConfig) -> bool:
+    """Return whether a plugin stores descriptions of topologies."""
+    return bool(config.str_or_none("group.streams.topology.description.plugin.class"))
+
+
+def _assignor(config: BrokerConfig, group_id: GroupId) -> str:
+    """Return the group's assignor; one that is not configured any more is replaced."""
+    known = streams_assignor_names(config.list("group.streams.assignors"))
+    requested = config.own_group_setting(group_id, "streams.assignor.name")
+    return str(requested) if requested in known else known[0]

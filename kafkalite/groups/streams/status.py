@@ -21,6 +21,8 @@ class StatusCode(IntEnum):
     """A member requested the shutdown of the application."""
     ASSIGNMENT_DELAYED = 5
     """The next assignment is delayed by configuration."""
+    MISSING_CLIENT_TAGS = 6
+    """The client lacks tags that rack-aware assignment needs."""
 
 
 class Status(NamedTuple):

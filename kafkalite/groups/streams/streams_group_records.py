@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kafkalite.groups.group import GroupId, MemberId, Record
+    from kafkalite.groups.streams.descriptions import DescriptionEpochs
     from kafkalite.groups.streams.tasks import TaskEpochs, TaskIds
     from kafkalite.groups.streams.topology import InternalTopic, SubtopologySpec, Topology
 
@@ -67,6 +68,8 @@ def group_metadata_record(
     metadata_hash: int,
     validated_topology_epoch: int,
     assignment_configs: Mapping[str, str],
+    *,
+    descriptions: DescriptionEpochs,
 ) -> Record:
     """Return the record of the group epoch, with the metadata of this epoch."""
     return CoordinatorRecord(
@@ -79,6 +82,8 @@ def group_metadata_record(
                 StreamsGroupMetadataValue.LastAssignmentConfig(key=key, value=value)
                 for key, value in sorted(assignment_configs.items())
             ],
+            stored_description_topology_epoch=descriptions.stored,
+            failed_description_topology_epoch=descriptions.failed,
         ),
     )
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.groups.streams.assignor import MemberSpec, SubtopologySize, assign_tasks
+from kafkalite.groups.streams.assignor import (
+    NOTHING_PLACED,
+    AssignorRules,
+    MemberSpec,
+    StandbyPlacement,
+    SubtopologySize,
+    assign_tasks,
+)
 from kafkalite.groups.streams.tasks import NO_TASKS, Tasks
 
 if TYPE_CHECKING:
@@ -12,37 +19,61 @@ if TYPE_CHECKING:
 
     from kafkalite.groups.group import MemberId
     from kafkalite.groups.streams.configured_topology import ConfiguredTopology
-    from kafkalite.groups.streams.member import MemberMetadata
+    from kafkalite.groups.streams.member import MemberMetadata, TaskOffsets
 
 STICKY_ASSIGNOR = "sticky"
 """The name of the only assignor."""
 
 STANDBY_REPLICAS = "num.standby.replicas"
-"""The only assignment setting; a changed value causes a new assignment."""
+"""The assignment setting of standby replicas; a changed value causes a new assignment."""
+RACK_TAGS = "rack.aware.assignment.tags"
+"""The assignment setting of the tags for rack-aware assignment; `sticky` does not use it."""
+
+
+class AssignmentInput(NamedTuple):
+    """The members and their state, from which the assignor computes a target."""
+
+    members: Mapping[MemberId, MemberMetadata]
+    previous: Mapping[MemberId, Tasks]
+    """The tasks that the assignor tries to retain."""
+    task_offsets: Mapping[MemberId, TaskOffsets]
+    rules: AssignorRules
+
+
+class TargetAssignment(NamedTuple):
+    """The target tasks of each member, and the reasons for the places of the standby tasks."""
+
+    targets: Mapping[MemberId, Tasks]
+    standbys: StandbyPlacement
 
 
 def compute_target(
-    members: Mapping[MemberId, MemberMetadata],
-    previous: Mapping[MemberId, Tasks],
-    topology: ConfiguredTopology,
-    assignment_configs: Mapping[str, str],
-) -> Mapping[MemberId, Tasks]:
-    """Run the assignor on these members; `previous` has their previous targets.
+    inputs: AssignmentInput, topology: ConfiguredTopology, assignment_configs: Mapping[str, str]
+) -> TargetAssignment:
+    """Run the assignor.
 
     No tasks are assigned while topics of the topology are missing or invalid.
     """
+    members = inputs.members
     if not topology.is_ready or topology.subtopologies is None:
-        return dict.fromkeys(members, NO_TASKS)
-    return assign_tasks(
-        {
-            member_id: MemberSpec(
-                process_id=member.process_id, previous=previous.get(member_id, NO_TASKS)
-            )
-            for member_id, member in members.items()
-        },
-        {
-            name: SubtopologySize(task_count=each.task_count, is_stateful=each.is_stateful)
-            for name, each in topology.subtopologies.items()
-        },
-        int(assignment_configs.get(STANDBY_REPLICAS, 0)),
+        return TargetAssignment(dict.fromkeys(members, NO_TASKS), NOTHING_PLACED)
+    return TargetAssignment(
+        *assign_tasks(
+            {
+                member_id: MemberSpec(
+                    process_id=member.process_id,
+                    previous=inputs.previous.get(member_id, NO_TASKS),
+                    offsets=inputs.task_offsets[member_id].offsets
+                    if member_id in inputs.task_offsets
+                    else {},
+                )
+                for member_id, member in members.items()
+            },
+            {
+                name: SubtopologySize(task_count=each.task_count, is_stateful=each.is_stateful)
+                for name, each in topology.subtopologies.items()
+            },
+            int(assignment_configs.get(STANDBY_REPLICAS, 0)),
+            inputs.rules,
+        )
     )

@@ -64,6 +64,18 @@ class OwnedTasks:
         """Return an active task's assignment epoch; None if it is not held."""
         return self.active.get(subtopology, {}).get(partition)
 
+    def without_epochs(self) -> Tasks:
+        """Return the same tasks without assignment epochs."""
+        active = {name: epochs.keys() for name, epochs in self.active.items()}
+        return Tasks(active=active, standby=self.standby, warmup=self.warmup)
+
+    def copies(self) -> TaskIds:
+        """Return the tasks that are not active: standby and warm-up tasks."""
+        return {
+            name: frozenset(self.standby.get(name, ())) | frozenset(self.warmup.get(name, ()))
+            for name in self.standby.keys() | self.warmup.keys()
+        }
+
 
 NO_TASKS = Tasks()
 NO_OWNED_TASKS = OwnedTasks()

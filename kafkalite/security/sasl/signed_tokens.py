@@ -40,6 +40,8 @@ class SignedTokenRules(NamedTuple):
     principal_claim: str = "sub"
     scope_claim: str = "scope"
     clock_skew_s: int = 30
+    accepts_any_audience: bool = False
+    """Whether the audience of tokens is ignored if none is expected."""
 
 
 def validate_signed_token(
@@ -147,6 +149,8 @@ def _check_names(claims: Mapping[str, Any], rules: SignedTokenRules) -> None:
             raise InvalidTokenError(f"claim {name} of the token is not a text")
     if rules.issuer is not None and claims.get("iss") != rules.issuer:
         raise InvalidTokenError("the token does not have the expected issuer")
+    if rules.accepts_any_audience and not rules.audiences:
+        return
     audience = claims.get("aud")
     audiences = [audience] if isinstance(audience, str) else audience
     if audiences is None and not rules.audiences:

@@ -190,6 +190,10 @@ func main() {
 		}
 		return
 	}
+	if os.Args[1] == "admin" {
+		runAdminSweep(os.Args[2], os.Args[3])
+		return
+	}
 	if os.Args[1] == "secured" {
 		secured()
 		return

@@ -7,6 +7,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -14,6 +15,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.DescribeStreamsGroupsOptions;
 import org.apache.kafka.clients.admin.StreamsGroupDescription;
 import org.apache.kafka.clients.admin.StreamsGroupMemberAssignment;
 import org.apache.kafka.clients.admin.StreamsGroupMemberDescription;
@@ -33,8 +35,9 @@ import org.apache.kafka.streams.state.KeyValueStore;
  * Counts words with Kafka Streams; commands are lines of text.
  *
  * <p>Arguments: bootstrap address, application id, input topic, output topic, state directory,
- * port of its advertised endpoint, group protocol, processing guarantee. {@code describe} prints
- * the group as Admin describes it, {@code close} leaves the group.
+ * port of its advertised endpoint, group protocol, processing guarantee, settings as {@code
+ * key=value}. {@code describe} prints the group as Admin describes it, {@code close} leaves the
+ * group.
  */
 public final class WordCount {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -55,6 +58,10 @@ public final class WordCount {
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "0");
         config.put(StreamsConfig.APPLICATION_SERVER_CONFIG, "localhost:" + arguments[5]);
         config.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
+        for (String setting : Arrays.asList(arguments).subList(8, arguments.length)) {
+            String[] keyAndValue = setting.split("=", 2);
+            config.put(keyAndValue[0], keyAndValue[1]);
+        }
         if (arguments[6].equals("classic")) {
             // So that a killed instance is detected soon.
             config.put(StreamsConfig.consumerPrefix("session.timeout.ms"), "2000");
@@ -93,11 +100,23 @@ public final class WordCount {
         ObjectNode told = JSON.createObjectNode();
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
             StreamsGroupDescription group =
-                    admin.describeStreamsGroups(List.of(application))
+                    admin.describeStreamsGroups(
+                                    List.of(application),
+                                    new DescribeStreamsGroupsOptions()
+                                            .includeTopologyDescription(true))
                             .describedGroups()
                             .get(application)
                             .get(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
             told.put("state", group.groupState().toString());
+            told.put("assignor", group.assignorName().orElse(null));
+            told.put("description", group.topologyDescriptionStatus().toString());
+            ArrayNode nodes = told.putArray("nodes");
+            group.topologyDescription()
+                    .ifPresent(
+                            description ->
+                                    description.subtopologies().stream()
+                                            .flatMap(each -> each.nodes().stream())
+                                            .forEach(node -> nodes.add(node.name())));
             ArrayNode subtopologies = told.putArray("subtopologies");
             for (StreamsGroupSubtopologyDescription each : group.subtopologies()) {
                 ObjectNode row = subtopologies.addObject();
@@ -110,6 +129,7 @@ public final class WordCount {
             ObjectNode members = told.putObject("members");
             for (StreamsGroupMemberDescription member : group.members()) {
                 ObjectNode row = members.putObject(member.memberId());
+                row.putPOJO("tags", member.clientTags());
                 list(row.putArray("active"), member.assignment().activeTasks());
                 list(row.putArray("standby"), member.assignment().standbyTasks());
             }

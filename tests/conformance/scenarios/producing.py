@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.storage.batch import build_batch
+from kafkalite.storage.record_format import NewRecord
 from tests.conformance.batches import BASE_TIMESTAMP, CONTROL, TRANSACTIONAL, Batch, batch
 from tests.conformance.setup import UNKNOWN_ID, create_topic, list_offsets, produce, producer_id
 
@@ -100,6 +102,14 @@ def large_batches_are_refused(world: World) -> None:
     world.ask(produce(world.name, batch(b"x" * 100)), 9)
     world.ask(produce(world.name, batch(b"x" * 200)), 9)
     world.ask(produce(world.name, batch(*[b"x" * 50] * 4)), 9)
+
+
+def large_records_of_compressed_batches_are_refused(world: World) -> None:
+    create_topic(world, world.name, configs={"max.decompressed.message.bytes": "107"})
+    for size in (100, 101):
+        records = [NewRecord(b"k", b"x" * length, BASE_TIMESTAMP) for length in (1, size)]
+        for codec in (0, 1, 2, 3, 4):
+            world.ask(produce(world.name, build_batch(records, attributes=codec)), 9)
 
 
 def the_broker_sets_log_append_time_if_configured(world: World) -> None:
@@ -207,6 +217,7 @@ SCENARIOS = (
     empty_records_are_refused,
     inconsistent_batches_are_refused,
     large_batches_are_refused,
+    large_records_of_compressed_batches_are_refused,
     the_broker_sets_log_append_time_if_configured,
     timestamps_outside_the_limits_are_refused,
     compacted_topics_require_keys,

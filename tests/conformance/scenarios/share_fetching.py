@@ -144,6 +144,20 @@ class Shared:
             read_state(self.group, self.topic_id, 0), 0, is_stored, is_recorded=False
         )
 
+    def final_state(self, count: int) -> None:
+        """Wait until the first `count` records are acknowledged or archived."""
+
+        def is_final(answer: Any) -> bool:  # noqa: ANN401 - any response class
+            row = answer.results[0].partitions[0]
+            final = [each for each in row.state_batches if each.delivery_state in (2, 4)]
+            # The start may have moved over some of them in the meantime.
+            end = max((each.last_offset + 1 for each in final), default=row.start_offset)
+            return len(final) == len(row.state_batches) and end == count
+
+        request = read_state(self.group, self.topic_id, 0)
+        response = self.world.call_until(request, 0, is_final, is_recorded=False)
+        self.world.record("final state", is_final(response))
+
     def note_state(self, partition: int = 0) -> None:
         """Note the stored state of a partition."""
         self.world.ask(read_state(self.group, self.topic_id, partition), 0)

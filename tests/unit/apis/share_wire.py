@@ -51,7 +51,9 @@ class ShareWire:
         nodes: int = 1,
         start: int = 0,
         config: Mapping[str, str] | None = None,
+        as_version: str | None = None,
     ) -> None:
+        self._as_version = as_version
         self._path = str(path)
         self._config = config or {}
         self._nodes = nodes
@@ -75,7 +77,7 @@ class ShareWire:
             directory=self._directory,
             clock=self.clock,
             entropy=self.entropy,
-            config=BrokerConfig.from_text(self._config),
+            config=BrokerConfig.from_text(self._config, as_version=self._as_version),
             node_ids=range(1, 1 + self._nodes),
         )
         for index, node in enumerate(cluster.nodes.values()):

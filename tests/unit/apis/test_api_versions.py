@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
-from kafkalite.apis.api_versions import new_api_versions_api
-from kafkalite.apis.table import Row
+from kafkalite.apis.api_versions import ERAS, new_api_versions_api
+from kafkalite.apis.table import TABLE, Row
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.gateway import Gateway
@@ -16,6 +16,7 @@ from kafkalite.protocol._generated.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
+from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.unit.frames import framed, header, read_answer, request_frame, split_frames
 from tests.unit.nodes import node_of
@@ -77,8 +78,9 @@ def test_features_are_listed_with_their_levels_from_version_3() -> None:
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
+        "kraft.version": (0, 1),
         "metadata.version": (7, 33),
-        "share.version": (0, 1),
+        "share.version": (0, 2),
         "streams.version": (0, 1),
         "transaction.version": (0, 2),
     }
@@ -93,6 +95,7 @@ def test_a_release_lists_its_features_and_those_of_the_cluster() -> None:
     answer = ask(request_frame(request_from(), 4), 4, release="3.9")
     assert {row.name: (row.min_version, row.max_version) for row in answer.supported_features} == {
         "metadata.version": (1, 21),
+        "kraft.version": (0, 1),
         "group.version": (0, 1),
     }
 
@@ -144,3 +147,24 @@ def test_a_client_that_means_another_node_is_sent_to_its_bootstrap_brokers(
 ) -> None:
     assert code_of(cluster_id, node_id) is expected
     assert code_of(cluster_id, node_id, version=4) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("is_enabled", ["true", "false"])
+def test_telemetry_is_advertised_only_with_a_receiver(is_enabled: str) -> None:
+    config = BrokerConfig.from_text({"kafkalite.client.telemetry": is_enabled})
+    call = Call(node=node_of(image=MetadataImage(), config=config), listener="A", client_host="/")
+    call.era = ERAS.at(4)
+    handle = new_api_versions_api(TABLE).handler
+    request = ApiVersionsRequest(client_software_name="java", client_software_version="4.4")
+    listed = {row.api_key for row in handle(call, request).api_keys}
+    telemetry = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+    if is_enabled == "true":
+        assert listed == set(TABLE)
+        assert call.client_software == ("java", "4.4")
+        call.client_software = None
+        call.era = ERAS.at(0)
+        handle(call, ApiVersionsRequest())
+        assert call.client_software is None
+    else:
+        assert listed == set(TABLE) - telemetry
+        assert call.client_software is None

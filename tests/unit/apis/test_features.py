@@ -35,7 +35,7 @@ def update(
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_each_updated_feature_has_a_row_before_version_2(version: int) -> None:
-    updates = (("group.version", 1, 1), ("share.version", 1, 1))
+    updates = (("group.version", 1, 1), ("share.version", 2, 1))
     answer = update(MetadataWorld(), *updates, version=version)
     assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
     assert [(row.feature, row.error_code, row.error_message) for row in answer.results] == [
@@ -56,7 +56,7 @@ def test_one_refused_level_refuses_all(version: int) -> None:
     assert (answer.error_code, answer.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
     assert answer.error_message == (
         "The update failed for all features since the following feature had an error: Invalid "
-        "update version 5 for feature share.version. Local controller 1 only supports versions 0-1"
+        "update version 5 for feature share.version. Local controller 1 only supports versions 0-2"
     )
     assert world.image.features["group.version"] == 1
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 PRODUCE, LIST_OFFSETS, OFFSET_COMMIT, API_VERSIONS = 0, 2, 8, 18
 TXN_OFFSET_COMMIT, DELETE_GROUPS = 28, 42
-INIT_PRODUCER_ID, STREAMS_GROUP_HEARTBEAT = 22, 88
+INIT_PRODUCER_ID = 22
+STREAMS_GROUP_HEARTBEAT, STREAMS_GROUP_DESCRIBE = 88, 89
+STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+UNREGISTER_CONTROLLER = 94
 SHARE_FETCH = 78
 
 
@@ -55,9 +58,19 @@ def test_the_default_release_has_every_api_in_the_newest_version() -> None:
 def test_the_release_before_the_default_one_lacks_the_versions_of_the_default_one() -> None:
     rows = served_rows(emulated_release("4.3"))
     earlier = {
-        key: rows[key].highest for key, row in TABLE.items() if rows[key].highest != row.highest
+        key: rows[key].highest if key in rows else None
+        for key, row in TABLE.items()
+        if key not in rows or rows[key].highest != row.highest
     }
-    assert earlier == {API_VERSIONS: 4, TXN_OFFSET_COMMIT: 5, DELETE_GROUPS: 2}
+    assert earlier == {
+        API_VERSIONS: 4,
+        TXN_OFFSET_COMMIT: 5,
+        DELETE_GROUPS: 2,
+        STREAMS_GROUP_HEARTBEAT: 0,
+        STREAMS_GROUP_DESCRIBE: 0,
+        STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: None,
+        UNREGISTER_CONTROLLER: None,
+    }
 
 
 def test_an_older_release_lacks_later_apis() -> None:

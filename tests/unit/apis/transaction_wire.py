@@ -42,8 +42,11 @@ class TransactionWire(ClusterWire):
         *,
         finds: bool = True,
         files: Files | None = None,
+        as_version: str | None = None,
     ) -> None:
-        super().__init__(path, nodes, {**SMALL, **(config or {})}, files=files)
+        super().__init__(
+            path, nodes, {**SMALL, **(config or {})}, files=files, as_version=as_version
+        )
         if "orders" not in self.cluster.metadata.image.topics:
             self.create("orders", 3)
         if finds:

@@ -1,13 +1,15 @@
-"""`kafkalite clock`, `fault` and `explain`: their output and exit status."""
+"""`kafkalite clock`, `fault`, `explain` and `client-metrics`: their output and exit status."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 from kafkalite.cli.main import main
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
@@ -15,6 +17,7 @@ from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
 from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
+from tests.unit.telemetry.pushes import counter, push_metrics, serialized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,3 +198,46 @@ def test_error_is_one_line(
 
 def output(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
+
+
+def test_client_metrics_are_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {"kafkalite.client.telemetry": "true"}
+    with Broker(control=True, clock=f"manual@{START}", config=config) as broker:
+        monkeypatch.setenv("KAFKALITE_CONTROL", broker.control_url)
+        main(["client-metrics"])
+        assert output(capsys) == "no clients\n"
+        histogram = Metric(name="h")
+        histogram.histogram.data_points.add(count=3, sum=6.0)
+        push_metrics(broker, serialized(counter("sent", 2, topic="a\x1b"), histogram))
+        main(["client-metrics"])
+        header, *lines = output(capsys).splitlines()
+        assert re.fullmatch(
+            r"conformance \(unknown unknown, 127\.0\.0\.1, instance AQEBAQEBAQEBAQEBAQEBAQ\): "
+            r"1 pushes, the last at 2026-03-01T00:00:00\.000Z, terminated",
+            header,
+        )
+        assert lines == ["  h{} count=3 sum=6", "  sent{topic=a\\x1b} 2"]
+        main(["client-metrics", "--client-id", "other"])
+        assert output(capsys) == "no clients\n"
+        main(["client-metrics", "--json"])
+        assert json.loads(output(capsys))["clients"][0]["pushes"] == 1
+        main(["client-metrics", "--prometheus", "--client-id", "conformance"])
+        assert "sent_total{" in output(capsys)
+        monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
+        main(["client-metrics", "--client-id", "other"])
+        assert output(capsys).endswith("pip install 'kafkalite[telemetry]'\n")
+
+
+@pytest.mark.usefixtures("broker")
+def test_client_metrics_that_clients_do_not_push_are_an_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["client-metrics"])
+    assert end.value.code == 1
+    assert "kafkalite.client.telemetry=true" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as end:
+        main(["client-metrics", "--json", "--prometheus"])
+    assert end.value.code == 2

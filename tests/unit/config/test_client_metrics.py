@@ -6,8 +6,11 @@ import pytest
 
 from kafkalite.config.client_metrics import (
     ClientMetricsRequestError,
+    Subscription,
     check_client_metrics_values,
     client_metrics_keys,
+    parse_selectors,
+    parse_subscription,
 )
 from kafkalite.config.definitions import ConfigError
 
@@ -37,8 +40,51 @@ def test_some_errors_are_invalid_requests(own: dict[str, str], complaint: str) -
         check_client_metrics_values(own)
 
 
-@pytest.mark.parametrize("pattern", ["client_id", "client_id=[", "zz=1"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["client_id", "client_id=", "client_id=a=b", "client_id=[", "client_id=(?=a)a", "zz=1", "="],
+)
 def test_a_pattern_has_a_selector_and_a_regular_expression(pattern: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         check_client_metrics_values({"match": pattern})
     assert refusal.value.message == f"Illegal client matching pattern: {pattern}"
+
+
+@pytest.mark.parametrize("name", ["match", "metrics"])
+def test_items_are_not_empty(name: str) -> None:
+    check_client_metrics_values({name: "client_id=a,client_id=a"})
+    with pytest.raises(ConfigError, match="values must not be empty"):
+        check_client_metrics_values({name: "client_id=a,,client_id=b"})
+
+
+def test_a_subscription_has_defaults() -> None:
+    assert parse_subscription({}) == Subscription((), 300_000, {})
+    assert parse_subscription({"metrics": "a, b", "interval.ms": "5"})[:2] == (("a", "b"), 5)
+
+
+def test_the_last_pattern_of_a_selector_is_used() -> None:
+    selectors = parse_selectors((" client_id = a ", "client_id=b=="))
+    assert selectors["client_id"]("b")
+    assert not selectors["client_id"]("a")
+
+
+@pytest.mark.parametrize(
+    ("expression", "matching", "other"),
+    [
+        ("(?<name>a)b", "ab", "a"),
+        (r"\Qa.b\E", "a.b", "axb"),
+        ("(?!x).*", "ab", "xb"),
+        (r"(?<first>a|b)\1", "aa", "ab"),
+        ("[ab](?<!a)c", "bc", "ac"),
+        (r"\d+", "12", "١٢"),
+    ],
+)
+def test_expressions_have_the_syntax_of_java(expression: str, matching: str, other: str) -> None:
+    matches = parse_selectors((f"client_id={expression}",))["client_id"]
+    assert matches(matching)
+    assert not matches(other)
+
+
+def test_an_expression_that_would_backtrack_takes_linear_time() -> None:
+    matches = parse_selectors(("client_id=(a+)+b",))["client_id"]
+    assert not matches("a" * 30_000)

@@ -32,7 +32,7 @@ def by_name(entries: Iterable[ConfigEntry]) -> dict[str, ConfigEntry]:
 
 def test_a_topic_shows_all_keys_that_are_not_internal() -> None:
     plain = by_name(describe_topic({}, LAYERS, CONFIG))
-    assert len(plain) == 33
+    assert len(plain) == 37
     assert "internal.segment.bytes" not in plain
     own = by_name(describe_topic({"internal.segment.bytes": "9"}, LAYERS, CONFIG))
     assert own["internal.segment.bytes"].value == "9"

@@ -6,30 +6,21 @@ import pytest
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
-from kafkalite.config.group import check_group_values, clamp_to_bounds
+from kafkalite.config.group import DEAD_LETTER_TOPIC, check_group_values, clamp_to_bounds
 
 REFUSED = [
     ({"foo": "1"}, "Unknown group config name: foo"),
     (
         {"consumer.session.timeout.ms": "5"},
-        (
-            "consumer.session.timeout.ms must be greater than or equal to "
-            "group.consumer.min.session.timeout.ms"
-        ),
+        ("consumer.session.timeout.ms must be in the range 1000 to 60000 inclusive."),
     ),
     (
         {"consumer.heartbeat.interval.ms": "99999"},
-        (
-            "consumer.heartbeat.interval.ms must be less than or equal to "
-            "group.consumer.max.heartbeat.interval.ms"
-        ),
+        ("consumer.heartbeat.interval.ms must be in the range 100 to 15000 inclusive."),
     ),
     (
         {"streams.num.standby.replicas": "9"},
-        (
-            "streams.num.standby.replicas must be less than or equal to "
-            "group.streams.max.standby.replicas"
-        ),
+        ("streams.num.standby.replicas must be less than or equal to 2"),
     ),
     (
         {"share.session.timeout.ms": "1000"},
@@ -60,3 +51,26 @@ def test_only_numeric_values_are_clamped_to_bounds() -> None:
     assert clamp_to_bounds("share.isolation.level", "read_committed", config) == "read_committed"
     assert clamp_to_bounds("share.renew.acknowledge.enable", True, config) is True
     assert clamp_to_bounds("consumer.session.timeout.ms", 1, config) == 1000
+
+
+@pytest.mark.parametrize(
+    ("release", "complaint"),
+    [
+        ("4.3", "must be less than or equal to group.share.max.delivery.count.limit"),
+        ("4.4", "must be in the range 2 to 10 inclusive."),
+    ],
+)
+def test_a_release_names_the_limits_in_its_own_way(release: str, complaint: str) -> None:
+    config = BrokerConfig.from_text(as_version=release)
+    with pytest.raises(ConfigError, match=complaint):
+        check_group_values({"share.delivery.count.limit": "11"}, config)
+
+
+def test_the_name_of_a_dead_letter_topic_is_not_internal() -> None:
+    config = BrokerConfig.from_text(as_version="4.4")
+    check_group_values({DEAD_LETTER_TOPIC: "dlq.a"}, config)
+    check_group_values({DEAD_LETTER_TOPIC: ""}, config)
+    with pytest.raises(ConfigError, match="must not start with __"):
+        check_group_values({DEAD_LETTER_TOPIC: "__a"}, config)
+    with pytest.raises(ConfigError, match="Unknown group config name"):
+        check_group_values({DEAD_LETTER_TOPIC: "a"}, BrokerConfig.from_text(as_version="4.3"))

@@ -11,6 +11,7 @@ import pytest
 from kafkalite.control.client import ControlClient, ControlError
 from kafkalite.control.endpoint import Endpoint
 from kafkalite.testing import Broker
+from tests.unit.telemetry.pushes import counter, push_metrics, serialized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,20 @@ def test_faults_are_added_listed_and_removed(broker: Broker) -> None:
         client.remove_fault(added["id"])
     assert len(client.clear_faults()["faults"]) == 1
     assert client.faults()["faults"] == []
+
+
+def test_client_metrics_are_returned_as_json_and_as_text(broker: Broker) -> None:
+    with pytest.raises(ControlError, match=r"kafkalite\.client\.telemetry=true"):
+        ControlClient(Endpoint(broker.control_url)).client_metrics()
+    with Broker(control=True, config={"kafkalite.client.telemetry": "true"}) as receiving:
+        client = ControlClient(Endpoint(receiving.control_url))
+        push_metrics(receiving, serialized(counter(topic="t")))
+        (found,) = client.client_metrics("conformance")["clients"]
+        assert (found["address"], found["metrics"][0]["labels"]) == ("127.0.0.1", {"topic": "t"})
+        assert client.client_metrics("a&b")["clients"] == []
+        assert client.client_metrics()["problem"] is None
+        assert 'messages_total{client_id="conformance"' in client.prometheus_text()
+        assert client.prometheus_text("other") == ""
 
 
 def test_nodes_are_listed_and_changed_and_leaders_moved() -> None:

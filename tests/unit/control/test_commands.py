@@ -23,9 +23,11 @@ from kafkalite.control.commands import (
     SetNodeMetadata,
     SetNodeReplication,
     SetNodeState,
+    ShowClientMetrics,
     ShowClock,
     ShowNode,
     new_clock,
+    perform_client_metrics,
     perform_clock_command,
     perform_explain,
     perform_move_leader,
@@ -291,3 +293,13 @@ async def test_an_unregistered_node_is_not_registered(cluster: ServerBroker) -> 
     assert (status.state, status.is_registered) == ("running", False)
     (started,) = await perform_node_command(cluster, SetNodeState(2, "running"))
     assert started.is_registered
+
+
+def test_client_metrics_need_a_running_broker_that_receives_them() -> None:
+    stopped = cast("Broker", SimpleNamespace(cluster=None))
+    with pytest.raises(CommandError, match="the broker is not running"):
+        perform_client_metrics(stopped, ShowClientMetrics())
+    config = SimpleNamespace(bool=lambda _: False)
+    running = cast("Broker", SimpleNamespace(cluster=SimpleNamespace(config=config)))
+    with pytest.raises(CommandError, match=r"without the setting kafkalite\.client\.telemetry"):
+        perform_client_metrics(running, ShowClientMetrics("c"))

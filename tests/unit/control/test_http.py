@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import json
+import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -27,6 +28,7 @@ from kafkalite.server.broker import Broker as ServerBroker
 from kafkalite.server.logging import Level, Log
 from kafkalite.server.settings import Settings
 from kafkalite.storage.disk_health import DiskFailure, DiskProblem
+from kafkalite.telemetry.metrics import PushedMetrics
 from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.control.asgi_client import Answer, ask
 
@@ -91,7 +93,8 @@ async def test_the_liveness_has_only_a_status() -> None:
 async def test_only_the_liveness_needs_no_token() -> None:
     endpoint = ControlEndpoint(token=ControlToken("a-token-of-tests"))
     for path in ("/v1", "/v1/health", "/v1/clock", "/v1/explain", "/v1/faults", "/v1/faults/f1",
-                 "/v1/nodes", "/v1/nodes/1", "/v1/leaders", "/v1/nothing", "/"):  # fmt: skip
+                 "/v1/nodes", "/v1/nodes/1", "/v1/leaders", "/v1/client-metrics",
+                 "/v1/nothing", "/"):  # fmt: skip
         for method in ("GET", "POST", "DELETE", "PUT", "HEAD", "OPTIONS"):
             answer = await ask(endpoint.app, path, method=method, headers=JSON, body=b"{}")
             assert answer.status == 401, (method, path)
@@ -632,3 +635,25 @@ async def test_a_stop_is_controlled(served: ServedControl) -> None:
     other = await served.leader()
     answer = await served.post(f"/v1/nodes/{other}", {"state": "stopped", "controlled": False})
     assert answer.body["state"] == "stopped"
+
+
+@pytest.mark.parametrize("path", ["/v1/client-metrics", "/v1/client-metrics/prometheus"])
+async def test_client_metrics_have_one_parameter(path: str) -> None:
+    endpoint = ControlEndpoint()
+    endpoint.broker.cluster = None
+    answer = await endpoint.get(f"{path}?client=c")
+    assert answer.status == 400
+    assert answer.body == {"error": "the parameter of client-metrics is client_id, not 'client'"}
+    answer = await endpoint.get(f"{path}?client_id=c")
+    assert (answer.status, answer.body) == (400, {"error": "the broker is not running"})
+
+
+async def test_the_text_for_prometheus_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = ControlEndpoint()
+    config = SimpleNamespace(bool=lambda _: True)
+    endpoint.broker.cluster = SimpleNamespace(config=config, pushed_metrics=PushedMetrics())
+    assert (await endpoint.get("/v1/client-metrics")).body["clients"] == []
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    answer = await endpoint.get("/v1/client-metrics/prometheus")
+    assert answer.status == 400
+    assert "kafkalite[telemetry]" in answer.body["error"]

@@ -63,6 +63,8 @@ def produce_request(
 class ThrottledWire(ClusterWire):
     """A cluster whose clients can have quotas; topic `t` has one partition."""
 
+    port: int | None = None
+
     def __init__(self, path: Path) -> None:
         super().__init__(path, config={"message.max.bytes": "10000000"})
         throttling = Throttling(self.gateway)

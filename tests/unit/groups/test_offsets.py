@@ -37,8 +37,8 @@ RETENTION_MS = 86_400_000
 class OffsetWire(TransactionWire):
     """A cluster with files, one group's commit records, and its fetched offsets."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, as_version: str | None = None) -> None:
+        super().__init__(path, as_version=as_version)
         self.find(GROUP, kind=0)
         self.topic_id = self.cluster.metadata.image.topics[TOPIC].topic_id
 
@@ -207,7 +207,7 @@ class TestOffsetCommit:
 class TestTxnOffsetCommit:
     """Versions since 2 have a leader epoch; version 5 adds the group to the transaction."""
 
-    def test_every_field_but_the_topic_id_is_in_the_record(self, wire: OffsetWire) -> None:
+    def test_every_field_is_in_the_record(self, wire: OffsetWire) -> None:
         committed_at = wire.clock.now_ms()
         wire.commit_in_transaction(5)
         assert wire.record() == CoordinatorRecord(
@@ -218,9 +218,14 @@ class TestTxnOffsetCommit:
                 metadata="a note",
                 commit_timestamp=committed_at,
                 expire_timestamp=-1,
-                topic_id=ZERO_UUID,
+                topic_id=wire.topic_id,
             ),
         )
+
+    def test_releases_before_4_4_store_no_topic_id(self, tmp_path: Path) -> None:
+        wire = OffsetWire(tmp_path, as_version="4.3")
+        wire.commit_in_transaction(5)
+        assert wire.value().topic_id == ZERO_UUID
 
     def test_the_offset_is_fetched_again(self, wire: OffsetWire) -> None:
         wire.commit_in_transaction(5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.metadata.acls import MAX_ACLS_PER_REQUEST
+from kafkalite.metadata.acls import MAX_ACLS_PER_REQUEST, Acls
 from kafkalite.protocol._generated.records.access_control_entry import AccessControlEntryRecord
 from kafkalite.protocol._generated.records.remove_access_control_entry import (
     RemoveAccessControlEntryRecord,
@@ -19,6 +19,7 @@ from kafkalite.security.acls import (
     PatternType,
     PermissionType,
 )
+from kafkalite.testing.entropy import SeededEntropy
 from tests.unit.metadata_world import MetadataWorld
 
 READ_A = Acl(
@@ -139,3 +140,31 @@ def test_too_many_acls_in_one_request_are_refused_as_a_whole() -> None:
 
 
 LITERAL, PREFIXED, MATCH = PatternType.LITERAL, PatternType.PREFIXED, PatternType.MATCH
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("", ErrorCode.INVALID_REQUEST),
+        ("10.0.0.0/33", ErrorCode.INVALID_REQUEST),
+        ("10.0.0/8", ErrorCode.INVALID_REQUEST),
+        ("fd00::/129", ErrorCode.INVALID_REQUEST),
+        ("10.0.0.0/8", None),
+        ("fd00::/8", None),
+        ("any text", None),
+    ],
+)
+def test_hosts_of_new_acls_are_checked(host: str, code: ErrorCode | None) -> None:
+    acl = READ_A._replace(host=host)
+    (error,) = MetadataWorld(as_version="4.4").controller.create_acls([acl])
+    assert (error and error.code) == code
+    older = MetadataWorld(as_version="4.3")
+    assert older.controller.create_acls([acl]) == [None]
+
+
+def test_ranges_of_hosts_need_a_level_of_metadata_version() -> None:
+    acl = READ_A._replace(host="10.0.0.0/8")
+    (error, none), created = Acls(SeededEntropy(1)).create([acl, READ_A], supports_ranges=False)
+    assert error is not None
+    assert (error.code, none) == (ErrorCode.UNSUPPORTED_VERSION, None)
+    assert [record.host for record in created] == ["*"]

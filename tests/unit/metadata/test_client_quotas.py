@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import nan
+from math import inf, nan
 
 import pytest
 
@@ -92,7 +92,7 @@ def test_images_share_the_quotas_until_one_changes() -> None:
         (ALICE, "connection_creation_rate", 1,
          "Invalid configuration key connection_creation_rate"),
         (ALICE, "producer_byte_rate", 0, "Quota producer_byte_rate must be greater than 0"),
-        (ALICE, "request_percentage", nan, "Quota request_percentage must be greater than 0"),
+        (ALICE, "request_percentage", nan, "Quota request_percentage must be a finite number"),
         (ALICE, "producer_byte_rate", 1.5, "producer_byte_rate cannot be a fractional value."),
         (ALICE, "producer_byte_rate", 1e20,
          "Proposed value for producer_byte_rate is too large for a LONG."),
@@ -152,3 +152,13 @@ def test_too_many_quotas_in_one_request_are_refused() -> None:
         world.controller.alter_client_quotas(alterations)
     assert refusal.value.code == ErrorCode.POLICY_VIOLATION
     assert not quota_records(world)
+
+
+def test_a_quota_must_be_finite() -> None:
+    alteration = QuotaAlteration(ALICE, (("request_percentage", inf),))
+    outcome = MetadataWorld(as_version="4.4").controller.alter_client_quotas([alteration])
+    (error,) = outcome.values()
+    assert error is not None
+    assert error.code is ErrorCode.INVALID_REQUEST
+    older = MetadataWorld(as_version="4.3").controller.alter_client_quotas([alteration])
+    assert list(older.values()) == [None]

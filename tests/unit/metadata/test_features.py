@@ -29,11 +29,15 @@ NEWEST = {
     "metadata.version": 33,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
-    "share.version": 1,
+    "kraft.version": 1,
+    "share.version": 2,
     "streams.version": 1,
     "transaction.version": 2,
 }
 """The level with which Kafka 4.4 formats a new cluster."""
+
+
+OF_KAFKA_3_9 = {"metadata.version": 21, "kraft.version": 1}
 
 
 def level_of(world: MetadataWorld) -> int | None:
@@ -53,7 +57,9 @@ def test_new_cluster_has_the_configured_level(level: int) -> None:
     assert level_of(world.restart(1)) == level
 
 
-@pytest.mark.parametrize("name", [name for name in NEWEST if name != METADATA_VERSION])
+@pytest.mark.parametrize(
+    "name", [name for name in NEWEST if name not in {METADATA_VERSION, KRAFT_VERSION}]
+)
 def test_each_feature_can_start_at_level_zero(name: str) -> None:
     config: dict[str, Any] = {name: "0"}
     world = MetadataWorld(**config)
@@ -78,9 +84,10 @@ def test_existing_cluster_changes_a_level_by_one_record() -> None:
     assert level_of(third.restart(1, transaction_version="0")) is None
 
 
-def test_log_without_a_feature_gets_its_level() -> None:
+@pytest.mark.parametrize("release", ["4.3", "4.4"])
+def test_log_without_a_feature_gets_the_level_of_its_release(release: str) -> None:
     log = MemoryCoordinatorLog()
-    MetadataWorld(log=log)
+    MetadataWorld(log=log, as_version=release)
     log_without_feature = MemoryCoordinatorLog()
     name = TRANSACTION_VERSION.encode()
     log_without_feature.append(
@@ -90,10 +97,12 @@ def test_log_without_a_feature_gets_its_level() -> None:
 
 
 def test_a_new_cluster_has_the_levels_of_the_release_it_presents() -> None:
-    assert MetadataWorld(as_version="3.9").image.features == {"metadata.version": 21}
+    assert MetadataWorld(as_version="3.8").image.features == {"metadata.version": 20}
+    assert MetadataWorld(as_version="3.9").image.features == OF_KAFKA_3_9
     assert MetadataWorld(as_version="4.0").image.features == {
         "metadata.version": 25,
         "group.version": 1,
+        "kraft.version": 1,
         "transaction.version": 2,
     }
 
@@ -103,12 +112,37 @@ def test_configured_level_precedes_the_release() -> None:
     assert level_of(MetadataWorld(as_version="3.9", transaction_version="2")) == 2
 
 
-def test_cluster_started_as_another_release_gets_its_levels() -> None:
+def test_cluster_started_as_an_older_release_gets_its_levels() -> None:
     first = MetadataWorld()
     older = first.restart(1, as_version="3.9")
-    assert older.image.features == {"metadata.version": 21}
-    assert older.restart(1, as_version="3.9").image.features == {"metadata.version": 21}
-    assert older.restart(1).image.features == NEWEST
+    assert older.image.features == OF_KAFKA_3_9
+    assert older.restart(1, as_version="3.9").image.features == OF_KAFKA_3_9
+
+
+def test_a_newer_release_keeps_the_levels_of_the_cluster() -> None:
+    levels = NEWEST | {METADATA_VERSION: 30, "share.version": 1}
+    first = MetadataWorld(as_version="4.3")
+    second = first.restart(1)
+    assert second.image.features == levels
+    third = second.restart(1)
+    assert third.image.features == levels
+    third.controller.update_features(
+        [FeatureUpdate(METADATA_VERSION, 33), FeatureUpdate("share.version", 2)]
+    )
+    assert third.restart(1).image.features == NEWEST
+
+
+def test_a_newer_release_does_not_enable_new_features() -> None:
+    second = MetadataWorld(as_version="3.9").restart(1)
+    assert second.image.features == OF_KAFKA_3_9
+    second.controller.update_features([FeatureUpdate(METADATA_VERSION, 33)])
+    third = second.restart(1)
+    assert third.image.features == OF_KAFKA_3_9 | {METADATA_VERSION: 33}
+    updates = [
+        FeatureUpdate(name, level) for name, level in NEWEST.items() if name != METADATA_VERSION
+    ]
+    third.controller.update_features(updates)
+    assert third.restart(1).image.features == NEWEST
 
 
 def test_a_cluster_started_as_the_same_release_keeps_its_levels() -> None:
@@ -171,15 +205,26 @@ def test_update_is_refused_with_the_text_of_kafka(update: FeatureUpdate, text: s
     )
 
 
-def test_the_quorum_remains_at_its_level() -> None:
+def test_the_quorum_is_not_downgraded() -> None:
     world = MetadataWorld()
-    before = world.image
-    world.controller.update_features([FeatureUpdate(KRAFT_VERSION, 1)])
-    assert world.image is before
+    world.controller.update_features([FeatureUpdate(KRAFT_VERSION, 1, 2)])
+    assert world.image.features == NEWEST
     text = "Invalid update version 0 for feature kraft.version. Can't downgrade the version"
     assert refusal(world, FeatureUpdate(KRAFT_VERSION, 0, 2)) == f"{text} of this feature."
     older = refusal(MetadataWorld(as_version="3.8"), FeatureUpdate(KRAFT_VERSION, 1))
     assert older.endswith("Local controller 1 does not support this feature.")
+
+
+def test_quorum_with_fixed_voters_has_level_zero_until_it_is_upgraded() -> None:
+    config: dict[str, Any] = {"controller.quorum.voters": "1@localhost:9093"}
+    world = MetadataWorld(**config)
+    assert KRAFT_VERSION not in world.image.features
+    world.controller.update_features([FeatureUpdate(KRAFT_VERSION, 0, 2)])
+    assert KRAFT_VERSION not in world.restart(1).image.features
+    text = refusal(world, FeatureUpdate(KRAFT_VERSION, 1, 3))
+    assert text.endswith("Can't downgrade to a newer version.")
+    world.controller.update_features([FeatureUpdate(KRAFT_VERSION, 1)])
+    assert world.restart(1, **config).image.features == NEWEST
 
 
 def test_a_downgrade_to_a_newer_level_is_refused() -> None:
@@ -244,7 +289,7 @@ def test_the_last_update_of_a_feature_applies() -> None:
     assert GROUP_VERSION not in world.image.features
 
 
-def test_updated_metadata_version_stays_until_another_release_starts() -> None:
+def test_updated_metadata_version_stays_until_a_release_does_not_support_the_levels() -> None:
     first = MetadataWorld(as_version="4.2")
     first.controller.update_features([FeatureUpdate(METADATA_VERSION, 25, 2)])
     second = first.restart(1, as_version="4.2")
@@ -253,10 +298,11 @@ def test_updated_metadata_version_stays_until_another_release_starts() -> None:
     assert third.image.features == {
         METADATA_VERSION: 25,
         GROUP_VERSION: 1,
+        KRAFT_VERSION: 1,
         TRANSACTION_VERSION: 2,
     }
     assert third.restart(1, as_version="4.0").image.features == third.image.features
-    assert third.restart(1).image.features == NEWEST
+    assert third.restart(1).image.features == third.image.features
 
 
 def test_enabled_eligible_replicas_have_one_minimum_of_in_sync_replicas() -> None:

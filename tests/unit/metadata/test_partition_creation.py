@@ -7,6 +7,7 @@ import pytest
 from kafkalite.metadata.creation import NewTopic
 from kafkalite.metadata.partition_creation import NewPartitions
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
 from tests.unit.metadata_world import MetadataWorld
 
 
@@ -50,11 +51,6 @@ def test_validate_only_adds_nothing() -> None:
             NewPartitions(topic="t", partitions=1),
             ErrorCode.INVALID_PARTITIONS,
             "The topic t currently has 2 partition(s); 1 would not be an increase.",
-        ),
-        (
-            NewPartitions(topic="t", partitions=20_000),
-            ErrorCode.POLICY_VIOLATION,
-            "Excessively large number of partitions per request.",
         ),
         (
             NewPartitions(topic="t", partitions=5, assignments=((1, 2),)),
@@ -122,3 +118,19 @@ def test_too_few_nodes_are_reported_without_the_prefix_of_new_topics() -> None:
             "registered or some brokers have all their log directories cordoned."
         ),
     )
+
+
+def test_the_partitions_of_all_topics_together_are_limited() -> None:
+    requested = [NewPartitions("a", 6_000), NewPartitions("b", 6_000), NewPartitions("none", 9)]
+    for release, is_limited in (("4.3", False), ("4.4", True)):
+        world = MetadataWorld(as_version=release)
+        topics = [NewTopic(name=name, partitions=1, replication_factor=1) for name in "ab"]
+        world.controller.create_topics(topics)
+        if is_limited:
+            with pytest.raises(KafkaError) as refused:
+                world.controller.create_partitions(requested)
+            assert refused.value.code is ErrorCode.POLICY_VIOLATION
+            requested[1:2] = []
+        (*errors, unknown) = world.controller.create_partitions(requested, validate_only=True)
+        assert not any(errors)
+        assert unknown is not None

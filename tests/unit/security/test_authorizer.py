@@ -58,6 +58,11 @@ def allows(rules: Authorizer, operation: int = Operation.READ, name: str = "topi
         (acl(principal="User:bob"), False),
         (acl(principal="Group:*"), False),
         (acl(host="127.0.0.1"), True),
+        (acl(host="127.0.0.0/8"), True),
+        (acl(host="127.0.0.1/32"), True),
+        (acl(host="10.0.0.0/8"), False),
+        (acl(host="127.0.0.0/99"), False),
+        (acl(host="::/0"), False),
         (acl(host="10.0.0.1"), False),
         (acl(ALL_OPERATIONS), True),
         (acl(Operation.WRITE), False),
@@ -215,9 +220,14 @@ def test_settings_are_read_from_broker_settings() -> None:
     parsed = AuthorizerSettings.from_text(text)
     assert parsed.super_users == {"User:admin", "User:CN=a,O=b"}
     assert parsed.allows_without_acls
-    assert AuthorizerSettings.from_text({}) == (frozenset(), False)
+    assert AuthorizerSettings.from_text({}) == (frozenset(), False, True)
 
 
 def test_a_super_user_without_a_type_is_invalid() -> None:
     with pytest.raises(ValueError, match="principalType:principalName but got admin"):
         AuthorizerSettings.from_text({"super.users": "User:a;admin"})
+
+
+def test_ranges_of_hosts_match_nothing_before_kafka_4_4() -> None:
+    rules = Authorizer({bytes(16): acl(host="127.0.0.0/8")}, matches_ranges=False)
+    assert not allows(rules)

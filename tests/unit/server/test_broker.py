@@ -26,7 +26,9 @@ from kafkalite.metadata.image import ConfigResource, RegisteredListener, Resourc
 from kafkalite.ports.executors import InlineExecutor
 from kafkalite.ports.temporary import new_temporary_directory
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
+from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
+from kafkalite.protocol._generated.messages.describe_quorum import DescribeQuorumRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 ANY_PORT = ("127.0.0.1:0",)
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 KEYS_THREAD = "kafkalite-token-keys"
 
 
@@ -238,6 +241,49 @@ async def test_each_listener_has_its_own_addresses() -> None:
     await broker.stop(grace_s=0.1)
 
 
+async def test_clients_of_the_controller_have_a_listener() -> None:
+    settings = Settings(listen=ANY_PORT, controller_listen="127.0.0.1:0", brokers=2)
+    broker = Broker(settings)
+    await broker.start()
+    addresses = broker.bootstrap_by_listener()
+    assert list(addresses) == ["PLAINTEXT", "CONTROLLER"]
+    first, second = addresses["CONTROLLER"].split(",")
+    for address in (first, second):
+        client = await Client.to(address)
+        answer = await client.ask(DescribeClusterRequest(endpoint_type=2), 2)
+        assert [(each.broker_id, f"{each.host}:{each.port}") for each in answer.brokers] == [
+            (1, first)
+        ]
+        client.send(MetadataRequest(topics=None), METADATA_VERSION)
+        assert await client.is_closed()
+        await client.close()
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=4, resource_name="1", configuration_keys=["advertised.listeners"]
+    )
+    client = await Client.to(broker.bootstrap_servers.partition(",")[0])
+    answer = await client.ask(DescribeConfigsRequest(resources=[resource]), 4)
+    (advertised,) = answer.results[0].configs
+    assert "CONTROLLER" not in advertised.value
+    await client.close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_an_authorizer_checks_clients_of_the_controller() -> None:
+    broker = Broker(
+        Settings(
+            listen=ANY_PORT,
+            controller_listen="127.0.0.1:0",
+            config={"authorizer.class.name": AUTHORIZER, "super.users": "User:admin"},
+        )
+    )
+    await broker.start()
+    client = await Client.to(broker.bootstrap_by_listener()["CONTROLLER"])
+    answer = await client.ask(DescribeQuorumRequest(), 2)
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    await client.close()
+    await broker.stop(grace_s=0.1)
+
+
 async def test_localhost_is_reachable_by_ipv4_and_ipv6() -> None:
     broker = Broker(Settings(listen=("localhost:0",)))
     await broker.start()
@@ -385,6 +431,8 @@ async def test_a_download_of_keys_that_hangs_delays_neither_start_nor_end() -> N
                 f"{prefix}.oauthbearer.jwks.endpoint.url": (
                     f"http://127.0.0.1:{server.getsockname()[1]}/"
                 ),
+                "sasl.oauthbearer.allow.unverified.audience": "true",
+                "sasl.oauthbearer.allow.unverified.issuer": "true",
             },
         )
         output = io.StringIO()
@@ -395,7 +443,7 @@ async def test_a_download_of_keys_that_hangs_delays_neither_start_nor_end() -> N
         await broker.stop(grace_s=0.1)
         assert threads[0].is_alive()
     threads[0].join()
-    assert "the listener accepts signed tokens without an audience" in output.getvalue()
+    assert "the listener expects no audience of signed tokens" in output.getvalue()
     assert "cannot be loaded" not in output.getvalue()
 
 

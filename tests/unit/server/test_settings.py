@@ -43,6 +43,36 @@ def test_listeners_of_a_properties_file_are_used_without_options() -> None:
     assert (spec.listen_address.port, str(spec.advertised_address(5, 0))) == (5, "h:6")
 
 
+def test_the_controller_has_a_listener_on_request() -> None:
+    settings = Settings(listen=("127.0.0.1:5",), controller_listen="127.0.0.1:7")
+    broker, controller = settings.listeners
+    assert (broker.name, broker.is_for_controllers) == ("PLAINTEXT", False)
+    assert (controller.name, controller.is_for_controllers) == ("CONTROLLER", True)
+    assert controller.listen_address.port == 7
+    config = {
+        "controller.listener.names": "quorum,other",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,QUORUM:SSL",
+    }
+    _, controller = settings._replace(config=config).listeners
+    assert (controller.name, controller.protocol) == ("QUORUM", SecurityProtocol.SSL)
+
+
+@pytest.mark.parametrize(
+    ("listen", "controller_listen", "message"),
+    [
+        ("A://h:1", "x", "is not an address"),
+        ("A://h:1", "OTHER://h:2", "has the name CONTROLLER"),
+        ("CONTROLLER://h:1", "h:2", "given twice"),
+        ("A://h:1", "h:1", "same port"),
+    ],
+)
+def test_an_impossible_listener_of_the_controller_is_rejected(
+    listen: str, controller_listen: str, message: str
+) -> None:
+    with pytest.raises(AddressError, match=message):
+        _ = Settings(listen=(listen,), controller_listen=controller_listen).listeners
+
+
 @pytest.mark.parametrize(
     ("config", "protocol"),
     [

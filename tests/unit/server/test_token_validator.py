@@ -39,12 +39,15 @@ NOW_MS = 1000 * NOW_S
 
 
 def settings_of(
-    config: Mapping[str, str], options: Mapping[str, str] | None = None
+    config: Mapping[str, str],
+    options: Mapping[str, str] | None = None,
+    *,
+    requires_names: bool = False,
 ) -> SignedTokenSettings:
     security = ListenerSecurity(
-        "OUTSIDE", SecurityProtocol.SASL_SSL, BrokerConfig.from_text(config)
+        "OUTSIDE", SecurityProtocol.SASL_SSL, BrokerConfig.from_text(config, as_version="4.4")
     )
-    return read_signed_token_settings(security, options or {})
+    return read_signed_token_settings(security, options or {}, requires_names=requires_names)
 
 
 def test_the_defaults_are_those_of_kafka() -> None:
@@ -54,6 +57,19 @@ def test_the_defaults_are_those_of_kafka() -> None:
         times=RefreshTimes(3_600_000, 100, 10_000),
         certificates=None,
     )
+
+
+@pytest.mark.parametrize("name", ["audience", "issuer"])
+def test_an_omitted_check_must_be_named_in_the_settings(name: str) -> None:
+    expected = {f"{PREFIX}expected.audience": "kafka", f"{PREFIX}expected.issuer": "https://idp"}
+    config = {URL: "http://idp/keys", **expected}
+    del config[f"{PREFIX}expected.{name}"]
+    with pytest.raises(ConfigError, match=rf"expected.{name} is required .*unverified.{name}=true"):
+        settings_of(config, requires_names=True)
+    allowed = {**config, f"{PREFIX}allow.unverified.{name}": "true"}
+    rules = settings_of(allowed, requires_names=True).rules
+    assert rules.accepts_any_audience
+    assert settings_of({**config, **expected}, requires_names=True).rules.issuer == "https://idp"
 
 
 @pytest.mark.parametrize("prefix", [PREFIX, f"listener.name.outside.{PREFIX}", LISTENER])

@@ -8,6 +8,7 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from kafkalite.metadata.internal_topics import SHARE_STATE_TOPIC
+from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.coordinator import ShareCoordinator
 from kafkalite.shares.share_state_records import written_version
 from kafkalite.shares.state import ShareKey, StateBatch, StateChange
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from kafkalite.coordinator.contract import CoordinatorRecord
     from kafkalite.metadata.controller import MetadataController
+    from kafkalite.ports.waiting import Waiting
+    from kafkalite.shares.dead_letters import DeadLetters
     from kafkalite.shares.partition import StateStore
     from kafkalite.shares.shard import ShareShard
 
@@ -66,6 +69,28 @@ class FakeMetadata:
         self.image = image
 
 
+class DeadLetterLog:
+    """The dead-letter topics of all groups, as a list; without a `topic` no group has one."""
+
+    def __init__(self, *, has_topic: bool = False) -> None:
+        self.has_topic = has_topic
+        self.written: list[DeadLetters] = []
+        self.answer: Waiting[None] | KafkaError | None = None
+        """The answer to the next records: a refusal, or one that comes later."""
+
+    def is_enabled_for(self, group_id: str) -> bool:
+        """Return whether groups have a dead-letter topic."""
+        del group_id
+        return self.has_topic
+
+    def write(self, letters: DeadLetters) -> Waiting[None] | None:
+        """Record dead letters."""
+        self.written.append(letters)
+        if isinstance(self.answer, KafkaError):
+            raise self.answer
+        return self.answer
+
+
 class ShareWorld:
     """A share coordinator with its log and clock."""
 
@@ -74,11 +99,12 @@ class ShareWorld:
         config: Mapping[str, str] | None = None,
         log: MemoryCoordinatorLog | None = None,
         topics: Sequence[TopicImage] = (),
+        as_version: str | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.log = log or MemoryCoordinatorLog()
         self.start_offset = 0
-        self.config = BrokerConfig.from_text(config or {})
+        self.config = BrokerConfig.from_text(config or {}, as_version=as_version)
         self.topics = {topic.name: topic for topic in topics or [topic_image("t", 4)]}
         self.coordinator = ShareCoordinator(
             clock=self.clock,

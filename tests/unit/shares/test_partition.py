@@ -10,12 +10,12 @@ from kafkalite.coordinator.event_history import EventHistory
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.shares.acknowledgement import AcknowledgementBatch
+from kafkalite.shares.acknowledgement import AcknowledgementBatch, AcknowledgeType
 from kafkalite.shares.acquisition import AcquireRequest, FetchedBatches
 from kafkalite.shares.partition import SharePartition
 from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.shares.state import StateBatch
-from tests.unit.shares.share_world import KEY, ShareWorld
+from tests.unit.shares.share_world import KEY, DeadLetterLog, ShareWorld
 
 if TYPE_CHECKING:
     from kafkalite.shares.partition import StateStore
@@ -38,7 +38,13 @@ class Waiter:
 class Stage:
     """One share partition, its group and its store."""
 
-    def __init__(self, *, start: int = 0, world: ShareWorld | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        start: int = 0,
+        world: ShareWorld | None = None,
+        dead_letters: DeadLetterLog | None = None,
+    ) -> None:
         self.world = world or ShareWorld()
         self.history = EventHistory()
         self.table = SharePartitionTable(
@@ -49,7 +55,12 @@ class Stage:
         if world is None:
             self.world.initialize(start_offset=start)
         share = self.table.get_or_load(
-            KEY, store=self.world.store, name="t-0", leader_epoch=0, choose_start_offset=lambda: 7
+            KEY,
+            store=self.world.store,
+            dead_letter_queues=dead_letters or DeadLetterLog(),
+            name="t-0",
+            leader_epoch=0,
+            choose_start_offset=lambda: 7,
         )
         assert isinstance(share, SharePartition)
         self.share = share
@@ -168,6 +179,7 @@ def test_inconsistent_stored_state_is_refused() -> None:
         stage.table.get_or_load(
             KEY,
             store=cast("StateStore", InconsistentStore()),
+            dead_letter_queues=DeadLetterLog(),
             name="t-0",
             leader_epoch=0,
             choose_start_offset=lambda: 0,
@@ -212,7 +224,12 @@ class SlowStage(Stage):
         self.store = SlowStore(self.world.store)
         self.table.drop(KEY)
         share = self.table.get_or_load(
-            KEY, store=self.store, name="t-0", leader_epoch=0, choose_start_offset=lambda: 7
+            KEY,
+            store=self.store,
+            dead_letter_queues=DeadLetterLog(),
+            name="t-0",
+            leader_epoch=0,
+            choose_start_offset=lambda: 7,
         )
         assert isinstance(share, SharePartition)
         self.share = share
@@ -294,3 +311,82 @@ def test_closed_partition_applies_no_pending_acknowledgement() -> None:
     assert isinstance(second.value, KafkaError)
     assert second.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert stage.store.writes == []
+
+
+REJECT, RELEASE = AcknowledgeType.REJECT, AcknowledgeType.RELEASE
+
+
+def acknowledge(stage: Stage, first: int, last: int, *types: int) -> None:
+    stage.share.acknowledge("a", [AcknowledgementBatch(first, last, types)])
+
+
+def letters(log: DeadLetterLog) -> list[tuple[int, int, int, str]]:
+    return [(each.first, each.last, each.delivery_count, each.cause.name) for each in log.written]
+
+
+def test_rejected_records_are_archived_when_they_are_dead_letters() -> None:
+    log = DeadLetterLog(has_topic=True)
+    stage = Stage(dead_letters=log)
+    stage.acquire(0, 9)
+    written: Waiting[None] = Waiting()
+    log.answer = written
+    acknowledge(stage, 0, 9, *[REJECT] * 4, *[AcknowledgeType.ACCEPT] * 6)
+    assert letters(log) == [(0, 3, 1, "REJECTED")]
+    assert stage.stored() == (StateBatch(0, 3, 3, 1), StateBatch(4, 9, 2, 1))
+    assert stage.share.window.start_offset == 0
+    written.resolve(None)
+    assert stage.stored() == (StateBatch(0, 3, 4, 1), StateBatch(4, 9, 2, 1))
+    assert stage.share.window.start_offset == 10
+    assert stage.share.window.complete_count == 0
+    (event,) = stage.history.about("g")
+    assert event.text == "records 0 to 3 of t-0 written to the dead-letter topic"
+
+
+def test_records_are_dead_letters_after_the_last_delivery() -> None:
+    log = DeadLetterLog(has_topic=True)
+    world = ShareWorld({"group.share.delivery.count.limit": "2"})
+    world.initialize()
+    stage = Stage(world=world, dead_letters=log)
+    stage.acquire(0, 0)
+    acknowledge(stage, 0, 0, RELEASE)
+    stage.acquire(0, 0)
+    world.clock.advance(60_000)
+    assert letters(log) == [(0, 0, 2, "DELIVERED_TOO_OFTEN")]
+    assert stage.share.window.start_offset == 1
+
+
+def test_records_that_cannot_be_written_are_archived_too() -> None:
+    log = DeadLetterLog(has_topic=True)
+    log.answer = KafkaError(ErrorCode.INVALID_CONFIG, "no such topic")
+    stage = Stage(dead_letters=log)
+    stage.acquire(0, 0)
+    acknowledge(stage, 0, 0, REJECT)
+    assert stage.share.window.start_offset == 1
+    assert "not written" in stage.history.about("g")[0].text
+
+
+def test_the_next_leader_writes_unfinished_dead_letters() -> None:
+    log = DeadLetterLog(has_topic=True)
+    stage = Stage(dead_letters=log)
+    stage.acquire(0, 5)
+    waiting: Waiting[None] = Waiting()
+    log.answer = waiting
+    acknowledge(stage, 2, 3, REJECT)
+    stage.share.close()
+    waiting.refuse(KafkaError(ErrorCode.NETWORK_EXCEPTION))
+    assert stage.stored() == (StateBatch(2, 3, 3, 1),)
+    next_log = DeadLetterLog()
+    following = Stage(world=stage.world, dead_letters=next_log)
+    assert letters(next_log) == [(2, 3, 1, "REJECTED")]
+    assert following.stored() == (StateBatch(2, 3, 4, 1),)
+
+
+def test_archiving_records_are_neither_delivered_nor_acknowledged() -> None:
+    log = DeadLetterLog(has_topic=True)
+    log.answer = Waiting()
+    stage = Stage(dead_letters=log)
+    stage.acquire(0, 0)
+    acknowledge(stage, 0, 0, REJECT)
+    assert stage.share.window.next_fetch_offset() == 1
+    with pytest.raises(KafkaError):
+        acknowledge(stage, 0, 0, AcknowledgeType.ACCEPT)

@@ -15,7 +15,7 @@ from kafkalite.shares.acknowledgement import AcknowledgementBatch
 from kafkalite.shares.acquisition import AcquireRequest, FetchedBatches
 from kafkalite.shares.partition_table import SharePartitionTable
 from kafkalite.shares.sessions import SessionKey, TopicPartition
-from tests.unit.shares.share_world import KEY, ShareWorld
+from tests.unit.shares.share_world import KEY, DeadLetterLog, ShareWorld
 
 if TYPE_CHECKING:
     from kafkalite.shares.partition import SharePartition, StateStore
@@ -40,6 +40,7 @@ class Stage:
         share = self.table.get_or_load(
             KEY,
             store=self.world.store,
+            dead_letter_queues=DeadLetterLog(),
             name="t-0",
             leader_epoch=leader_epoch,
             choose_start_offset=lambda: 0,
@@ -81,6 +82,7 @@ def test_end_of_sessions_affects_only_their_group() -> None:
         stage.table.get_or_load(
             share_key,
             store=stage.world.store,
+            dead_letter_queues=DeadLetterLog(),
             name="t-0",
             leader_epoch=0,
             choose_start_offset=lambda: 0,
@@ -227,6 +229,7 @@ class LateStage(Stage):
         share = self.table.get_or_load(
             KEY,
             store=self.store,
+            dead_letter_queues=DeadLetterLog(),
             name="t-0",
             leader_epoch=leader_epoch,
             choose_start_offset=lambda: 0,

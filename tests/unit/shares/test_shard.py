@@ -55,7 +55,7 @@ def test_start_offset_of_minus_one_changes_nothing() -> None:
     assert world.coordinator.summary(*KEY) == (0, 0, -1, -1)
     world.initialize(start_offset=7)
     world.coordinator.write_state(KEY, change((8, 9, 4, 5)))
-    assert world.coordinator.read_state(KEY, -1).start_offset == 7
+    assert world.coordinator.read_state(KEY, 0).start_offset == 7
 
 
 def test_snapshot_follows_a_number_of_updates() -> None:
@@ -86,7 +86,6 @@ def test_previous_leader_is_fenced() -> None:
     world.initialize(state_epoch=1)
     with refused(ErrorCode.FENCED_LEADER_EPOCH):
         world.coordinator.read_state(KEY, 4)
-    world.coordinator.write_state(KEY, change((0, 0, 2, 1), leader_epoch=-1, state_epoch=-1))
 
 
 def test_leader_with_a_stale_state_epoch_is_fenced() -> None:
@@ -232,7 +231,7 @@ def test_loading_applies_every_update() -> None:
     for offset in (4, 8):
         world.coordinator.write_state(KEY, change((offset, offset, 2, 1), complete=1))
     again = world.restart()
-    assert len(again.coordinator.read_state(KEY, -1).batches) == 2
+    assert len(again.coordinator.read_state(KEY, 0).batches) == 2
 
 
 def test_update_without_a_snapshot_is_applied() -> None:
@@ -275,3 +274,34 @@ def test_records_of_other_types_are_skipped() -> None:
     key = ShareSnapshotKey(group_id="g", topic_id=KEY.topic_id, partition=0)
     world.machine.replay_share_snapshot(key, None)
     assert world.machine.states() == {}
+
+
+@pytest.mark.parametrize(("state_epoch", "leader_epoch"), [(-1, 0), (0, -1)])
+def test_negative_epochs_are_refused(state_epoch: int, leader_epoch: int) -> None:
+    world = ShareWorld(as_version="4.4")
+    world.initialize()
+    negative = change((0, 1, 2, 1), state_epoch=state_epoch, leader_epoch=leader_epoch)
+    with refused(ErrorCode.INVALID_REQUEST):
+        world.coordinator.write_state(KEY, negative)
+    with refused(ErrorCode.INVALID_REQUEST):
+        world.initialize(state_epoch=-1)
+    with refused(ErrorCode.INVALID_REQUEST):
+        world.coordinator.read_state(KEY, -1)
+    older = ShareWorld(as_version="4.3")
+    older.initialize(state_epoch=-1)
+    older.coordinator.write_state(KEY, negative)
+    assert older.coordinator.read_state(KEY, -1).batches == (StateBatch(0, 1, 2, 1),)
+
+
+@pytest.mark.parametrize(
+    ("start", "complete", "stored"),
+    [(20, 3, (20, 7)), (20, 9, (20, 9)), (10, 9, (20, 7)), (30, 1, (30, 1)), (-1, 9, (20, 7))],
+)
+def test_the_start_offset_and_its_count_do_not_decrease(
+    start: int, complete: int, stored: tuple[int, int]
+) -> None:
+    world = ShareWorld(as_version="4.4")
+    world.initialize(start_offset=20)
+    world.coordinator.write_state(KEY, change(start=20, complete=7))
+    world.coordinator.write_state(KEY, change(start=start, complete=complete))
+    assert world.coordinator.summary(*KEY)[2:] == stored

@@ -85,6 +85,13 @@ def test_small_input_with_oversized_content_is_refused(
         decompress(number, compress(number, bytes(1_000_001)))
 
 
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_the_limit_can_be_chosen(number: int) -> None:
+    assert decompress(number, compress(number, bytes(1_000)), 1_000) == bytes(1_000)
+    with pytest.raises(OversizedDataError):
+        decompress(number, compress(number, bytes(1_001)), 1_000)
+
+
 def test_raw_snappy_block_with_false_length_is_refused() -> None:
     length_prefix = b"\xff\xff\xff\xff\x0f"
     with pytest.raises(OversizedDataError):

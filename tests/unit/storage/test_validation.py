@@ -225,3 +225,17 @@ def test_batch_with_too_many_records_is_too_large() -> None:
     many = with_counts(MAX_DECOMPRESSED_RECORDS, MAX_DECOMPRESSED_RECORDS + 1)
     assert refusal(many, COMPACT).code is ErrorCode.MESSAGE_TOO_LARGE
     assert converted(many) is many
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_records_of_compressed_batches_have_a_maximum_size(codec: int) -> None:
+    records = [NewRecord(b"k", bytes(size), 1) for size in (10, 100, 20)]
+    view = BatchView(build_batch(records, attributes=codec))
+    # Attributes, two deltas, the lengths of key, value and headers, and a value of 100 bytes.
+    size = 1 + 1 + 1 + 2 + 2 + 100 + 1
+    assert converted(view, LogConfig(max_decompressed_message_bytes=size)) is view
+    smaller = LogConfig(max_decompressed_message_bytes=size - 1)
+    if codec:
+        assert refusal(view, smaller).code is ErrorCode.INVALID_RECORD
+    else:
+        assert converted(view, smaller) is view

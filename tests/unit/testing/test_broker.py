@@ -22,6 +22,7 @@ from kafkalite.traffic.scalar.file_rotation import CaptureError
 from kafkalite.traffic.scalar.reading import read
 from kafkalite.transactions.state import TransactionState
 from tests.unit.security.issued_files import Files
+from tests.unit.telemetry.pushes import counter, push_metrics, serialized
 
 ROOT = Path(__file__).parents[3]
 
@@ -338,3 +339,20 @@ def test_passwords_are_neither_recorded_nor_logged_nor_described(
     assert PASSWORD.encode() not in recorded
     assert b",p=" not in recorded, "the proof of SCRAM"
     assert b",s=" not in recorded, "the salt of SCRAM"
+
+
+def test_pushed_metrics_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(config={"kafkalite.client.telemetry": True}) as broker:
+        assert broker.client_metrics() == []
+        push_metrics(broker, serialized(counter(value=4, topic="t")))
+        (client,) = broker.client_metrics("conformance")
+        assert client.client.client_software_name == "unknown"
+        assert [each.value for each in client.find("messages.total", topic="t")] == [4]
+        monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
+        with pytest.raises(ModuleNotFoundError, match=r"kafkalite\[telemetry\]"):
+            broker.client_metrics()
+
+
+def test_metrics_are_not_pushed_by_default() -> None:
+    with Broker() as broker, pytest.raises(ValueError, match=r"kafkalite\.client\.telemetry=true"):
+        broker.client_metrics()

@@ -15,7 +15,7 @@ class FeatureLevelRecord(Message):
     Metadata 12, versions 0, flexible versions 0+.
     """
 
-    __slots__ = ("name", "feature_level", "emulated_release", "unknown_tags",)
+    __slots__ = ("name", "feature_level", "unknown_tags",)
     versions: ClassVar[Versions] = Versions(0, 0)
     API_KEY: Final = 12
     CODEC: Final = "feature_level_record"
@@ -32,22 +32,13 @@ class FeatureLevelRecord(Message):
     Versions 0+.
     """
 
-    emulated_release: str
-    """The release that the broker emulated when a request set metadata.version; empty in other
-    records.
-
-    Versions 0+, tag 10000 in versions 0+.
-    """
-
     def __init__(
         self,
         *,
         name: str = '',
         feature_level: int = 0,
-        emulated_release: str = '',
         unknown_tags: dict[int, bytes] | None = None,
     ) -> None:
         self.name = name
         self.feature_level = feature_level
-        self.emulated_release = emulated_release
         self.unknown_tags = unknown_tags

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.replay.comparison.compare import Difference
 
-_ONLY_WITH_A_PLUGIN = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
-"""Kafka serves these only with a plugin that receives client telemetry."""
-
-NOT_SERVED = frozenset(map(int, ApiKey)) - TABLE.keys() - _ONLY_WITH_A_PLUGIN
+NOT_SERVED = frozenset(map(int, ApiKey)) - TABLE.keys()
 """APIs that Kafka serves and kafkalite does not."""
 
 APIS_WITH_OLD_VERSIONS = (ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH)
@@ -72,7 +69,7 @@ EXPLAINED: tuple[ExplainedDifference, ...] = (
     ExplainedDifference(
         "ApiVersions",
         "api_keys",
-        "kafkalite has no KRaft quorum",
+        "kafkalite does not serve all APIs",
         lambda difference, _: (
             difference.target == ABSENT
             and difference.recorded in {f"api_key={key}" for key in NOT_SERVED}
@@ -83,17 +80,6 @@ EXPLAINED: tuple[ExplainedDifference, ...] = (
         "api_keys.min_version",
         "kafkalite still serves the versions of clients older than Kafka 1.0",
         _when_row_is_one_of(str(int(key)) for key in APIS_WITH_OLD_VERSIONS),
-    ),
-    *(
-        ExplainedDifference(
-            "ApiVersions",
-            path,
-            "kafkalite has no KRaft quorum, so it has no kraft.version feature",
-            lambda difference, _: (
-                difference.target == ABSENT and difference.recorded == "name='kraft.version'"
-            ),
-        )
-        for path in ("supported_features", "finalized_features")
     ),
     ExplainedDifference(
         "DescribeConfigs",

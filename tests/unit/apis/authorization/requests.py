@@ -401,6 +401,24 @@ def _unregister(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     return request(broker_id=999)
 
 
+def _describe_quorum(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    # An unknown partition: the offsets of the metadata log differ between brokers.
+    partition = request.PartitionData(partition_index=1)
+    topic = request.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+    return request(topics=[topic])
+
+
+def _raft_voter(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    return request(cluster_id=None, voter_id=999)
+
+
+def _unregister_controller(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    return request(controller_id=999)
+
+
 def _update_features(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
     del version, ids
     return request(
@@ -478,6 +496,11 @@ def _streams_heartbeat(request: Any, version: int, ids: Mapping[str, bytes]) -> 
     subtopology = request.Subtopology(subtopology_id="0", source_topics=[TOPIC])
     topology = request.Topology(epoch=0, subtopologies=[subtopology])
     return request(group_id=GROUP, member_id="m", member_epoch=-1, topology=topology)
+
+
+def _topology_description(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
+    del version, ids
+    return request(group_id=GROUP, member_id="m", topology_epoch=0)
 
 
 def _describe_share_offsets(request: Any, version: int, ids: Mapping[str, bytes]) -> Any:
@@ -606,6 +629,7 @@ CASES: Final = (
     Case(ApiKey.ALTER_PARTITION_REASSIGNMENTS, _reassign, (ALTER_CLUSTER,)),
     Case(ApiKey.LIST_PARTITION_REASSIGNMENTS, _list_reassignments, (DESCRIBE_CLUSTER,)),
     Case(ApiKey.OFFSET_DELETE, _offset_delete, (DELETE_GROUP, READ_TOPIC)),
+    Case(ApiKey.DESCRIBE_QUORUM, _describe_quorum, (DESCRIBE_CLUSTER,)),
     Case(ApiKey.UPDATE_FEATURES, _update_features, (ALTER_CLUSTER,)),
     Case(ApiKey.DESCRIBE_CLUSTER, _describe_cluster, ()),
     Case(ApiKey.DESCRIBE_PRODUCERS, _describe_producers,
@@ -614,6 +638,9 @@ CASES: Final = (
     Case(ApiKey.ALTER_CLIENT_QUOTAS, _alter_quotas, (Needs(ALTER_CONFIGS, Resource.CLUSTER),)),
     Case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, _describe_scram, (DESCRIBE_CLUSTER,)),
     Case(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, _alter_scram, (ALTER_CLUSTER,)),
+    Case(ApiKey.ADD_RAFT_VOTER, _raft_voter, (ALTER_CLUSTER,)),
+    Case(ApiKey.REMOVE_RAFT_VOTER, _raft_voter, (ALTER_CLUSTER,)),
+    Case(ApiKey.UNREGISTER_CONTROLLER, _unregister_controller, (ALTER_CLUSTER,)),
     Case(ApiKey.UNREGISTER_BROKER, _unregister, (ALTER_CLUSTER,)),
     Case(ApiKey.DESCRIBE_TRANSACTIONS, _describe_transactions, (DESCRIBE_ID,)),
     Case(ApiKey.LIST_TRANSACTIONS, _empty, ()),
@@ -634,6 +661,7 @@ CASES: Final = (
          (CLUSTER_ACTION,)),
     Case(ApiKey.STREAMS_GROUP_HEARTBEAT, _streams_heartbeat, (READ_GROUP, DESCRIBE_TOPIC)),
     Case(ApiKey.STREAMS_GROUP_DESCRIBE, _group_ids, (DESCRIBE_GROUP,)),
+    Case(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, _topology_description, (READ_GROUP,)),
     Case(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, _describe_share_offsets,
          (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
     Case(ApiKey.ALTER_SHARE_GROUP_OFFSETS, _alter_share_offsets, (READ_SHARE_GROUP, READ_TOPIC)),

@@ -55,7 +55,7 @@ def test_a_topic_is_described_with_the_requested_keys(world: MetadataWorld) -> N
         full.documentation
         == "Maximum size of a batch that the topic accepts, as sent by the producer."
     )
-    assert len(describe(world, ResourceType.TOPIC, "t").configs) == 33
+    assert len(describe(world, ResourceType.TOPIC, "t").configs) == 37
 
 
 def test_repeated_resources_in_one_request_are_limited(world: MetadataWorld) -> None:
@@ -90,7 +90,7 @@ def test_loggers_are_described_with_their_levels(world: MetadataWorld) -> None:
 
 
 def test_groups_and_subscriptions_without_settings_are_described(world: MetadataWorld) -> None:
-    assert len(describe(world, ResourceType.GROUP, "unknown").configs) == 17
+    assert len(describe(world, ResourceType.GROUP, "unknown").configs) == 21
     assert len(describe(world, ResourceType.CLIENT_METRICS, "nothing").configs) == 3
 
 

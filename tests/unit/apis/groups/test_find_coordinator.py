@@ -151,6 +151,7 @@ def test_a_share_partition_is_named_by_group_topic_id_and_index(key: str) -> Non
     asked = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
     (found,) = GroupWire().ask(asked, 6).coordinators
     assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
+    assert not found.error_message
 
 
 @pytest.mark.parametrize("version", range(1, 6))

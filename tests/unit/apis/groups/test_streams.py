@@ -17,6 +17,9 @@ from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
+from kafkalite.protocol._generated.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.scenarios.streams_world import Request, internal, reading, tasks
 from tests.unit.apis.group_wire import GroupWire
@@ -24,7 +27,7 @@ from tests.unit.apis.group_wire import GroupWire
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HEARTBEAT, DESCRIBE = APIS
+HEARTBEAT, DESCRIBE, UPDATE_DESCRIPTION = APIS
 
 
 def request(**named: Any) -> StreamsGroupHeartbeatRequest:  # noqa: ANN401
@@ -44,9 +47,9 @@ def request(**named: Any) -> StreamsGroupHeartbeatRequest:  # noqa: ANN401
     return StreamsGroupHeartbeatRequest(**join)
 
 
-def wire(config: Mapping[str, str] | None = None) -> GroupWire:
+def wire(config: Mapping[str, str] | None = None, as_version: str | None = None) -> GroupWire:
     """Return a broker with a topic `in` of three partitions."""
-    made = GroupWire(config=config)
+    made = GroupWire(config=config, as_version=as_version)
     made.create("in", 3)
     made.create("__consumer_offsets", 2)
     return made
@@ -77,7 +80,6 @@ def topology(*subtopologies: Request.Subtopology) -> Request.Topology:
         {"member_id": " "},
         {"group_id": ""},
         {"rack_id": " "},
-        {"instance_id": "i"},
         {"instance_id": ""},
         {"rebalance_timeout_ms": -1},
         {"active_tasks": None},
@@ -86,8 +88,6 @@ def topology(*subtopologies: Request.Subtopology) -> Request.Topology:
         {"standby_tasks": tasks({"0": [0]})},
         {"warmup_tasks": tasks({"0": [0]})},
         {"topology": None},
-        {"task_offsets": []},
-        {"task_end_offsets": []},
         {"member_epoch": -2},
         {"member_epoch": -3},
         {"member_epoch": 5},
@@ -101,6 +101,14 @@ def test_invalid_fields_are_refused_as_invalid_request(named: dict[str, Any]) ->
     assert response.error_code == ErrorCode.INVALID_REQUEST
     assert response.error_message
     assert describe(broker, "g").groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "named", [{"instance_id": "i"}, {"task_offsets": []}, {"task_end_offsets": []}]
+)
+def test_static_members_and_offsets_need_kafka_4_4(named: dict[str, Any]) -> None:
+    assert heartbeat(wire(as_version="4.3"), **named).error_code == ErrorCode.INVALID_REQUEST
+    assert heartbeat(wire(), **named).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
@@ -205,6 +213,109 @@ def test_the_longest_possible_member_id_is_accepted() -> None:
     long = heartbeat(broker, member_id="m" * 32_767, member_epoch=7, topology=None)
     assert long.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert heartbeat(broker, member_epoch=2, topology=None).member_epoch == before.member_epoch
+
+
+PLUGIN = {
+    "group.streams.topology.description.plugin.class": (
+        "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+    )
+}
+
+
+def update(**named: Any) -> StreamsGroupTopologyDescriptionUpdateRequest:  # noqa: ANN401
+    sent = StreamsGroupTopologyDescriptionUpdateRequest
+    node = sent.TopologyDescriptionNode(name="source", node_type=1, source_topics=["in"])
+    subtopology = sent.TopologyDescriptionSubtopology(subtopology_id="0", nodes=[node])
+    fields: dict[str, Any] = {
+        "group_id": "g",
+        "member_id": "m",
+        "topology_epoch": 0,
+        "topology_description": sent.TopologyDescription(subtopologies=[subtopology]),
+    }
+    return sent(**{**fields, **named})
+
+
+def description_status(to: GroupWire, version: int = 1) -> int:
+    response = to.ask(
+        StreamsGroupDescribeRequest(group_ids=["g"], include_topology_description=True), version
+    )
+    status: int = response.groups[0].topology_description_status
+    return status
+
+
+def test_without_a_plugin_descriptions_are_neither_requested_nor_stored() -> None:
+    broker = wire()
+    assert broker.ask(request(), 1).topology_description_required is False
+    answer = broker.ask(update(), 0)
+    assert (answer.error_code, bool(answer.error_message)) == (ErrorCode.UNSUPPORTED_VERSION, True)
+    assert description_status(broker) == 1
+
+
+def test_a_plugin_stores_the_description_that_members_are_asked_for() -> None:
+    broker = wire(PLUGIN)
+    assert broker.ask(request(), 0).topology_description_required is False
+    assert broker.ask(request(), 1).topology_description_required is True
+    # Members are asked again after a delay of about 30 seconds.
+    beat = request(member_epoch=2, topology=None, active_tasks=None, standby_tasks=None,
+                   warmup_tasks=None)  # fmt: skip
+    assert broker.ask(beat, 1).topology_description_required is False
+    broker.clock.advance(36_000)
+    assert broker.ask(beat, 1).topology_description_required is True
+    assert description_status(broker) == 1
+    assert broker.ask(update(), 0).error_code == ErrorCode.NONE
+    broker.clock.advance(40_000)
+    assert broker.ask(request(), 1).topology_description_required is False
+    assert description_status(broker) == 3
+    (event,) = [each for each in broker.history.about("g") if each.kind == "topology"]
+    assert event.text == "member m described the topology of epoch 0"
+    response = broker.ask(StreamsGroupDescribeRequest(group_ids=["g"]), 1)
+    (group,) = response.groups
+    assert (group.topology_description_status, group.topology_description) == (0, None)
+    assert group.assignor_name == "sticky"
+
+
+@pytest.mark.parametrize(
+    ("named", "code"),
+    [
+        ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"group_id": "other"}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"member_id": "other"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"topology_epoch": 1}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_invalid_descriptions_are_refused(named: dict[str, Any], code: ErrorCode) -> None:
+    broker = wire(PLUGIN)
+    broker.ask(request(), 1)
+    assert broker.ask(update(**named), 0).error_code == code
+    assert description_status(broker) == 1
+
+
+def test_a_client_without_required_tags_gets_a_status_since_version_1() -> None:
+    broker = wire({"group.streams.rack.aware.assignment.tags": "zone,area"})
+    tags = [Request.KeyValue(key="zone", value="x")]
+    assert broker.ask(request(client_tags=tags), 0).status == []
+    (status,) = broker.ask(request(client_tags=tags), 1).status
+    assert status.status_code == StatusCode.MISSING_CLIENT_TAGS
+    assert "area" in status.status_detail
+    assert "zone" not in status.status_detail
+    (event,) = [each for each in broker.history.about("g") if each.kind == "tags"]
+    assert event.text == "member m has no client tags area, which the group requires"
+
+
+@pytest.mark.parametrize(
+    ("as_version", "version", "expected"),
+    [("4.4", 1, (60_000, 10_000, 0)), ("4.4", 0, (60_000, -1, 0)), ("4.3", 0, (0, -1, 0))],
+)
+def test_members_get_the_settings_of_offsets(
+    as_version: str, version: int, expected: tuple[int, int, int]
+) -> None:
+    answer = wire(as_version=as_version).ask(request(), version)
+    assert expected == (
+        answer.task_offset_interval_ms,
+        answer.acceptable_recovery_lag,
+        answer.acceptable_recovery_lag_legacy,
+    )
 
 
 def test_refusals_have_the_shape_of_their_api() -> None:

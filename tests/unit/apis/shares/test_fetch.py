@@ -245,7 +245,16 @@ def test_acquire_modes_are_applied(wire: ShareWire, acquire_mode: int, code: int
     assert answer.error_code == code
 
 
-def test_an_unknown_topic_id_fails_the_session(wire: ShareWire) -> None:
+def test_an_unknown_topic_id_is_answered_as_such(wire: ShareWire) -> None:
+    topic = ShareFetchRequest.FetchTopic(
+        topic_id=bytes(16), partitions=[ShareFetchRequest.FetchPartition()]
+    )
+    answers = wire.fetch(FIRST, topics=[topic]), wire.fetch(1)
+    assert [errors(answer) for answer in answers] == [(0, {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)})] * 2
+
+
+def test_an_unknown_topic_id_fails_the_session_before_kafka_4_4(tmp_path: Path) -> None:
+    wire = ShareWire(tmp_path, as_version="4.3")
     topic = ShareFetchRequest.FetchTopic(
         topic_id=bytes(16), partitions=[ShareFetchRequest.FetchPartition()]
     )

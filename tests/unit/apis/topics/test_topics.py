@@ -47,7 +47,7 @@ def test_a_created_topic_is_returned_with_all_its_settings() -> None:
     assert made.topic_id == world.topic("t").topic_id
     assert (made.num_partitions, made.replication_factor) == (1, 1)
     configs = {config.name: config for config in made.configs}
-    assert len(configs) == 33
+    assert len(configs) == 37
     # Java's admin client fails if a source is below 1 or the list is null.
     assert min(config.config_source for config in configs.values()) == 1
     assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == (" 5 ", 1)
@@ -88,7 +88,7 @@ def test_validate_only_returns_the_same_and_creates_nothing() -> None:
     assert (validated.error_code, validated.num_partitions, len(validated.configs)) == (
         ErrorCode.NONE,
         1,
-        33,
+        37,
     )
     assert world.image.topics == {}
 

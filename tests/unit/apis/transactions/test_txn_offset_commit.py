@@ -145,9 +145,10 @@ def test_an_offset_is_visible_after_the_commit_of_its_transaction(
     assert wire.commit(("t", 0), ("t", 2), version=version) == [("t", [(0, 0)]), ("t", [(2, 0)])]
     assert wire.committed() == {}
     wire.end()
-    # The topic id is not stored, and not every version has the leader epoch.
+    # Not every version has the leader epoch.
+    topic_id = wire.metadata.image.topics["t"].topic_id
     expected = OffsetAndMetadata(
-        5, wire.clock.now_ms(), 0 if version > 1 else -1, "note", None, ZERO_UUID
+        5, wire.clock.now_ms(), 0 if version > 1 else -1, "note", None, topic_id
     )
     assert wire.committed() == {("t", 0): expected, ("t", 2): expected}
 

@@ -24,8 +24,12 @@ def test_configurations_of_a_topic_are_changed(tools: ToolRunner) -> None:
     assert changed.lines == ["Completed updating config for topic orders."]
     assert tools.ask(CONFIGS, "--describe", "--topic", "orders").lines == [
         "Dynamic configs for topic orders are:",
-        "  cleanup.policy=compact,delete sensitive=false",
-        "  retention.ms=5 sensitive=false",
+        (
+            "  cleanup.policy=compact,delete sensitive=false synonyms={"
+            "DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, "
+            "DEFAULT_CONFIG:log.cleanup.policy=delete}"
+        ),
+        "  retention.ms=5 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=5}",
     ]
     tools.ask(CONFIGS, "--alter", *ORDERS, "--delete-config", "retention.ms,cleanup.policy")
     assert len(tools.ask(CONFIGS, "--describe", *ORDERS).lines) == 1
@@ -37,9 +41,20 @@ def test_configurations_of_brokers_are_changed(tools: ToolRunner) -> None:
     every = ("--entity-type", "brokers", "--entity-default")
     assert tools.ask(CONFIGS, "--alter", *one, "--add-config", "log.retention.ms=7").status == 0
     assert tools.ask(CONFIGS, "--alter", *every, "--add-config", "log.retention.ms=8").lines == [
-        "Completed updating config for broker <default>."
+        "Completed updating default config for brokers in the cluster."
     ]
-    assert "  log.retention.ms=7 sensitive=false" in tools.ask(CONFIGS, "--describe", *one).lines
+    heading, setting = tools.ask(CONFIGS, "--describe", *one).lines
+    assert heading == "Dynamic configs for broker 1 are:"
+    assert setting.startswith(
+        "  log.retention.ms=7 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:"
+    )
+    assert tools.ask(CONFIGS, "--describe", *every).lines[:2] == [
+        "Default configs for brokers in the cluster are:",
+        (
+            "  log.retention.ms=8 sensitive=false"
+            " synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=8}"
+        ),
+    ]
     refused = tools.ask(CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "9")
     assert "there is no broker 9" in refused.error
 

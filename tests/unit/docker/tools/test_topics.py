@@ -27,8 +27,8 @@ def test_topic_is_created_listed_described_and_deleted(tools: ToolRunner) -> Non
         described[0],
     )
     assert described[1:] == [
-        "\tTopic: new\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1",
-        "\tTopic: new\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1",
+        "\tTopic: new\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: N/A\tLastKnownElr: N/A",
+        "\tTopic: new\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: N/A\tLastKnownElr: N/A",
     ]
     assert tools.ask(TOPICS, "--delete", "--topic", "new") == (0, [], "")
     assert tools.ask(TOPICS, "--list").lines == ["orders"]

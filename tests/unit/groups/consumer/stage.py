@@ -80,12 +80,13 @@ class Stage:
         self,
         topics: Mapping[str, int] | None = None,
         config: Mapping[str, str] | None = None,
+        as_version: str | None = None,
     ) -> None:
         self.now_ms = START_MS
         self.log: list[Record] = []
         self.written: list[Record] = []
         self.events: list[Event] = []
-        self._config = BrokerConfig.from_text(dict(config or {}))
+        self._config = BrokerConfig.from_text(dict(config or {}), as_version=as_version)
         self._timers = TimerQueue()
         self._open(image_of(topics if topics is not None else {"T": 4}))
         self.groups.on_loaded(self.now_ms)
@@ -233,6 +234,7 @@ class Stage:
         instance_id: str | None = None,
         topics: Iterable[str] | None = None,
         regex: str | None = None,
+        assignor: str | None = None,
     ) -> ConsumerGroupHeartbeatResponse:
         """Heartbeat; -1 and -2 leave."""
         return self.send(
@@ -243,6 +245,7 @@ class Stage:
                 member_epoch=epoch,
                 subscribed_topic_names=None if topics is None else list(topics),
                 subscribed_topic_regex=regex,
+                server_assignor=assignor,
                 topic_partitions=None if reported is None else owned(reported),
             )
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
 from kafkalite.groups.consumer.member import MemberState
 from kafkalite.metadata.image import ConfigResource, MetadataDelta, ResourceType
@@ -67,12 +69,47 @@ def test_only_a_join_creates_a_group() -> None:
 
 
 def test_a_full_group_accepts_only_its_own_members() -> None:
-    stage = Stage(config={"group.consumer.max.size": "1"})
+    stage = Stage(config={"group.consumer.max.size": "1"}, as_version="4.4")
     stage.join("A", instance_id="i")
     assert refusal(lambda: stage.join("B")) is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert refusal(lambda: stage.join("")) is ErrorCode.GROUP_MAX_SIZE_REACHED
     stage.beat("A", -2, instance_id="i")
     assert stage.join("C", instance_id="i").member_epoch == 2
+
+
+def test_a_full_group_of_kafka_4_3_refuses_new_ids_of_its_static_members() -> None:
+    stage = Stage(config={"group.consumer.max.size": "1"}, as_version="4.3")
+    stage.join("A", instance_id="i")
+    stage.beat("A", -2, instance_id="i")
+    assert refusal(lambda: stage.join("C", instance_id="i")) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert stage.join("A", instance_id="i").member_epoch == 2
+
+
+@pytest.mark.parametrize(("release", "epoch"), [("4.3", 2), ("4.4", 3)])
+def test_another_preferred_assignor_raises_the_group_epoch(release: str, epoch: int) -> None:
+    stage = Stage(as_version=release)
+    stage.join("A", assignor="uniform")
+    stage.advance(INTERVAL_MS)
+    stage.beat("A", 2, assignor="range")
+    assert (stage.group.epoch, stage.group.target_epoch) == (epoch, epoch)
+
+
+def test_an_assignor_that_fewer_members_request_changes_no_assignment() -> None:
+    stage = Stage(as_version="4.4")
+    members = [stage.join(name, assignor="uniform") for name in ("A", "B", "C")]
+    epoch = stage.group.epoch
+    stage.beat("C", members[-1].member_epoch, assignor="range")
+    assert stage.group.epoch == epoch
+
+
+@pytest.mark.parametrize(("release", "target_epoch"), [("4.3", 2), ("4.4", 3)])
+def test_the_target_of_an_empty_group_has_its_epoch(release: str, target_epoch: int) -> None:
+    stage = Stage(as_version=release)
+    stage.join("A")
+    stage.beat("A", -1)
+    assert (stage.group.epoch, stage.group.target_epoch) == (3, target_epoch)
+    stage.restart()
+    assert stage.group.target_epoch == target_epoch
 
 
 def test_members_without_topics_are_members() -> None:

@@ -41,13 +41,14 @@ class ShareStage:
         self,
         topics: Mapping[str, int] | None = None,
         config: Mapping[str, str] | None = None,
+        as_version: str | None = None,
     ) -> None:
         self.now_ms = START_MS
         self.log: list[Record] = []
         self.written: list[Record] = []
         self.events: list[Event] = []
         self.pending_intents: list[InitializeShareState] = []
-        self.config = BrokerConfig.from_text(dict(config or {}))
+        self.config = BrokerConfig.from_text(dict(config or {}), as_version=as_version)
         self._timers = TimerQueue()
         self._open(image_of(topics if topics is not None else {"T": 4}))
 

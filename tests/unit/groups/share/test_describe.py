@@ -44,7 +44,7 @@ def test_a_group_without_members_is_empty() -> None:
     assert (description.group_state, description.group_epoch, description.assignment_epoch) == (
         "Empty",
         3,
-        2,
+        3,
     )
     assert description.members == []
 

@@ -335,3 +335,26 @@ def test_groups_of_other_types_are_refused() -> None:
     assert stage.group.epoch == 7
     stage.run(CoordinatorResult(None, [CoordinatorRecord(group_epoch_record(G, 7, 0).key, None)]))
     assert refusal(lambda: stage.groups.describe(G)) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(("release", "start_offset"), [("4.3", -1), ("4.4", 0)])
+def test_added_partitions_are_read_from_their_first_record(release: str, start_offset: int) -> None:
+    stage = ShareStage({"T": 1}, as_version=release)
+    epoch = stage.join("A").member_epoch
+    assert [each.start_offset for each in stage.pending_intents[0].partitions] == [-1]
+    stage.carry_out()
+    stage.change_topics({"T": 3})
+    stage.beat("A", epoch)
+    (intent,) = stage.pending_intents
+    assert [(each.partition, each.start_offset) for each in intent.partitions] == [
+        (1, start_offset),
+        (2, start_offset),
+    ]
+
+
+@pytest.mark.parametrize(("release", "is_reset"), [("4.3", False), ("4.4", True)])
+def test_the_target_of_an_empty_group_has_its_epoch(release: str, *, is_reset: bool) -> None:
+    stage = ShareStage(as_version=release)
+    stage.join("A")
+    stage.beat("A", -1)
+    assert (stage.group.target_epoch == stage.group.epoch) is is_reset

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafkalite.groups.share.java_order import (
     JavaHashMap,
+    JavaPriorityQueue,
     in_java_order,
     int_hash,
     string_hash,
@@ -77,3 +78,17 @@ def test_a_table_for_many_keys_has_enough_capacity() -> None:
     table.put(16, None)
     assert table.keys() == [16, 100]
     assert (len(table), table.get(7), table[16]) == (2, None, None)
+
+
+def test_a_table_has_the_requested_capacity() -> None:
+    table: JavaHashMap[int, str] = JavaHashMap(int_hash, initial_capacity=2)
+    table.put(3, "three")
+    table.put(4, "four")
+    assert (table.keys(), table.values()) == ([4, 3], ["four", "three"])
+
+
+def test_equal_keys_of_a_queue_are_in_the_order_of_java() -> None:
+    """PriorityQueue with the values 0 to 5 and their keys 0, 1, 2, 0, 1, 2."""
+    queue = JavaPriorityQueue(lambda value: value % 3, range(6))
+    assert [queue.pop() for _ in range(6)] == [0, 3, 4, 1, 2, 5]
+    assert not queue

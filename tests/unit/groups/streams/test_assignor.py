@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalite.groups.streams.assignor import MemberSpec, SubtopologySize, assign_tasks
+from kafkalite.groups.streams.assignor import (
+    AssignorRules,
+    MemberSpec,
+    StandbyPlacement,
+    SubtopologySize,
+)
+from kafkalite.groups.streams.assignor import assign_tasks as assign_tasks_and_explain
 from kafkalite.groups.streams.tasks import NO_TASKS, Tasks
 from tests.effort import examples
 
@@ -19,6 +27,16 @@ if TYPE_CHECKING:
     from kafkalite.groups.streams.tasks import TaskIds
 
 Assigned = dict[str, Tasks]
+
+
+def assign_tasks(
+    members: Mapping[str, MemberSpec],
+    subtopologies: Mapping[str, SubtopologySize],
+    standby_replicas: int,
+    rules: AssignorRules = AssignorRules(),  # noqa: B008 - immutable
+) -> Assigned:
+    targets, _ = assign_tasks_and_explain(members, subtopologies, standby_replicas, rules)
+    return targets
 
 
 def members(**processes: str) -> dict[str, MemberSpec]:
@@ -101,6 +119,91 @@ def test_the_number_of_standbys_is_limited_by_processes() -> None:
     assert [count(tasks.standby) for tasks in is_assigned.values()] == [2, 2]
     stateless = assign_tasks(members(a="p", b="q"), sizes(4), 2)
     assert [count(tasks.standby) for tasks in stateless.values()] == [0, 0]
+
+
+def read_tasks(text: str) -> dict[str, frozenset[int]]:
+    """Parse the format `subtopology:0+1,…` of the cases."""
+    rows = [row.split(":") for row in text.split(",") if row]
+    return {name: frozenset(map(int, partitions.split("+"))) for name, partitions in rows}
+
+
+def read_offsets(text: str) -> dict[str, dict[int, int]]:
+    """Parse the format `subtopology:partition@offset+…,…` of the cases."""
+    offsets: dict[str, dict[int, int]] = {}
+    for name, entries in (row.split(":") for row in text.split(",") if row):
+        pairs_of_numbers = (entry.split("@") for entry in entries.split("+"))
+        offsets[name] = {int(partition): int(offset) for partition, offset in pairs_of_numbers}
+    return offsets
+
+
+def read_case(
+    case: str, *, has_offsets: bool
+) -> tuple[dict[str, MemberSpec], dict[str, SubtopologySize], int]:
+    """Parse the format `replicas|subtopology=count[s];…|member=process=active=standby=offsets;…`.
+
+    Subtopologies with `s` have state.
+    """
+    replicas, subtopologies, group = case.split("|")
+    sizes_by_name = {
+        name: SubtopologySize(int(count_text.rstrip("s")), is_stateful=count_text.endswith("s"))
+        for name, count_text in (row.split("=") for row in subtopologies.split(";"))
+    }
+    specs = {
+        member: MemberSpec(
+            process,
+            Tasks(active=read_tasks(active), standby=read_tasks(standby)),
+            read_offsets(offsets) if has_offsets else {},
+        )
+        for member, process, active, standby, offsets in (
+            row.split("=") for row in group.split(";")
+        )
+    }
+    return specs, sizes_by_name, int(replicas)
+
+
+BEFORE_4_4 = AssignorRules(skips_processes_with_task=False, computes_processes=False)
+
+
+@pytest.mark.parametrize(
+    ("release", "rules"), [("4_3", BEFORE_4_4), ("4_4", AssignorRules())], ids=["4.3", "4.4"]
+)
+def test_assignments_equal_those_of_kafkas_assignor(release: str, rules: AssignorRules) -> None:
+    """Each pair of lines has a group and the assignment of Kafka's StickyTaskAssignor.
+
+    The groups are random, with the seeds 43 and 44. Kafka 4.3 does not use offsets.
+    """
+    path = Path(__file__).parent / f"sticky_by_kafka_{release}.txt"
+    lines = path.read_text("utf-8").splitlines()
+    for case, kafkas in zip(lines[::2], lines[1::2], strict=True):
+        specs, sizes_by_name, replicas = read_case(case, has_offsets=release == "4_4")
+        expected = {
+            member: Tasks(active=read_tasks(active), standby=read_tasks(standby))
+            for member, active, standby in (row.split("=") for row in kafkas.split(";"))
+        }
+        assert assign_tasks(specs, sizes_by_name, replicas, rules) == expected, case
+
+
+def test_a_member_with_the_largest_offset_gets_the_task() -> None:
+    on_disk = {
+        member: MemberSpec(member, NO_TASKS, {"0": {0: offset}})
+        for member, offset in (("a", 5), ("b", 7), ("c", 6))
+    }
+    assigned = assign_tasks(on_disk, sizes(1, stateful=True), 1)
+    assert pairs(assigned["b"].active) == {("0", 0)}
+    assert pairs(assigned["c"].standby) == {("0", 0)}
+
+
+def test_the_places_of_standbys_are_explained() -> None:
+    first, placement = assign_tasks_and_explain(
+        members(a="p", b="q", c="q"), sizes(2, stateful=True), 2
+    )
+    assert placement == StandbyPlacement(least_loaded=2, missing=2)
+    _, placement = assign_tasks_and_explain(
+        after(first, a="p", b="q", c="q"), sizes(2, stateful=True), 1
+    )
+    assert placement == StandbyPlacement(with_state=2)
+    _, placement = assign_tasks_and_explain({}, sizes(2), 1)
+    assert placement == StandbyPlacement()
 
 
 @st.composite

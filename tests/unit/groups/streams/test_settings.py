@@ -47,3 +47,25 @@ def test_settings_are_recomputed_when_they_change() -> None:
     assert settings_cache.of(group) is first
     settings_cache.invalidate()
     assert settings_cache.of(group).heartbeat_interval_ms == 3_000
+
+
+def test_tags_are_settings_of_the_assignor() -> None:
+    settings_cache, group, _ = cache_and_group(streams_rack_aware_assignment_tags="zone, area")
+    settings = settings_cache.of(group)
+    assert settings.rack_tags == ("zone", "area")
+    assert settings.assignment_configs == {
+        "num.standby.replicas": "0", "rack.aware.assignment.tags": "zone,area",
+    }  # fmt: skip
+
+
+def test_an_assignor_that_is_not_configured_is_replaced_by_the_default_one() -> None:
+    for requested in ("sticky", "unknown"):
+        settings_cache, group, _ = cache_and_group(streams_assignor_name=requested)
+        assert settings_cache.of(group).assignor == "sticky"
+
+
+def test_offset_settings_have_a_lower_limit() -> None:
+    settings_cache, group, _ = cache_and_group(streams_task_offset_interval_ms="1")
+    settings = settings_cache.of(group)
+    assert (settings.task_offset_interval_ms, settings.acceptable_recovery_lag) == (15_000, 10_000)
+    assert not settings.stores_descriptions

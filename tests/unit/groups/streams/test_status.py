@@ -13,8 +13,9 @@ def test_codes_are_those_of_the_wire() -> None:
         "MISSING_INTERNAL_TOPICS",
         "SHUTDOWN_APPLICATION",
         "ASSIGNMENT_DELAYED",
+        "MISSING_CLIENT_TAGS",
     ]
-    assert [int(code) for code in StatusCode] == list(range(6))
+    assert [int(code) for code in StatusCode] == list(range(7))
 
 
 def test_only_the_first_topics_are_named() -> None:

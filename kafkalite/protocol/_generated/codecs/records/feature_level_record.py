@@ -3,7 +3,7 @@
 
 from struct import Struct
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
-from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_tag_section, refuse_length, refuse_null, refuse_tag_size, refuse_truncation, rest_of_string_length, rest_of_varint
+from kafkalite.protocol.codec_helpers import SHORT, VARINTS, encode_string_length, encode_unknown_tags, read_unknown_tags, refuse_null, refuse_truncation, rest_of_string_length
 
 C0 = FeatureLevelRecord
 P_h = Struct(">h").pack
@@ -11,45 +11,8 @@ U_hB = Struct(">hB").unpack_from
 new = object.__new__
 
 
-def tags_1(buf, pos, end, count, o):
-    if count > 127:
-        count, pos = rest_of_varint(buf, pos, count)
-    for _ in range(count):
-        tag = buf[pos]
-        pos += 1
-        if tag > 127:
-            tag, pos = rest_of_varint(buf, pos, tag)
-        n = buf[pos]
-        pos += 1
-        if n > 127:
-            n, pos = rest_of_varint(buf, pos, n)
-        stop = pos + n
-        if stop > end:
-            refuse_length()
-        if tag == 10000:
-            n = buf[pos]
-            pos += 1
-            if n > 127:
-                n, pos = rest_of_string_length(buf, pos, n)
-            if n:
-                q = pos + n - 1
-                o.emulated_release = buf[pos:q].decode()
-                pos = q
-            else:
-                refuse_null()
-            if pos != stop:
-                refuse_tag_size(tag)
-        else:
-            if o.unknown_tags is None:
-                o.unknown_tags = {}
-            o.unknown_tags[tag] = bytes(buf[pos:stop])
-            pos = stop
-    return pos
-
-
 def parse_v0(buf, pos, end):
     o0 = new(C0)
-    o0.emulated_release = ''
     o0.unknown_tags = None
     n = buf[pos]
     pos += 1
@@ -64,24 +27,13 @@ def parse_v0(buf, pos, end):
     o0.feature_level, n = U_hB(buf, pos)
     pos += 3
     if n:
-        pos = tags_1(buf, pos, end, n, o0)
+        pos = read_unknown_tags(buf, pos, end, n, o0)
     if pos > end:
         refuse_truncation()
     return o0, pos
 
 
-def tags_2(o):
-    t = []
-    if not (not o.emulated_release):
-        b = []
-        s1 = o.emulated_release.encode()
-        n2 = len(s1) + 1
-        b += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1)
-        t.append((10000, b''.join(b)))
-    return encode_tag_section(t, o.unknown_tags)
-
-
 def build_v0(o, out):
     s1 = o.name.encode()
     n2 = len(s1) + 1
-    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_h(o.feature_level), (b'\0' if not o.unknown_tags and not o.emulated_release else tags_2(o)))
+    out += ((VARINTS[n2] if n2 < SHORT else encode_string_length(n2)), s1, P_h(o.feature_level), (b'\0' if not o.unknown_tags else encode_unknown_tags(o)))

@@ -14,6 +14,7 @@ import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.AbstractOptions;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -46,17 +47,16 @@ public final class AdminSweep {
     }
 
     final String bootstrap;
+    final Recorder recorder = new Recorder();
     final Admin admin;
-    private final Map<String, Object> answers = new LinkedHashMap<>();
+    private final Map<String, Object> cells = new LinkedHashMap<>();
 
     private AdminSweep(String bootstrap) {
         this.bootstrap = bootstrap;
-        Properties config = new Properties();
-        config.put("bootstrap.servers", bootstrap);
-        config.put("default.api.timeout.ms", TIMEOUT_S * 1000);
-        this.admin = Admin.create(config);
+        this.admin = client(Map.of("bootstrap.servers", bootstrap));
     }
 
+    /** Run the sweep at a broker, with an address for SASL if the security calls are included. */
     public static void main(String[] arguments) throws Exception {
         AdminSweep sweep = new AdminSweep(arguments[0]);
         try (sweep.admin) {
@@ -64,13 +64,30 @@ public final class AdminSweep {
             new ConfigCalls(sweep).run();
             new GroupCalls(sweep).run();
             new TransactionCalls(sweep).run();
+            if (arguments.length > 1) {
+                new OptionCalls(sweep).run();
+                new SecurityCalls(sweep, arguments[1]).run();
+                new ShareCalls(sweep).run();
+                new StreamsCalls(sweep).run();
+                new ClusterCalls(sweep).run();
+            }
         }
         ObjectMapper json = new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT);
-        System.out.println(json.writeValueAsString(sweep.answers));
+        System.out.println(json.writeValueAsString(
+                Map.of("surface", Recorder.surface(), "cells", sweep.cells)));
+    }
+
+    /** Return a client whose calls are recorded. */
+    Admin client(Map<String, String> settings) {
+        Properties config = new Properties();
+        config.put("default.api.timeout.ms", TIMEOUT_S * 1000);
+        config.putAll(settings);
+        return recorder.recording(Admin.create(config));
     }
 
     /** Make one call and store its result under a name. */
     void call(String name, Call call) {
+        recorder.take();
         Object answer;
         try {
             answer = call.answer();
@@ -79,9 +96,26 @@ public final class AdminSweep {
         } catch (Exception failure) {
             answer = Map.of("error", failure.getClass().getSimpleName());
         }
-        if (answers.put(name, answer == null ? "done" : answer) != null) {
+        Object cell = Map.of("calls", recorder.take(), "answer", answer == null ? "done" : answer);
+        if (cells.put(name, cell) != null) {
             throw new IllegalStateException("called twice: " + name);
         }
+    }
+
+    /** Make one call and store everything that its result has. */
+    void show(String name, Call call) {
+        call(name, () -> {
+            try {
+                return Shown.of(call.answer());
+            } catch (Exception failure) {
+                return Shown.error(failure);
+            }
+        });
+    }
+
+    /** Set the timeout of a call, so that the client uses the option. */
+    static <T extends AbstractOptions<T>> T timed(T options) {
+        return options.timeoutMs(TIMEOUT_S * 1000);
     }
 
     static <T> T get(KafkaFuture<T> future) throws Exception {
@@ -151,10 +185,14 @@ public final class AdminSweep {
         return found;
     }
 
-    /** Wait for a condition: a broker applies decisions of its controller with a delay. */
+    /**
+     * Wait for a condition: a broker applies decisions of its controller with a delay.
+     *
+     * <p>A condition is false while a call fails, as for a topic that is not known yet.
+     */
     static void await(Question question) throws Exception {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(TIMEOUT_S);
-        while (!question.isSo()) {
+        while (!isSo(question)) {
             if (System.nanoTime() > deadline) {
                 throw new IllegalStateException("still not so");
             }
@@ -162,15 +200,17 @@ public final class AdminSweep {
         }
     }
 
+    private static boolean isSo(Question question) throws Exception {
+        try {
+            return question.isSo();
+        } catch (ExecutionException failure) {
+            return false;
+        }
+    }
+
     void awaitPartitions(String topic, int count) throws Exception {
-        await(() -> {
-            try {
-                return get(admin.describeTopics(List.of(topic)).allTopicNames())
-                        .get(topic).partitions().size() == count;
-            } catch (ExecutionException unknown) {
-                return false;
-            }
-        });
+        await(() -> get(admin.describeTopics(List.of(topic)).allTopicNames())
+                .get(topic).partitions().size() == count);
     }
 
     void produce(String topic, int partitions, int count) throws Exception {

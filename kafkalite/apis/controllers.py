@@ -1,0 +1,152 @@
+"""The APIs of a listener for controllers, for tools with `--bootstrap-controller` (KIP-919).
+
+Controllers serve the APIs that need no partitions and no groups. Brokers pass most of these on to
+the controller, so they have the same handlers here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operations
+from kafkalite.apis.releases import served_rows
+from kafkalite.apis.table import find_api
+from kafkalite.cluster.quorum import controller_listener, controller_node
+from kafkalite.gateway.api import Eras
+from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterResponse
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.protocol.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import NoReturn
+
+    from kafkalite.config.releases import Release
+    from kafkalite.gateway.api import Api
+    from kafkalite.gateway.call import Call
+    from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+
+_BROKERS, _CONTROLLERS = 1, 2
+"""Endpoint types of DescribeCluster."""
+
+CONTROLLER_APIS: Final = frozenset(
+    (
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.UNREGISTER_CONTROLLER,
+    )
+)
+"""The APIs of Kafka's controllers, except those that only brokers and controllers use."""
+
+
+def controller_api_finder(
+    release: Release, *, unstable: bool = False
+) -> Callable[[int], Api | None]:
+    """Return a function that finds an API of a release's controllers by its key."""
+    rows = {
+        key: row
+        for key, row in served_rows(release, unstable=unstable).items()
+        if key in CONTROLLER_APIS
+    }
+
+    def find(key: int) -> Api | None:
+        row = rows.get(key)
+        if row is None:
+            return None
+        if key == ApiKey.API_VERSIONS:
+            from kafkalite.apis.api_versions import new_api_versions_api  # noqa: PLC0415 - imported on first use, as in the table
+
+            api: Api | None = new_api_versions_api(rows)
+        else:
+            api = find_api(key)
+        handler = _HANDLERS.get(key)
+        if api is not None and handler is not None:
+            api = api._replace(handler=handler, eras=_ERAS.get(key))
+        return api and api._replace(versions=Versions(row.lowest, row.highest))
+
+    return find
+
+
+def handle_describe_controllers(
+    call: Call, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """Return the controller, with the address of the listener for controllers."""
+    if request.endpoint_type == _BROKERS:
+        mismatch: ErrorCode = call.era
+        raise KafkaError(
+            mismatch,
+            ErrorText.WRONG_ENDPOINT_TYPE.format(actual="CONTROLLER", requested="BROKER"),
+        )
+    if request.endpoint_type != _CONTROLLERS:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            f"Unsupported endpoint type {request.endpoint_type}",
+        )
+    cluster = call.node.cluster
+    controller = controller_node(cluster)
+    endpoint = controller.endpoints[controller_listener(cluster.config)]
+    return DescribeClusterResponse(
+        endpoint_type=_CONTROLLERS,
+        cluster_id=cluster.id,
+        controller_id=controller.id,
+        brokers=[
+            DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=controller.id, host=endpoint.host, port=endpoint.port
+            )
+        ],
+        cluster_authorized_operations=(
+            cluster_operations(call)
+            if request.include_cluster_authorized_operations
+            else NOT_REQUESTED
+        ),
+    )
+
+
+def refuse_at_controller(call: Call, request: object) -> NoReturn:
+    """Raise KafkaError: Kafka's controllers list this API, but do not serve it."""
+    del call, request
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+_ERAS: Final[Mapping[int, Eras[ErrorCode]]] = {
+    ApiKey.DESCRIBE_CLUSTER: Eras(
+        (0, ErrorCode.INVALID_REQUEST), (1, ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+    )
+}
+"""API key → traits of versions: here the code for requests that mean to reach a broker."""
+
+_HANDLERS: Final[Mapping[int, Callable[..., Any]]] = {
+    ApiKey.DESCRIBE_CLUSTER: handle_describe_controllers,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: refuse_at_controller,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: refuse_at_controller,
+}
+"""API key → handler, where it differs from that of brokers."""

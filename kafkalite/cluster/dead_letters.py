@@ -1,0 +1,227 @@
+"""DeadLetterWriter: writes records to the dead-letter topics of share groups (KIP-1191)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.config.topic import topic_value
+from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
+from kafkalite.metadata.features import SHARE_VERSION
+from kafkalite.metadata.image import NO_LEADER
+from kafkalite.ports.waiting import Waiting, chain
+from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+from kafkalite.shares.dead_letters import (
+    FIRST_LEVEL,
+    OriginalRecord,
+    build_dead_letter_batch,
+    topic_problem,
+)
+from kafkalite.storage.batch import split_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalite.cluster.node import Node
+    from kafkalite.metadata.image import TopicImage
+    from kafkalite.shares.dead_letters import DeadLetters
+
+_TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
+_ACCEPTS_LETTERS: Final = "errors.deadletterqueue.group.enable"
+_INITIAL_RETRY_BACKOFF_MS: Final = 1_000
+"""Kafka's ShareGroupDLQStateManager.REQUEST_BACKOFF_MS; each retry waits twice as long."""
+_MAX_ATTEMPTS: Final = 5
+_READ_BYTES: Final = 1_048_576
+_TIMEOUT_MS: Final = 30_000
+_ALL_IN_SYNC: Final = -1
+
+_RETRIABLE_ERRORS: Final = frozenset(
+    (
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+    )
+)
+
+
+class _Target(NamedTuple):
+    """The partition of a dead-letter topic that gets the records of a share partition."""
+
+    topic: TopicImage
+    partition: int
+    leader: int
+    max_bytes: int
+
+
+class DeadLetterWriter:
+    """Writes the dead letters of the share partitions that one node leads."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def is_enabled_for(self, group_id: str) -> bool:
+        """Return whether a group has a dead-letter topic, and the cluster supports such topics."""
+        node = self._node
+        return (
+            bool(node.config.group_get(group_id, _TOPIC_KEY))
+            and node.image.features.get(SHARE_VERSION, 0) >= FIRST_LEVEL
+        )
+
+    def write(self, letters: DeadLetters) -> Waiting[None] | None:
+        """Write records to the topic of their group; raises KafkaError if that is not possible.
+
+        A Waiting may also be resolved with such an error.
+        """
+        return self._write(letters, letters.first, attempt=1)
+
+    def _write(self, letters: DeadLetters, start: int, attempt: int) -> Waiting[None] | None:
+        """Write the records from offset `start` on, with up to _MAX_ATTEMPTS attempts."""
+        next_offset = start
+
+        def retry(error: Exception) -> Waiting[None] | None:
+            # Written batches are not repeated, and each batch has its own attempts.
+            used = attempt if next_offset == start else 1
+            is_retriable = isinstance(error, KafkaError) and error.code in _RETRIABLE_ERRORS
+            if not is_retriable or used >= _MAX_ATTEMPTS or not self._node.is_reachable:
+                raise error
+            backoff_ms = _INITIAL_RETRY_BACKOFF_MS << (used - 1)
+            delay: Waiting[None] | None = self._node.delay(backoff_ms)
+            return chain(delay, lambda _: self._write(letters, next_offset, used + 1))
+
+        try:
+            target = self._target(letters)
+            while next_offset <= letters.last:
+                batch, end = self._next_batch(letters, next_offset, target)
+                answer = self._produce(target, batch)
+                if isinstance(answer, Waiting):
+                    return chain(answer, partial(self._continue, letters, end), retry)
+                next_offset = end
+        except KafkaError as error:
+            return retry(error)
+        return None
+
+    def _continue(self, letters: DeadLetters, start: int, answer: None) -> Waiting[None] | None:
+        del answer  # it has no content
+        return self._write(letters, start, attempt=1) if start <= letters.last else None
+
+    def _target(self, letters: DeadLetters) -> _Target:
+        """Return the partition to write to; creates the topic if that is allowed."""
+        node, config = self._node, self._node.config
+        name = str(config.group_get(letters.key.group_id, _TOPIC_KEY))
+        topic = node.image.topics.get(name)
+        settings = {} if topic is None else node.image.topic_config(name)
+        problem = topic_problem(
+            name,
+            exists=topic is not None,
+            accepts_letters=bool(topic_value(_ACCEPTS_LETTERS, settings, config)),
+            is_created=bool(config.get("errors.deadletterqueue.auto.create.topics.enable")),
+            prefix=config.str("errors.deadletterqueue.topic.name.prefix"),
+        )
+        if problem is not None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
+        if topic is None:
+            self._create(name)
+            topic = node.image.topics.get(name)
+            if topic is None:
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+        index = letters.key.partition % len(topic.partitions)
+        leader = topic.partitions[index].leader
+        if leader == NO_LEADER:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+        max_bytes = topic_value("max.message.bytes", node.image.topic_config(name), config)
+        assert isinstance(max_bytes, int)
+        return _Target(topic, index, leader, max_bytes)
+
+    def _create(self, name: str) -> None:
+        new_topic = NewTopic(
+            name=name,
+            partitions=BROKER_DEFAULT,
+            replication_factor=BROKER_DEFAULT,
+            configs={_ACCEPTS_LETTERS: "true", "message.timestamp.type": "CreateTime"},
+        )
+        (creation,) = self._node.cluster.metadata.create_topics([new_topic])
+        if creation.error is not None:
+            raise creation.error
+
+    def _next_batch(self, letters: DeadLetters, start: int, target: _Target) -> tuple[bytes, int]:
+        config, group_id = self._node.config, letters.key.group_id
+        is_copied = config.group_get(group_id, "errors.deadletterqueue.copy.record.enable")
+        originals = (
+            dict(self._originals(letters, start, target.max_bytes)) if is_copied is True else {}
+        )
+        return build_dead_letter_batch(
+            letters,
+            start,
+            originals,
+            max_bytes=target.max_bytes,
+            now_ms=self._node.clock.now_ms(),
+        )
+
+    def _originals(
+        self, letters: DeadLetters, start: int, max_bytes: int
+    ) -> Iterator[tuple[int, OriginalRecord]]:
+        """Yield the offsets and contents of records, until they are as large as a batch.
+
+        Records that the log does not have any more are omitted, and those that are too large.
+        """
+        size, offset = 0, start
+        try:
+            partition = self._node.partition(letters.topic, letters.key.partition)
+            while offset <= letters.last:
+                data = partition.read(
+                    offset,
+                    max_bytes=_READ_BYTES,
+                    limit_offset=partition.high_watermark,
+                    at_least_one=True,
+                )
+                batches = split_batches(data)
+                if not batches:
+                    return
+                for batch in batches:
+                    offset = batch.last_offset + 1
+                    for record in () if batch.is_control else batch.records():
+                        length = len(record.key or b"") + len(record.value or b"")
+                        if not start <= record.offset <= letters.last or length > max_bytes:
+                            continue
+                        size += length
+                        if size > max_bytes:
+                            return
+                        yield record.offset, OriginalRecord(record.key, record.value)
+        except (KafkaError, LookupError, OSError):
+            # As in Kafka, the copies of records that cannot be read have headers only.
+            return
+
+    def _produce(self, target: _Target, batch: bytes) -> Waiting[None] | None:
+        topic = target.topic
+        request = ProduceRequest(
+            acks=_ALL_IN_SYNC,
+            timeout_ms=_TIMEOUT_MS,
+            topic_data=[
+                ProduceRequest.TopicProduceData(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partition_data=[
+                        ProduceRequest.PartitionProduceData(index=target.partition, records=batch)
+                    ],
+                )
+            ],
+        )
+        answer: ProduceResponse | Waiting[ProduceResponse] = self._node.send(
+            target.leader, ApiKey.PRODUCE, request
+        )
+        return chain(answer, _check_answer)
+
+
+def _check_answer(response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                raise KafkaError(ErrorCode(partition.error_code), partition.error_message)

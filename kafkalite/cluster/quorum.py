@@ -1,0 +1,132 @@
+"""The quorum of controllers as Kafka describes it: one voter, and nodes that observe it.
+
+The node that acts as controller is the leader and the only voter. The other nodes are observers:
+they read the metadata log, as the brokers of a cluster with one controller do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkalite.cluster.cluster import METADATA_LEADER_EPOCH
+from kafkalite.cluster.node import NodeState
+from kafkalite.metadata.features import KRAFT_VERSION
+from kafkalite.protocol.uuids import ZERO_UUID, parse_uuid, uuid_to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalite.cluster.cluster import Cluster
+    from kafkalite.cluster.node import Node
+    from kafkalite.config.broker import BrokerConfig
+
+OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
+"""Time after its last fetch in which Kafka's leader remembers an observer."""
+
+
+_DEFAULT_LISTENER: Final = "CONTROLLER"
+
+
+class ReplicaKey(NamedTuple):
+    """A replica of the metadata log; the id of its directory is zero if it is unknown."""
+
+    node_id: int
+    directory_id: bytes
+
+    def __str__(self) -> str:
+        """Return the text of Kafka's ReplicaKey."""
+        return f"ReplicaKey(id={self.node_id}, directoryId={uuid_to_text(self.directory_id)})"
+
+
+class Replica(NamedTuple):
+    """The state of one replica, as the leader knows it."""
+
+    key: ReplicaKey
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+class Quorum(NamedTuple):
+    """The state of the quorum."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voter: Replica
+    observers: Sequence[Replica]
+
+
+def controller_listener(config: BrokerConfig) -> str:
+    """Return the name of the listener at which controllers reach each other."""
+    names = config.list("controller.listener.names")
+    return names[0].upper() if names else _DEFAULT_LISTENER
+
+
+def controller_node(cluster: Cluster) -> Node:
+    """Return the node that acts as controller: the active one with the lowest id.
+
+    If all nodes were unregistered, it is the node with the lowest id that runs.
+    """
+    controller = cluster.nodes.get(cluster.metadata.image.controller_id)
+    if controller is not None:
+        return controller
+    nodes = cluster.nodes.values()
+    return min(nodes, key=lambda node: (node.state is not NodeState.RUNNING, node.id))
+
+
+def voter_key(cluster: Cluster) -> ReplicaKey:
+    """Return the only voter; the directories of fixed voters are unknown (kraft.version 0)."""
+    node_id = controller_node(cluster).id
+    has_directory = cluster.metadata.image.features.get(KRAFT_VERSION, 0)
+    return ReplicaKey(node_id, _directory_id(cluster, node_id) if has_directory else ZERO_UUID)
+
+
+def describe_quorum(cluster: Cluster) -> Quorum:
+    """Return the state of the quorum now.
+
+    A node that is stopped or isolated, or whose metadata is frozen, is an observer that lags. As in
+    Kafka, it is forgotten some minutes after its last fetch.
+    """
+    image, now_ms = cluster.metadata.image, cluster.clock.now_ms()
+    key = voter_key(cluster)
+    observers = [
+        _observer(cluster, node, now_ms)
+        for node in cluster.nodes.values()
+        if node.id != key.node_id and _is_remembered(node, now_ms)
+    ]
+    return Quorum(
+        leader_id=key.node_id,
+        leader_epoch=METADATA_LEADER_EPOCH,
+        high_watermark=image.version,
+        voter=Replica(key, image.version, now_ms, now_ms),
+        observers=observers,
+    )
+
+
+def _observer(cluster: Cluster, node: Node, now_ms: int) -> Replica:
+    key = ReplicaKey(node.id, _directory_id(cluster, node.id))
+    fetched_ms = node.metadata_fetched_ms
+    if fetched_ms is None:
+        return Replica(key, cluster.metadata.image.version, now_ms, now_ms)
+    return Replica(key, node.image.version, fetched_ms, fetched_ms)
+
+
+def _is_remembered(node: Node, now_ms: int) -> bool:
+    fetched_ms = node.metadata_fetched_ms
+    return fetched_ms is None or now_ms - fetched_ms < OBSERVER_SESSION_TIMEOUT_MS
+
+
+def _directory_id(cluster: Cluster, node_id: int) -> bytes:
+    """Return the id of a node's directory.
+
+    The nodes of a cluster share one directory. The node that created it has the id in its
+    meta.properties. The others have ids that follow from it and do not change.
+    """
+    properties = cluster.directory_properties
+    own_id = properties.get("directory.id")
+    if own_id is not None and properties.get("node.id") == str(node_id):
+        return parse_uuid(own_id)
+    name = f"{own_id or cluster.id}/{node_id}"
+    return hashlib.sha256(name.encode()).digest()[: len(ZERO_UUID)]

@@ -1,0 +1,96 @@
+"""Rules: decisions of coordinators, controllers and brokers that differ between releases of Kafka.
+
+The rules of streams groups are separate. Releases before Kafka 4.4 have the rules of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Rules(NamedTuple):
+    """Rules that differ between releases; the defaults are those of Kafka 4.4."""
+
+    admits_static_members_to_full_groups: bool = True
+    """Whether a member that takes over an instance id may join a consumer group of maximum size."""
+    explains_malformed_subscriptions: bool = True
+    """Whether a classic member of a consumer group gets INCONSISTENT_GROUP_PROTOCOL for a malformed
+    subscription; if not, UNKNOWN_SERVER_ERROR."""
+    raises_epoch_for_assignor: bool = True
+    """Whether a consumer group gets a new epoch when members prefer another assignor."""
+    resets_empty_targets: bool = True
+    """Whether the removal of the last member sets the target epoch to the group epoch, in consumer
+    and share groups."""
+    starts_added_partitions_at_zero: bool = True
+    """Whether share groups read partitions that are added to a topic from their first record; if
+    not, `share.auto.offset.reset` applies to them too."""
+    has_ranges_of_group_settings: bool = True
+    """Whether a setting of a group outside of its range is refused with both limits, and only
+    changed settings are checked."""
+    refuses_negative_epochs: bool = True
+    """Whether the share coordinator refuses negative leader and state epochs."""
+    retains_start_of_share_state: bool = True
+    """Whether the stored start offset of a share partition never decreases, with its count."""
+    answers_unknown_share_topics: bool = True
+    """Whether a share session with an unknown topic id gets UNKNOWN_TOPIC_ID for that topic only;
+    if not, every ShareFetch of the session fails."""
+    requires_acl_hosts: bool = True
+    """Whether the host of a new ACL must not be empty, and may be a range of addresses."""
+    limits_added_partitions: bool = True
+    """Whether one CreatePartitions adds at most 10,000 partitions to all of its topics."""
+    requires_finite_quotas: bool = True
+    """Whether a quota must be a finite number."""
+    requires_token_names: bool = True
+    """Whether signed tokens need an expected audience and issuer, unless settings allow others."""
+    omits_text_of_refused_broker_changes: bool = True
+    """Whether a client that must not change settings of a broker gets no message."""
+
+
+_RULES_BEFORE_4_4: Final = Rules(*[False] * len(Rules._fields))
+
+_RULES: Final[Mapping[str, Rules]] = {"4.4": Rules()}
+"""Release → its rules; earlier releases have those of Kafka 4.3."""
+
+
+def rules_of(release: str) -> Rules:
+    """Return the rules of a release."""
+    return _RULES.get(release, _RULES_BEFORE_4_4)
+
+
+ADDED_BY_4_4: Final = frozenset(
+    (
+        "errors.deadletterqueue.auto.create.topics.enable",
+        "errors.deadletterqueue.copy.record.enable",
+        "errors.deadletterqueue.group.enable",
+        "errors.deadletterqueue.topic.name",
+        "errors.deadletterqueue.topic.name.prefix",
+        "group.streams.acceptable.recovery.lag",
+        "group.streams.assignors",
+        "group.streams.min.task.offset.interval.ms",
+        "group.streams.rack.aware.assignment.tags",
+        "group.streams.task.offset.interval.ms",
+        "group.streams.topology.description.plugin.class",
+        "log.remote.copy.lag.bytes",
+        "log.remote.copy.lag.ms",
+        "max.decompressed.message.bytes",
+        "remote.copy.lag.bytes",
+        "remote.copy.lag.ms",
+        "sasl.oauthbearer.allow.unverified.audience",
+        "sasl.oauthbearer.allow.unverified.issuer",
+        "streams.acceptable.recovery.lag",
+        "streams.assignor.name",
+        "streams.rack.aware.assignment.tags",
+        "streams.task.offset.interval.ms",
+    )
+)
+"""Settings of brokers, topics and groups that Kafka 4.4 added."""
+
+_HAS_SETTINGS_OF_4_4: Final = frozenset(("4.4",))
+
+
+def absent_settings(release: str) -> frozenset[str]:
+    """Return the known settings that a release does not have."""
+    return frozenset() if release in _HAS_SETTINGS_OF_4_4 else ADDED_BY_4_4

@@ -1,0 +1,148 @@
+"""Descriptions of topologies, which members send on request (KIP-1331).
+
+A plugin stores the descriptions. The only one here is Kafka's plugin that stores them in memory, so
+a description is lost when the shard is loaded again. The group's record has the epoch of the stored
+description. Members are asked for a missing description at most once per delay, which doubles.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafkalite.protocol._generated.messages.streams_group_describe import (
+    StreamsGroupDescribeResponse,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafkalite.ports.entropy import Entropy
+    from kafkalite.protocol._generated.messages.streams_group_topology_description_update import (
+        StreamsGroupTopologyDescriptionUpdateRequest,
+    )
+
+    _Described = StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription
+    _DescribedNode = StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode
+
+NO_DESCRIPTION: Final = -1
+"""The epoch of the stored description if there is none."""
+UNCERTAIN: Final = -2
+"""The epoch of the stored description while it is being stored or deleted."""
+
+NOT_STORED: Final = 1
+"""The status of a description that is not stored."""
+PRESENT: Final = 3
+"""The status of a description that the response contains."""
+
+_SOURCE: Final = 1
+_PROCESSOR: Final = 2
+
+_FIRST_DELAY_MS: Final = 30_000
+_MAX_DELAY_MS: Final = 3_600_000
+_MAX_DOUBLINGS: Final = 7
+"""The delay is the maximum after this number of doublings."""
+_JITTER: Final = 0.2
+_RANDOM_STEPS: Final = 1 << 20
+
+
+class DescriptionEpochs(NamedTuple):
+    """The epochs of descriptions in the group's record."""
+
+    stored: int = NO_DESCRIPTION
+    """The topology epoch of the stored description, NO_DESCRIPTION or UNCERTAIN."""
+    failed: int = NO_DESCRIPTION
+    """The topology epoch of the description that a plugin of Kafka refused for good."""
+
+
+NO_DESCRIPTIONS: Final = DescriptionEpochs()
+
+
+class StoredDescription(NamedTuple):
+    """The description of the topology with this epoch."""
+
+    topology_epoch: int
+    description: StreamsGroupDescribeResponse.TopologyDescription
+
+
+class Backoff(NamedTuple):
+    """The delay after a request for a description."""
+
+    topology_epoch: int
+    attempts: int
+    next_attempt_ms: int
+
+    def is_active(self, topology_epoch: int, now_ms: int) -> bool:
+        """Whether members must not be asked for the description of this epoch yet."""
+        return topology_epoch == self.topology_epoch and now_ms < self.next_attempt_ms
+
+    def next(self, topology_epoch: int, now_ms: int, entropy: Entropy) -> Backoff:
+        """Return the delay that begins with a request now."""
+        attempts = self.attempts + 1 if topology_epoch == self.topology_epoch else 0
+        delay_ms = min(_FIRST_DELAY_MS << min(attempts, _MAX_DOUBLINGS), _MAX_DELAY_MS)
+        share = entropy.integer(_RANDOM_STEPS) / _RANDOM_STEPS
+        with_jitter_ms = int(delay_ms * (1 - _JITTER + 2 * _JITTER * share))
+        return Backoff(topology_epoch, attempts, now_ms + min(with_jitter_ms, _MAX_DELAY_MS))
+
+
+NO_BACKOFF: Final = Backoff(NO_DESCRIPTION, 0, 0)
+
+
+def check_described_epoch(received_epoch: int, topology_epoch: int) -> None:
+    """Raise KafkaError(INVALID_REQUEST) for the description of another epoch."""
+    if received_epoch != topology_epoch:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The description is of topology epoch {received_epoch}, but the group's epoch is "
+            f"{topology_epoch}.",
+            {"topology_epoch": topology_epoch, "received_topology_epoch": received_epoch},
+        )
+
+
+def description_of(message: _Described) -> StreamsGroupDescribeResponse.TopologyDescription:
+    """Return a received description as it is described to clients.
+
+    Raises KafkaError(INVALID_REQUEST) for unknown types of nodes, and for global stores without a
+    source or a processor.
+    """
+    described = StreamsGroupDescribeResponse
+    global_stores = []
+    subtopologies = [
+        described.TopologyDescriptionSubtopology(
+            subtopology_id=each.subtopology_id, nodes=[_node(node) for node in each.nodes]
+        )
+        for each in message.subtopologies
+    ]
+    for store in message.global_stores:
+        source, processor = _node(store.source), _node(store.processor)
+        if (source.node_type, processor.node_type) != (_SOURCE, _PROCESSOR):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "A global store must have a source and a processor."
+            )
+        global_stores.append(
+            described.TopologyDescriptionGlobalStore(source=source, processor=processor)
+        )
+    return described.TopologyDescription(subtopologies=subtopologies, global_stores=global_stores)
+
+
+def _node(message: _DescribedNode) -> StreamsGroupDescribeResponse.TopologyDescriptionNode:
+    """Return a node with the fields of its type, without repeated names."""
+    fields: dict[str, Any] = {}
+    match message.node_type:
+        case 1:
+            fields["source_topics"] = _unique(message.source_topics)
+        case 2:
+            fields["stores"] = _unique(message.stores)
+        case 3:
+            fields["sink_topic"] = message.sink_topic
+        case unknown:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node type {unknown} is unknown.")
+    return StreamsGroupDescribeResponse.TopologyDescriptionNode(
+        name=message.name,
+        node_type=message.node_type,
+        successors=_unique(message.successors),
+        **fields,
+    )
+
+
+def _unique(names: list[str]) -> list[str]:
+    return list(dict.fromkeys(names))

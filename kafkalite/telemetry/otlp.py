@@ -1,0 +1,164 @@
+"""Decoding of pushed metrics: OpenTelemetry's MetricsData, which is a message of protobuf.
+
+The classes of the messages come from the package opentelemetry-proto, which is imported at the
+first push.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.ports.turns import pause
+from kafkalite.telemetry.metrics import DecodedMetric, Distribution, Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+    from opentelemetry.proto.metrics.v1 import metrics_pb2
+
+MAX_ELEMENTS = 200_000
+"""Messages and attributes of one push; a larger push is refused, because its decoding is slow."""
+
+_ELEMENTS_PER_PAUSE = 256
+_NS_PER_MS = 1_000_000
+_NO_RECORDED_VALUE = 1  # flag of a point without a value
+_DELTA = 1  # AggregationTemporality
+
+
+class InvalidMetricsError(ValueError):
+    """Bytes that are no MetricsData message, or one with too many elements."""
+
+
+class DecoderMissingError(ImportError):
+    """The package that decodes metrics is not installed; the text says how to install it."""
+
+
+def new_metrics_data() -> metrics_pb2.MetricsData:
+    """Return an empty message; raises DecoderMissingError if the package is not installed."""
+    try:
+        from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData  # noqa: PLC0415 - extra
+    except ImportError as error:
+        raise DecoderMissingError(
+            "pushed metrics are not decoded without the extra telemetry: "
+            "pip install 'kafkalite[telemetry]'"
+        ) from error
+    return MetricsData()
+
+
+def decode_metrics(payload: bytes) -> list[DecodedMetric]:
+    """Return the metrics of a push.
+
+    Raises InvalidMetricsError, or DecoderMissingError.
+    """
+    data = new_metrics_data()
+    try:
+        data.ParseFromString(payload)
+    except Exception as error:
+        # protobuf raises a class of its own, which cannot be named before it is imported.
+        raise InvalidMetricsError(str(error)) from error
+    counted = _Counter().counted
+    return [
+        decoded
+        for resource_metrics in counted(data.resource_metrics)
+        for scope_metrics in counted(resource_metrics.scope_metrics)
+        for metric in counted(scope_metrics.metrics)
+        for decoded in _decode_metric(metric, resource_metrics.resource.attributes, counted)
+    ]
+
+
+class _Counter:
+    """Counts the elements of a message, and pauses between them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def counted(self, elements: Iterable[Any]) -> Iterator[Any]:
+        """Yield elements; raises InvalidMetricsError after too many of them."""
+        for each in elements:
+            self._count += 1
+            if self._count > MAX_ELEMENTS:
+                raise InvalidMetricsError(f"a push has more than {MAX_ELEMENTS} elements")
+            if self._count % _ELEMENTS_PER_PAUSE == 0:
+                pause()
+            yield each
+
+
+def _decode_metric(
+    metric: metrics_pb2.Metric,
+    resource: Iterable[KeyValue],
+    counted: Callable[[Iterable[Any]], Iterator[Any]],
+) -> Iterator[DecodedMetric]:
+    field = metric.WhichOneof("data")
+    if field is None:
+        return
+    data = getattr(metric, field)
+    kind: str = field
+    if field == "sum":
+        kind = "counter" if data.is_monotonic else "updowncounter"
+    elif field == "exponential_histogram":
+        kind = "histogram"
+    # Gauges and summaries have no temporality.
+    is_delta = getattr(data, "aggregation_temporality", 0) == _DELTA
+    value_of = _VALUES[field]
+    for point in counted(data.data_points):
+        if point.flags & _NO_RECORDED_VALUE:
+            continue
+        labels = {each.key: _text_of(each.value) for each in counted(resource)}
+        labels |= {each.key: _text_of(each.value) for each in counted(point.attributes)}
+        yield DecodedMetric(
+            Metric(
+                name=metric.name,
+                type=kind,
+                unit=metric.unit,
+                description=metric.description,
+                labels=tuple(sorted(labels.items())),
+                value=value_of(point),
+                time_ms=point.time_unix_nano // _NS_PER_MS,
+            ),
+            is_delta,
+        )
+
+
+def _text_of(value: AnyValue) -> str:
+    """Return an attribute as text: bytes in hex, a list or a map as protobuf's text."""
+    field = value.WhichOneof("value")
+    if field is None:
+        return ""
+    content: object = getattr(value, field)
+    if isinstance(content, str):
+        return content
+    if isinstance(content, bytes):
+        return content.hex()
+    is_scalar = isinstance(content, bool | int | float)
+    return json.dumps(content) if is_scalar else str(content)
+
+
+def _number(point: metrics_pb2.NumberDataPoint) -> float:
+    return point.as_int if point.WhichOneof("value") == "as_int" else point.as_double
+
+
+def _histogram(point: metrics_pb2.HistogramDataPoint) -> Distribution:
+    bounds = [*point.explicit_bounds, float("inf")]
+    counts = point.bucket_counts
+    buckets = zip(bounds, counts, strict=True) if len(counts) == len(bounds) else ()
+    return Distribution(point.count, point.sum, tuple(buckets))
+
+
+def _exponential_histogram(point: metrics_pb2.ExponentialHistogramDataPoint) -> Distribution:
+    return Distribution(point.count, point.sum)
+
+
+def _summary(point: metrics_pb2.SummaryDataPoint) -> Distribution:
+    quantiles = tuple((each.quantile, each.value) for each in point.quantile_values)
+    return Distribution(point.count, point.sum, quantiles=quantiles)
+
+
+_VALUES: dict[str, Callable[[Any], float | Distribution]] = {
+    "gauge": _number,
+    "sum": _number,
+    "histogram": _histogram,
+    "exponential_histogram": _exponential_histogram,
+    "summary": _summary,
+}

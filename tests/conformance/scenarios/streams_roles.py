@@ -1,0 +1,275 @@
+"""Streams groups since Kafka 4.4: static members, offsets of tasks, tags, descriptions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
+from kafkalite.protocol._generated.messages.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
+from tests.conformance.scenarios.commits import commit
+from tests.conformance.scenarios.configs import GROUP, SET, alter, describe, settled
+from tests.conformance.scenarios.group_records import note_records
+from tests.conformance.scenarios.streams_groups import (
+    LEAVE,
+    LEAVE_FOR_A_WHILE,
+    Request,
+    Streams,
+    internal,
+    new_group,
+    reading,
+)
+from tests.conformance.setup import create_topic, wait_for_group_coordinator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.conformance.world import World
+
+_STANDBYS = "streams.num.standby.replicas"
+_TAGS = "streams.rack.aware.assignment.tags"
+_ASSIGNOR = "streams.assignor.name"
+
+Update = StreamsGroupTopologyDescriptionUpdateRequest
+
+
+def _described(world: World, group: str, version: int = 1, **fields: Any) -> None:  # noqa: ANN401
+    world.ask(StreamsGroupDescribeRequest(group_ids=[group], **fields), version)
+
+
+def _stateful_group(world: World, partitions: int, standbys: int) -> Streams:
+    """Create a group with a store and standby tasks."""
+    for topic in ("topic", "store"):
+        create_topic(world, f"{world.name}-{topic}", partitions)
+    wait_for_group_coordinator(world, world.name)
+    world.ask(alter(GROUP, world.name, (_STANDBYS, SET, f"{standbys}")), 1)
+    settled(world, _STANDBYS, f"{standbys}", kind=GROUP)
+    stateful = reading(
+        f"{world.name}-topic", state_changelog_topics=[internal(f"{world.name}-store")]
+    )
+    return Streams(world.name, (stateful,))
+
+
+def _tags(**values: str) -> list[Request.KeyValue]:
+    return [Request.KeyValue(key=key, value=value) for key, value in values.items()]
+
+
+def static_streams_members_come_back(world: World) -> None:
+    group = new_group(world)
+    topic = f"{group.group}-topic"
+    for instance, member in (("", "a"), ("i", "a")):
+        world.ask(group.join(member, instance_id=instance), 1)
+    # Later, Kafka 4.4.0 would take the tasks of the member from it although it refuses this join.
+    world.ask(group.join("c", instance_id="i"), 1)
+    world.ask(group.join("b"), 1)
+    response = world.ask(group.heartbeat("a", 2, instance_id="i"), 1)
+    owned = {"0": tuple(response.active_tasks[0].partitions)}
+    world.ask(group.heartbeat("a", 2, owned, instance_id="i"), 1)
+    world.ask(group.heartbeat("b", 3), 1)
+    for member, instance in (("a", "other"), ("b", "i")):
+        world.ask(group.heartbeat(member, 3, instance_id=instance), 1)
+        world.ask(group.heartbeat(member, LEAVE, instance_id=instance), 1)
+    world.ask(group.heartbeat("a", 3), 1)
+    world.ask(group.heartbeat("b", 3), 1)
+    world.ask(group.heartbeat("a", LEAVE_FOR_A_WHILE), 1)
+    world.ask(group.heartbeat("a", LEAVE_FOR_A_WHILE, instance_id="i"), 1)
+    _described(world, group.group)
+    world.ask(group.heartbeat("a", 3, instance_id="i"), 1)
+    world.ask(commit(group.group, topic, *owned["0"], member_id="a", epoch=3), 9)
+    world.ask(group.join("c", instance_id="i", process_id="a"), 1)
+    _described(world, group.group)
+    world.ask(commit(group.group, topic, *owned["0"], member_id="c", epoch=3), 9)
+    world.ask(group.heartbeat("a", 3, instance_id="i"), 1)
+    world.ask(group.heartbeat("c", LEAVE_FOR_A_WHILE, instance_id="i"), 1)
+    response = world.ask(group.join("d", instance_id="i", rack_id="new"), 1)
+    world.ask(group.heartbeat("d", response.member_epoch, instance_id="i"), 1)
+    world.ask(group.heartbeat("b", 3), 1)
+    _described(world, group.group)
+    world.ask(group.heartbeat("d", LEAVE, instance_id="i"), 1)
+    world.ask(group.heartbeat("b", LEAVE), 1)
+    _described(world, group.group)
+    note_records(world, group.group)
+
+
+def offsets_of_tasks_are_described(world: World) -> None:
+    group = _stateful_group(world, partitions=2, standbys=1)
+
+    def offsets(*entries: tuple[int, int], name: str = "0") -> list[Request.TaskOffset]:
+        return [
+            Request.TaskOffset(subtopology_id=name, partition=partition, offset=offset)
+            for partition, offset in entries
+        ]
+
+    world.ask(group.join("a", task_offsets=offsets((1, 7))), 1)
+    _described(world, group.group)
+    world.ask(group.heartbeat("a", 2, task_end_offsets=offsets((1, 9), (0, 3))), 1)
+    world.ask(group.heartbeat("a", 2, task_offsets=offsets((1, 9), (1, 3))), 1)
+    world.ask(group.heartbeat("a", 2, task_offsets=offsets((1, 9), (5, 3), name="x")), 1)
+    world.ask(group.join("b", task_offsets=offsets((0, 100))), 1)
+    _described(world, group.group)
+    world.ask(group.heartbeat("a", LEAVE), 1)
+    _described(world, group.group)
+
+
+def a_task_changes_its_role_in_place(world: World) -> None:
+    group = _stateful_group(world, partitions=3, standbys=1)
+    world.ask(group.join("a"), 1)
+    world.ask(group.join("b"), 1)
+    response = world.ask(group.heartbeat("a", 2), 1)
+    active, standby = (
+        {each.subtopology_id: tuple(each.partitions) for each in tasks or ()}
+        for tasks in (response.active_tasks, response.standby_tasks)
+    )
+    world.ask(group.heartbeat("b", 3), 1)
+    world.ask(group.heartbeat("a", 2, active, standby), 1)
+    _described(world, group.group)
+    world.ask(group.heartbeat("b", 3), 1)
+    world.ask(group.heartbeat("a", LEAVE), 1)
+    _described(world, group.group)
+    world.ask(group.heartbeat("b", 3), 1)
+    _described(world, group.group)
+    warmup = [Request.TaskIds(subtopology_id="0", partitions=[1])]
+    owned: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": warmup}
+    world.ask(group.heartbeat("b", 4, **owned), 1)
+    note_records(world, group.group)
+
+
+def clients_lack_tags(world: World) -> None:
+    """Standby tasks with tags of zones, which the assignor of Kafka does not use."""
+    group = _stateful_group(world, partitions=4, standbys=1)
+    world.ask(group.join("a", client_tags=_tags(zone="x")), 1)
+    world.ask(alter(GROUP, world.name, (_TAGS, SET, "zone,area")), 1)
+    settled(world, _TAGS, "zone,area", kind=GROUP)
+    world.ask(describe(GROUP, world.name, [_TAGS, _ASSIGNOR]), 4)
+    for version in (0, 1):
+        world.ask(group.heartbeat("a", 2 + version), version)
+    world.ask(group.join("b", client_tags=_tags(zone="x", area="1")), 1)
+    world.ask(group.join("c", client_tags=_tags(zone="y", area="2")), 1)
+    world.ask(group.heartbeat("a", 3, client_tags=_tags(area="1", zone="z")), 1)
+    _described(world, group.group)
+    for value in ("zone,zone", "zone,,area", " , "):
+        world.ask(alter(GROUP, world.name, (_TAGS, SET, value)), 1)
+    note_records(world, group.group)
+
+
+def the_assignor_is_selected(world: World) -> None:
+    group = new_group(world)
+    for name in ("unknown", "Sticky", "sticky", ""):
+        world.ask(alter(GROUP, world.name, (_ASSIGNOR, SET, name)), 1)
+    world.ask(describe(GROUP, world.name, [_ASSIGNOR]), 4)
+    world.ask(group.join("a"), 1)
+    for version in (0, 1):
+        _described(world, group.group, version)
+    _described(world, f"{group.group}-missing")
+
+
+def addresses_of_members_change(world: World) -> None:
+    """Endpoints, with topics of fewer partitions than there are tasks."""
+    create_topic(world, f"{world.name}-topic", 3)
+    create_topic(world, f"{world.name}-small", 1)
+    wait_for_group_coordinator(world, world.name)
+    group = Streams(world.name, (reading(f"{world.name}-topic", f"{world.name}-small"),))
+
+    def at(host: str) -> Request.Endpoint:
+        return Request.Endpoint(host=host, port=4711)
+
+    epoch: dict[str, Any] = {"endpoint_information_epoch": 0}
+    world.ask(group.join("a", user_endpoint=at("here"), endpoint_information_epoch=-1), 1)
+    world.ask(group.heartbeat("a", 2, **epoch), 1)
+    world.ask(group.heartbeat("a", 2, user_endpoint=at("there"), **epoch), 1)
+    world.ask(group.join("a", user_endpoint=at("there"), **epoch), 1)
+    world.ask(group.join("b", user_endpoint=at("elsewhere"), **epoch), 1)
+    response = world.ask(group.heartbeat("a", 3, **epoch), 1)
+    if response.active_tasks:
+        owned = {"0": tuple(response.active_tasks[0].partitions)}
+        world.ask(group.heartbeat("a", response.member_epoch, owned, **epoch), 1)
+    world.ask(group.join("a", **epoch), 1)
+    world.ask(group.heartbeat("b", 5, endpoint_information_epoch=9), 1)
+    _described(world, group.group)
+
+
+def _node(name: str, node_type: int, **fields: Any) -> Update.TopologyDescriptionNode:  # noqa: ANN401
+    return Update.TopologyDescriptionNode(name=name, node_type=node_type, **fields)
+
+
+def _update(
+    group: str,
+    member: str,
+    epoch: int,
+    nodes: Sequence[Update.TopologyDescriptionNode] = (),
+    stores: Sequence[Update.TopologyDescriptionGlobalStore] = (),
+) -> Update:
+    subtopology = Update.TopologyDescriptionSubtopology(subtopology_id="0", nodes=list(nodes))
+    return Update(
+        group_id=group,
+        member_id=member,
+        topology_epoch=epoch,
+        topology_description=Update.TopologyDescription(
+            subtopologies=[subtopology], global_stores=list(stores)
+        ),
+    )
+
+
+_NODES = (
+    _node("source", 1, source_topics=["t", "u", "t"], successors=["map", "map", "out"]),
+    _node("map", 2, stores=["store"], source_topics=["ignored"], successors=["out"]),
+    _node("out", 3, sink_topic="result", stores=["ignored"]),
+    _node("dynamic", 3),
+)
+_STORE = Update.TopologyDescriptionGlobalStore(
+    source=_node("global-source", 1, source_topics=["g"], successors=["global"]),
+    processor=_node("global", 2, stores=["global-store"]),
+)
+
+
+def topologies_are_described(world: World) -> None:
+    """Send descriptions, valid and invalid, with and without a plugin that stores them."""
+    group = new_group(world)
+    name = group.group
+    world.ask(group.join("a"), 0)
+    world.ask(group.join("a"), 1)
+    world.ask(group.heartbeat("a", 2), 1)
+    _described(world, name, include_topology_description=True)
+    wrong_store = Update.TopologyDescriptionGlobalStore(source=_STORE.source, processor=_NODES[2])
+    for update in (
+        _update(f"{name}-missing", "a", 0, _NODES),
+        _update(name, "b", 0, _NODES),
+        _update(name, "a", 1, _NODES),
+        _update(name, "", 0, _NODES),
+        _update(name, "a", 0, [_node("x", 4)]),
+        _update(name, "a", 0, _NODES, [wrong_store]),
+        _update("", "a", 0, _NODES),
+    ):
+        world.ask(update, 0)
+    for _ in range(2):
+        world.ask(_update(name, "a", 0, _NODES, [_STORE]), 0)
+    _described(world, name)
+    _described(world, name, include_topology_description=True)
+    _described(world, f"{name}-missing", include_topology_description=True)
+    world.ask(group.join("b"), 1)
+    world.ask(DeleteGroupsRequest(groups_names=[name]), 2)
+    world.ask(group.heartbeat("a", LEAVE), 1)
+    world.ask(group.heartbeat("b", LEAVE), 1)
+    _described(world, name, include_topology_description=True)
+    world.ask(group.join("c"), 1)
+    note_records(world, name)
+    world.ask(group.heartbeat("c", LEAVE), 1)
+    world.ask(DeleteGroupsRequest(groups_names=[name]), 2)
+    _described(world, name, include_topology_description=True)
+    world.ask(group.join("c"), 1)
+    _described(world, name, include_topology_description=True)
+
+
+SCENARIOS = (
+    static_streams_members_come_back,
+    offsets_of_tasks_are_described,
+    a_task_changes_its_role_in_place,
+    clients_lack_tags,
+    the_assignor_is_selected,
+    addresses_of_members_change,
+    topologies_are_described,
+)

@@ -1,0 +1,1 @@
+"""Scoreboards of admin clients: every method and option, at kafkalite and at a real Kafka."""

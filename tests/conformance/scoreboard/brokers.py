@@ -1,0 +1,70 @@
+"""The two brokers of the scoreboards: a real Kafka, and kafkalite with the same listeners."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
+from tests.conformance.sasl_kafka import SETTINGS, USERS, kafka_with_sasl
+from tests.oracle.served_kafkalite import ServedKafkalite
+from tests.oracle.target import COMMON_CONFIG, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import TypeVar
+
+    from tests.oracle.target import Target
+
+    T = TypeVar("T")
+
+
+class Address(NamedTuple):
+    """The listeners of a broker; the users of both are administrators."""
+
+    plaintext: str
+    sasl: str
+
+
+class Pair(NamedTuple):
+    """The addresses of a real Kafka and of kafkalite."""
+
+    real: Address
+    emulated: Address
+
+    def run(self, function: Callable[[Address], T]) -> tuple[T, T]:
+        """Call a function with both addresses at the same time; return the results."""
+        with ThreadPoolExecutor(len(self)) as pool:
+            real, emulated = pool.map(function, self)
+        return real, emulated
+
+
+@contextmanager
+def brokers(directory: Path) -> Iterator[Pair]:
+    """Start both brokers."""
+    ports = free_port(), free_port()
+    kafka = kafka_with_sasl(directory / "kafka", ports[0])
+    users = [f"--user={name}:{password}:PLAIN" for name, password in USERS.items()]
+    emulator = ServedKafkalite(
+        directory / "kafkalite",
+        {**KAFKALITE_DEFAULTS, **COMMON_CONFIG, **SETTINGS},
+        options=(
+            *("--defaults", "kafka", "--as-version", "4.4"),
+            *("--listen", f"SASL_PLAINTEXT://127.0.0.1:{ports[1]}", *users),
+        ),
+    )
+    targets: tuple[Target, Target] = (kafka, emulator)
+    try:
+        with ThreadPoolExecutor(len(targets)) as pool:
+            list(pool.map(lambda target: target.start(), targets))
+        yield Pair(
+            *(
+                Address(target.bootstrap, f"127.0.0.1:{port}")
+                for target, port in zip(targets, ports, strict=True)
+            )
+        )
+    finally:
+        for target in targets:
+            target.kill()

@@ -1,0 +1,85 @@
+"""The two brokers of the comparison of tools, with ACLs, users and delegation tokens."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
+from tests.conformance.sasl_kafka import SETTINGS, USERS, kafka_with_sasl
+from tests.kafka_tools.cases import FILES
+from tests.kafka_tools.sides import Side
+from tests.oracle.served_kafkalite import ServedKafkalite
+from tests.oracle.target import COMMON_CONFIG, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAKg"
+
+
+@contextmanager
+def kafka_side(directory: Path) -> Iterator[Side]:
+    """Start a real Kafka."""
+    kafka = kafka_with_sasl(directory / "kafka", sasl_port := free_port())
+    try:
+        kafka.start()
+        with _side(directory, kafka.bootstrap, kafka.controller, sasl_port, kafka.data) as side:
+            yield side
+    finally:
+        kafka.kill()
+
+
+@contextmanager
+def kafkalite_side(directory: Path) -> Iterator[Side]:
+    """Start kafkalite with the settings of that Kafka."""
+    users = [f"--user={name}:{password}:PLAIN" for name, password in USERS.items()]
+    sasl_port = free_port()
+    kafkalite = ServedKafkalite(
+        directory / "kafkalite",
+        {**KAFKALITE_DEFAULTS, **COMMON_CONFIG, **SETTINGS},
+        options=(
+            *("--defaults", "kafka"),
+            *("--listen", f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"),
+            *users,
+        ),
+    )
+    try:
+        kafkalite.start()
+        controller = kafkalite.bootstrap
+        with _side(directory, kafkalite.bootstrap, controller, sasl_port, kafkalite.data) as side:
+            yield side
+    finally:
+        kafkalite.kill()
+
+
+@contextmanager
+def _side(
+    directory: Path, bootstrap: str, controller: str, sasl_port: int, data: Path
+) -> Iterator[Side]:
+    names = {
+        "bootstrap": bootstrap,
+        "controller": controller,
+        "sasl": f"127.0.0.1:{sasl_port}",
+        "port": bootstrap.rpartition(":")[2],
+        "controller-port": controller.rpartition(":")[2],
+        "id": _UNKNOWN_ID,
+        "data": str(data),
+        "files": str(directory / "files"),
+    }
+    (directory / "files").mkdir(parents=True)
+    for name, text in FILES.items():
+        (directory / "files" / name).write_text(_filled(text, names))
+    side = Side(names)
+    try:
+        yield side
+    finally:
+        side.close()
+
+
+def _filled(text: str, names: Mapping[str, str]) -> str:
+    """Replace the placeholders of a file, whose other braces belong to JSON."""
+    for placeholder, value in names.items():
+        text = text.replace(f"{{{placeholder}}}", value)
+    return text

@@ -1,0 +1,114 @@
+"""A broker, and a Java process in which tools run against it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tests.kafka_tools.masking import masked
+from tests.kafka_tools.scripts import SCRIPTS
+from tests.oracle.jars import SHORT_LIVED, compiled, java_command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.kafka_tools.case import Case
+
+_RUNNER: Final = Path(__file__).parent / "java"
+_OPEN_HOOKS: Final = "--add-opens=java.base/java.lang=ALL-UNNAMED"
+_TIMEOUT_MS: Final = 40_000
+_STATE_TIMEOUT_S: Final = 40.0
+_POLL_S: Final = 0.1
+
+
+class Result(NamedTuple):
+    """The comparable result of a tool."""
+
+    status: int
+    output: list[str]
+    errors: list[str]
+
+
+class Side:
+    """Run tools in one Java process; `names` are the placeholders of commands, with values."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        self._masks = {value: f"<{name}>" for name, value in reversed(list(names.items()))}
+        command = java_command(
+            "ToolRunner",
+            classes=compiled(_RUNNER),
+            heap="512m",
+            log_level="off",
+            flags=(*SHORT_LIVED, _OPEN_HOOKS),
+        )
+        self._java = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def close(self) -> None:
+        """End the Java process."""
+        self._java.kill()
+        self._java.wait()
+        for stream in (self._java.stdin, self._java.stdout):
+            if stream is not None:
+                stream.close()
+
+    def perform(self, case: Case) -> Result | None:
+        """Run a case, until its output has the expected state; None if the tool keeps running."""
+        if case.stops:
+            return self._result(case, self._ask("stop", case.stops))
+        if case.background:
+            self._ask("start", case.background, **self._command(case))
+            self._await(case, "output", case.background)
+            return None
+        answer = self._await(case, "run", case.tool, **self._command(case))
+        return self._result(case, answer)
+
+    def _await(self, case: Case, command: str, name: str, **fields: object) -> dict[str, object]:
+        deadline = time.monotonic() + _STATE_TIMEOUT_S
+        while True:
+            answer = self._ask(command, name, **fields)
+            is_reached = re.search(case.until, str(answer["stdout"]), re.MULTILINE)
+            if is_reached or time.monotonic() > deadline:
+                return answer
+            time.sleep(_POLL_S)
+
+    def _result(self, case: Case, answer: dict[str, object]) -> Result:
+        output, errors = (
+            masked(str(answer[name]), self._masks, figures=case.figures, without=case.without)
+            for name in ("stdout", "stderr")
+        )
+        if case.repeats:
+            output = list(dict.fromkeys(output))
+        if case.unordered:
+            output.sort()
+        status = answer["status"]
+        assert isinstance(status, int)
+        return Result(status, output, errors)
+
+    def _command(self, case: Case) -> dict[str, object]:
+        script = SCRIPTS.get(case.tool)
+        words = [word.format_map(self._names) for word in shlex.split(case.command)]
+        if script is not None and script.address != "none" and "--bootstrap-c" not in case.command:
+            address = [script.address_option, self._names["bootstrap"]]
+            words = [*address, *words] if script.address == "first" else [*words, *address]
+        return {
+            "main": case.tool if script is None else script.main_class,
+            "arguments": words,
+            "input": case.text,
+        }
+
+    def _ask(self, command: str, name: str, **fields: object) -> dict[str, object]:
+        assert self._java.stdin is not None
+        assert self._java.stdout is not None
+        request = {"command": command, "name": name, "timeout_ms": _TIMEOUT_MS, **fields}
+        self._java.stdin.write(json.dumps(request) + "\n")
+        self._java.stdin.flush()
+        answer: dict[str, object] = json.loads(self._java.stdout.readline())
+        return answer

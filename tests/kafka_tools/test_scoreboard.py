@@ -1,0 +1,75 @@
+"""Every command line of the scoreboard has the output of a real Kafka, or a listed difference."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.kafka_tools.brokers import kafka_side, kafkalite_side
+from tests.kafka_tools.cases import CASES
+from tests.kafka_tools.differences import DIFFERENCES
+from tests.oracle.requirements import required
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.kafka_tools.case import Case
+    from tests.kafka_tools.sides import Result, Side
+
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(900)]
+
+_PROPAGATION_S: Final = 10.0
+
+
+class Comparison:
+    """Run the cases with both brokers at the same time."""
+
+    def __init__(self, kafka: Side, kafkalite: Side, pool: ThreadPoolExecutor) -> None:
+        self._sides = (kafka, kafkalite)
+        self._pool = pool
+
+    def difference(self, case: Case) -> str:
+        """Return the difference of the results, empty if they are equal.
+
+        The nodes of Kafka learn changes of metadata with a delay, so reading is repeated.
+        """
+        deadline = time.monotonic() + _PROPAGATION_S
+        while True:
+            expected, actual = self._pool.map(lambda side: side.perform(case), self._sides)
+            is_repeated = case.reads and case.title not in DIFFERENCES
+            if expected == actual or not is_repeated or time.monotonic() > deadline:
+                return "" if expected == actual else _shown(case, expected, actual)
+
+
+def _shown(case: Case, expected: Result | None, actual: Result | None) -> str:
+    lines = unified_diff(_lines(expected), _lines(actual), "kafka", "kafkalite", lineterm="", n=1)
+    return "\n".join((case.title, *lines))
+
+
+def _lines(result: Result | None) -> list[str]:
+    if result is None:
+        return []
+    return [f"status {result.status}", *result.output, "stderr:", *result.errors]
+
+
+def test_every_command_line_has_the_output_of_kafka(tmp_path: Path) -> None:
+    with (
+        ThreadPoolExecutor(2) as pool,
+        required(),
+        kafka_side(tmp_path / "kafka") as kafka,
+        kafkalite_side(tmp_path / "kafkalite") as kafkalite,
+    ):
+        comparison = Comparison(kafka, kafkalite, pool)
+        differences: dict[str, str] = {}
+        for case in CASES:
+            difference = comparison.difference(case)
+            if case.is_shown and difference:
+                differences[case.title] = difference
+    unexpected = [text for title, text in differences.items() if title not in DIFFERENCES]
+    assert not unexpected, "\n\n".join(unexpected)
+    outdated = DIFFERENCES.keys() - differences.keys()
+    assert not outdated, f"these are equal now; remove them from DIFFERENCES: {sorted(outdated)}"

@@ -1,0 +1,144 @@
+"""The quorum: the controller is its leader, and other nodes are observers that may lag."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.cluster.node import NodeState
+from kafkalite.cluster.quorum import (
+    OBSERVER_SESSION_TIMEOUT_MS,
+    Replica,
+    controller_listener,
+    controller_node,
+    describe_quorum,
+    voter_key,
+)
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.protocol.uuids import ZERO_UUID
+from tests.unit.apis.cluster_wire import ClusterWire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[ClusterWire]:
+    """Return a cluster of three nodes."""
+    wire = ClusterWire(tmp_path, nodes=3)
+    yield wire
+    wire.end()
+
+
+def observers(wire: ClusterWire) -> dict[int, tuple[int, int, int]]:
+    """Return the lag of each observer, and the ages of its last fetch and of its last state."""
+    quorum, now_ms = describe_quorum(wire.cluster), wire.clock.now_ms()
+    return {
+        each.key.node_id: (
+            quorum.voter.log_end_offset - each.log_end_offset,
+            now_ms - each.last_fetch_ms,
+            now_ms - each.last_caught_up_ms,
+        )
+        for each in quorum.observers
+    }
+
+
+def test_the_controller_is_the_leader_and_the_only_voter(wire: ClusterWire) -> None:
+    wire.clock.advance(700)
+    quorum, end = describe_quorum(wire.cluster), wire.cluster.metadata.image.version
+    assert (quorum.leader_id, quorum.leader_epoch, quorum.high_watermark) == (1, 1, end)
+    now_ms = wire.clock.now_ms()
+    assert quorum.voter == Replica(voter_key(wire.cluster), end, now_ms, now_ms)
+    assert observers(wire) == {2: (0, 0, 0), 3: (0, 0, 0)}
+
+
+def test_directories_have_different_ids_that_do_not_change(wire: ClusterWire) -> None:
+    def directories() -> list[bytes]:
+        quorum = describe_quorum(wire.cluster)
+        return [each.key.directory_id for each in (quorum.voter, *quorum.observers)]
+
+    before = directories()
+    assert len({*before, ZERO_UUID}) == 4
+    assert {len(each) for each in before} == {16}
+    wire.restart()
+    assert directories() == before
+
+
+def test_the_directory_of_the_first_node_is_that_of_its_meta_properties(wire: ClusterWire) -> None:
+    wire.cluster.directory_properties = {
+        "node.id": "2",
+        "directory.id": "AAECAwQFBgcICQoLDA0ODw",
+    }
+    quorum = describe_quorum(wire.cluster)
+    directories = {each.key.node_id: each.key.directory_id for each in quorum.observers}
+    assert directories[2] == bytes(range(16))
+    assert directories[3] != bytes(range(16))
+
+
+@pytest.mark.parametrize("action", ["stop", "shut_down", "isolate", "freeze_metadata"])
+def test_a_node_without_metadata_is_a_lagging_observer(wire: ClusterWire, action: str) -> None:
+    control = wire.cluster.node_control
+    getattr(control, action)(3)
+    behind = wire.cluster.metadata.image.version - wire.cluster.nodes[3].image.version
+    wire.create("orders")
+    lag = wire.cluster.metadata.image.version - wire.cluster.nodes[3].image.version
+    assert lag > behind
+    wire.clock.advance(4_000)
+    assert observers(wire)[3] == (lag, 4_000, 4_000)
+    assert observers(wire)[2] == (0, 0, 0)
+    (control.thaw_metadata if action == "freeze_metadata" else control.start)(3)
+    assert observers(wire)[3] == (0, 0, 0)
+
+
+def test_a_frozen_node_that_stops_lags_since_it_was_frozen(wire: ClusterWire) -> None:
+    control = wire.cluster.node_control
+    control.freeze_metadata(2)
+    wire.clock.advance(1_000)
+    control.isolate(2)
+    wire.clock.advance(1_000)
+    control.start(2)
+    assert observers(wire)[2][1:] == (2_000, 2_000)
+    control.thaw_metadata(2)
+    assert observers(wire)[2] == (0, 0, 0)
+
+
+def test_an_observer_is_forgotten_five_minutes_after_its_last_fetch(wire: ClusterWire) -> None:
+    wire.cluster.node_control.stop(2)
+    wire.clock.advance(OBSERVER_SESSION_TIMEOUT_MS - 1)
+    assert list(observers(wire)) == [2, 3]
+    wire.clock.advance(1)
+    assert list(observers(wire)) == [3]
+    wire.cluster.node_control.start(2)
+    assert list(observers(wire)) == [2, 3]
+
+
+def test_another_node_leads_after_the_controller_stopped(wire: ClusterWire) -> None:
+    wire.cluster.node_control.stop(1)
+    quorum = describe_quorum(wire.cluster)
+    assert (quorum.leader_id, quorum.voter.key.node_id) == (2, 2)
+    assert list(observers(wire)) == [1, 3]
+
+
+def test_an_unregistered_controller_remains_the_leader(wire: ClusterWire) -> None:
+    for node_id in (1, 2, 3):
+        wire.cluster.metadata.unregister_broker(node_id)
+    assert controller_node(wire.cluster).id == 1
+    wire.cluster.nodes[1].state = NodeState.STOPPED
+    assert controller_node(wire.cluster).id == 2
+
+
+def test_fixed_voters_have_no_directory(tmp_path: Path) -> None:
+    wire = ClusterWire(tmp_path, config={"controller.quorum.voters": "1@localhost:9093"})
+    assert describe_quorum(wire.cluster).voter.key == (1, ZERO_UUID)
+    wire.end()
+
+
+def test_the_listener_of_controllers_is_the_first_of_its_setting() -> None:
+    def listener(names: str) -> str:
+        return controller_listener(BrokerConfig.from_text({"controller.listener.names": names}))
+
+    assert listener("c,other") == "C"
+    assert controller_listener(BrokerConfig.from_text()) == "CONTROLLER"
+    assert controller_listener(BrokerConfig.from_text(defaults="kafka")) == "CONTROLLER"

@@ -1,0 +1,29 @@
+"""Rules and settings that only later releases have."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.definitions import ConfigError
+from kafkalite.config.keys import broker_keys, group_config_keys, topic_keys
+from kafkalite.config.releases import release_names
+from kafkalite.config.rules import ADDED_BY_4_4, Rules, absent_settings, rules_of
+
+
+def test_kafka_4_4_has_all_rules_and_earlier_releases_none() -> None:
+    assert rules_of("4.4") == Rules()
+    assert not any(rules_of("4.3"))
+    assert all(rules_of(name) in (rules_of("4.3"), Rules()) for name in release_names())
+
+
+def test_settings_of_kafka_4_4_are_unknown_before() -> None:
+    known = {*broker_keys(), *topic_keys(), *group_config_keys()}
+    assert absent_settings("4.4") == frozenset()
+    assert absent_settings("4.3") == absent_settings("3.3") == ADDED_BY_4_4
+    for name in ADDED_BY_4_4 & broker_keys().keys():
+        with pytest.raises(ConfigError, match=r"Kafka 4\.3 does not have the setting"):
+            BrokerConfig.from_text({name: "1"}, as_version="4.3")
+    older, newer = (BrokerConfig.from_text(as_version=name) for name in ("4.3", "4.4"))
+    assert newer.topic_keys.keys() - older.topic_keys.keys() == ADDED_BY_4_4 & topic_keys().keys()
+    assert known & ADDED_BY_4_4

@@ -1,0 +1,69 @@
+"""The JSON representation of pushed metrics."""
+
+from __future__ import annotations
+
+import json
+
+from kafkalite.control.client_metrics_json import client_metrics_to_json
+from kafkalite.control.commands import ClientMetricsStatus
+from kafkalite.telemetry.instances import ClientAttributes
+from kafkalite.telemetry.metrics import ClientMetrics, Distribution, Metric
+
+
+def metric(value: float | Distribution) -> Metric:
+    return Metric("m", "gauge", "ms", "about it", (("topic", "t"),), value, 7)
+
+
+def status(*values: float | Distribution) -> ClientMetricsStatus:
+    client = ClientMetrics(
+        client=ClientAttributes("id", "c", "java", "4.4.0", "10.0.0.1", None),
+        node=2,
+        principal="User:a",
+        push_interval_ms=100,
+        pushes=3,
+        first_push_ms=0,
+        last_push_ms=1_000,
+        is_terminated=True,
+        omitted_series=4,
+        metrics=tuple(map(metric, values)),
+    )
+    return ClientMetricsStatus(2_000, "a package is missing", [client])
+
+
+def test_a_client_is_described() -> None:
+    described = client_metrics_to_json(status(1.5))
+    assert described == {
+        "now_ms": 2_000,
+        "iso": "1970-01-01T00:00:02.000Z",
+        "problem": "a package is missing",
+        "clients": [
+            {
+                "client_id": "c", "client_instance_id": "id", "software_name": "java",
+                "software_version": "4.4.0", "address": "10.0.0.1", "port": None,
+                "principal": "User:a", "node": 2, "push_interval_ms": 100, "pushes": 3,
+                "first_push_ms": 0, "last_push_ms": 1_000,
+                "last_push_iso": "1970-01-01T00:00:01.000Z", "terminated": True,
+                "omitted_series": 4,
+                "metrics": [
+                    {
+                        "name": "m", "type": "gauge", "unit": "ms", "description": "about it",
+                        "labels": {"topic": "t"}, "value": 1.5, "time_ms": 7,
+                    }
+                ],
+            }
+        ],
+    }  # fmt: skip
+
+
+def test_values_are_valid_json() -> None:
+    infinity = float("inf")
+    histogram = Distribution(3, infinity, ((1.0, 1), (infinity, 2)))
+    summary = Distribution(2, 8.0, quantiles=((0.5, float("nan")),))
+    found = client_metrics_to_json(status(float("nan"), infinity, -infinity, histogram, summary))
+    text = json.dumps(found, allow_nan=False)
+    values = [each["value"] for each in json.loads(text)["clients"][0]["metrics"]]
+    assert values == [
+        "NaN", "Infinity", "-Infinity",
+        {"count": 3, "sum": "Infinity", "buckets": [[1.0, 1], [None, 2]], "quantiles": []},
+        {"count": 2, "sum": 8.0, "buckets": [], "quantiles": [[0.5, "NaN"]]},
+    ]  # fmt: skip

@@ -1,0 +1,86 @@
+"""`kafka-metadata-quorum describe`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.testing import Broker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.unit.docker.tools.tool import ToolRunner
+
+REPLICA = r'{{"id": {}, "directoryId": "[\w-]{{22}}"}}'
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """Return a cluster of three nodes."""
+    with Broker(brokers=3) as running:
+        yield running
+
+
+def test_status_is_printed_as_by_kafka(tools: ToolRunner) -> None:
+    result = tools.ask("kafka-metadata-quorum", "describe", "--status")
+    assert (result.status, result.error) == (0, "")
+    voter, *observers = (REPLICA.format(node_id) for node_id in (1, 2, 3))
+    expected = (
+        r"ClusterId:              [\w-]{22}",
+        r"LeaderId:               1",
+        r"LeaderEpoch:            1",
+        r"HighWatermark:          \d+",
+        r"MaxFollowerLag:         0",
+        r"MaxFollowerLagTimeMs:   0",
+        rf"CurrentVoters:          \[{voter}\]",
+        rf"CurrentObservers:       \[{', '.join(observers)}\]",
+    )
+    for line, pattern in zip(result.lines, expected, strict=True):
+        assert re.fullmatch(pattern, line), line
+
+
+def test_replication_has_a_row_for_each_node(tools: ToolRunner, broker: Broker) -> None:
+    broker.nodes[3].stop()
+    header, *rows = tools.ask("kafka-metadata-quorum", "describe", "--replication").lines
+    assert header.split() == [
+        "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp",
+        "LastCaughtUpTimestamp", "Status",
+    ]  # fmt: skip
+    columns = [row.split() for row in rows]
+    assert [(row[0], row[-1]) for row in columns] == [
+        ("1", "Leader"), ("2", "Observer"), ("3", "Observer"),
+    ]  # fmt: skip
+    lags = [int(row[3]) for row in columns]
+    assert lags[:2] == [0, 0]
+    assert lags[2] > 0
+    readable = tools.ask(
+        "kafka-metadata-quorum", "describe", "--replication", "--human-readable"
+    ).lines
+    assert re.search(r"\t0 ms ago +\t0 ms ago +\tLeader", readable[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--status", "--replication"], "Only one of --status or --replication"),
+        ([], "One of --status or --replication must be specified"),
+        (["--status", "--human-readable"], "only supported along with --replication"),
+        (["--status", "--bootstrap-controller", "localhost:1"], "not allowed with"),
+    ],
+)
+def test_other_options_are_refused(
+    offline_tools: ToolRunner, arguments: list[str], error: str
+) -> None:
+    address = ("--bootstrap-server", "localhost:1")
+    result = offline_tools.run("kafka-metadata-quorum", *address, "describe", *arguments)
+    assert result.status == 1
+    assert error in result.error
+
+
+def test_other_commands_are_not_supported(offline_tools: ToolRunner) -> None:
+    result = offline_tools.run("kafka-metadata-quorum", "add-controller")
+    assert result.status == 1
+    assert "describe" in result.error

@@ -1,0 +1,112 @@
+"""The text for Prometheus: families, labels and values."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafkalite.telemetry.instances import ClientAttributes
+from kafkalite.telemetry.metrics import (
+    AcceptedPush,
+    ClientMetrics,
+    DecodedMetric,
+    Distribution,
+    Metric,
+    PushedMetrics,
+)
+from kafkalite.telemetry.otlp import DecoderMissingError
+from kafkalite.telemetry.prometheus_text import prometheus_text
+
+
+def metric(
+    name: str, kind: str, value: float | Distribution, *labels: tuple[str, str]
+) -> DecodedMetric:
+    return DecodedMetric(Metric(name, kind, "ms", "about\nit", labels, value, 0), is_delta=False)
+
+
+def client(client_id: str | None, *metrics: DecodedMetric) -> ClientMetrics:
+    pushed = PushedMetrics()
+    attributes = ClientAttributes(f"id-of-{client_id}", client_id, "java", "4", "10.0.0.1", "1")
+    pushed.add(AcceptedPush(attributes, 1, "User:a", 100, is_terminating=False, now_ms=5), metrics)
+    return pushed.clients()[0]
+
+
+IDENTITY = (
+    'client_id="{0}",client_instance_id="id-of-{0}",client_software_name="java",'
+    'client_software_version="4"'
+)
+
+
+def test_each_name_is_one_family() -> None:
+    text = prometheus_text(
+        [
+            client(
+                "a", metric("x.latency.avg", "gauge", 1.5), metric("x.sent.total", "counter", 3)
+            ),
+            client("b", metric("x.sent.total", "counter", 4, ("topic", 'a"b'))),
+        ]
+    )
+    assert text.splitlines() == [
+        "# HELP x_latency_avg about\\nit",
+        "# TYPE x_latency_avg gauge",
+        f"x_latency_avg{{{IDENTITY.format('a')}}} 1.5",
+        "# HELP x_sent_total about\\nit",
+        "# TYPE x_sent_total counter",
+        f"x_sent_total{{{IDENTITY.format('a')}}} 3.0",
+        f'x_sent_total{{{IDENTITY.format("b")},topic="a\\"b"}} 4.0',
+    ]
+
+
+def test_distributions_have_cumulative_buckets_or_quantiles() -> None:
+    histogram = Distribution(3, 6.0, ((1.0, 1), (float("inf"), 2)))
+    summary = Distribution(2, 8.0, quantiles=((0.5, 4.0),))
+    text = prometheus_text(
+        [client("a", metric("h", "histogram", histogram), metric("s", "summary", summary))]
+    )
+    samples = {
+        (sample.name, sample.labels.get("le") or sample.labels.get("quantile")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples == {
+        ("h_bucket", "1"): 1, ("h_bucket", "+Inf"): 3, ("h_count", None): 3, ("h_sum", None): 6,
+        ("s", "0.5"): 4, ("s_count", None): 2, ("s_sum", None): 8,
+    }  # fmt: skip
+
+
+def test_names_of_clients_cannot_break_the_text() -> None:
+    hostile = 'evil"} 1\nother{a="'
+    text = prometheus_text(
+        [
+            client(hostile, metric("7 é\n{}", "gauge", 1), metric("", "gauge", 2)),
+            client(None, metric("ok", "updowncounter", -3, ("a b\n", "c\\d"))),
+        ]
+    )
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert set(families) == {"_7_____", "_", "ok"}
+    assert families["_"].samples[0].labels["client_id"] == hostile
+    (sample,) = families["ok"].samples
+    assert (sample.labels["a_b_"], sample.labels["client_id"]) == ("c\\d", "")
+
+
+def test_clients_may_disagree_about_the_type() -> None:
+    text = prometheus_text(
+        [client("a", metric("x", "gauge", 1)), client("b", metric("x", "updowncounter", 2))]
+    )
+    assert "# TYPE x gauge" in text
+    text = prometheus_text(
+        [client("a", metric("x", "gauge", 1)), client("b", metric("x", "counter", 2))]
+    )
+    assert "# TYPE x untyped" in text
+
+
+def test_no_clients_are_no_text() -> None:
+    assert prometheus_text([]) == ""
+
+
+def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(DecoderMissingError, match=r"pip install 'kafkalite\[telemetry\]'"):
+        prometheus_text([])
