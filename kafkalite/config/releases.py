@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkalite.config.profiles import Profile
 
 DEFAULT: Final = "4.4"
-"""The release that is emulated unless another is selected."""
+"""The release that is emulated by default."""
 
 
 class Feature(NamedTuple):

@@ -28,7 +28,7 @@ GROUP_VERSION: Final = "group.version"
 """1: groups with the consumer protocol (KIP-848)."""
 
 SHARE_VERSION: Final = "share.version"
-"""1: share groups (KIP-932)."""
+"""1: share groups (KIP-932); 2: also dead-letter topics (KIP-1191)."""
 
 STREAMS_VERSION: Final = "streams.version"
 """1: streams groups (KIP-1071)."""
@@ -49,7 +49,7 @@ FIRST_WITH_CONTROLLER_UNREGISTRATION: Final = 33
 FIRST_WITH_DEAD_LETTERS: Final = 2
 """The level of share.version since which share groups have dead-letter topics (KIP-1191)."""
 _LOWEST_METADATA_VERSION: Final = 7
-"""The level that Kafka 4.3 names 3.3-IV3; other features need it."""
+"""The level that Kafka names 3.3-IV3; other features need it."""
 
 
 _CONFIGURABLE: Final = (
