@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 from kafkalite.config.tables.kafkalite import CLIENT_TELEMETRY
@@ -154,21 +153,9 @@ def _attributes(call: Call, instance_id: bytes) -> ClientAttributes:
         call.client_id,
         name,
         version,
-        _java_address(call.client_host.removeprefix("/")),
+        call.client_host.removeprefix("/"),
         None if connection is None or connection.port is None else str(connection.port),
     )
-
-
-def _java_address(host: str) -> str:
-    """Return an address as Java's getHostAddress: IPv6 with all groups, without leading zeros."""
-    if ":" not in host:
-        return host
-    address, percent, zone = host.partition("%")
-    parsed = IPv6Address(address)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    groups = parsed.exploded.split(":")
-    return ":".join(f"{int(group, 16):x}" for group in groups) + percent + zone
 
 
 APIS = (
