@@ -6,6 +6,7 @@ other voter can be added, because no other controller reads the metadata log.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.cluster.quorum import (
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
 
 _METADATA_PARTITION: Final = 0
+_MAX_SORTED_CHARACTERS: Final = 16_384
+"""Characters of the names of endpoints in a message: their hashes take long to compute."""
+_MAX_LISTED_ENDPOINTS: Final = 16
 _WITH_CONTROLLER_UNREGISTRATION: Final = 33
 """The lowest level of metadata.version that has records of unregistered controllers: 4.4-IV2."""
 
@@ -79,9 +83,9 @@ def _names_metadata_partition(request: DescribeQuorumRequest) -> bool:
     if len(request.topics) != 1:
         return False
     (topic,) = request.topics
-    return topic.topic_name == METADATA_TOPIC and [
-        each.partition_index for each in topic.partitions
-    ] == [_METADATA_PARTITION]
+    if topic.topic_name != METADATA_TOPIC or len(topic.partitions) != 1:
+        return False
+    return topic.partitions[0].partition_index == _METADATA_PARTITION
 
 
 def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
@@ -146,7 +150,8 @@ def handle_add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVo
     _check_cluster(cluster, request.cluster_id)
     voter = _voter(request.voter_id, request.voter_directory_id, "Add")
     endpoints = {
-        listener.name.upper(): (listener.host, listener.port) for listener in request.listeners
+        listener.name.upper(): (listener.host, listener.port)
+        for listener in in_steps(request.listeners)
     }
     name = controller_listener(cluster.config)
     if name not in endpoints:
@@ -173,8 +178,12 @@ def handle_add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVo
 def _endpoints_text(endpoints: Mapping[str, tuple[str, int]]) -> str:
     """Return endpoints in the form and the order of Kafka's texts.
 
-    The order is that of a Java HashMap with the initial capacity `len(endpoints)`.
+    The order is that of a Java HashMap with the initial capacity `len(endpoints)`. The text of too
+    many endpoints has the first ones of the request: its end is not in the message anyway.
     """
+    if sum(map(len, endpoints)) > _MAX_SORTED_CHARACTERS:
+        endpoints = dict(islice(endpoints.items(), _MAX_LISTED_ENDPOINTS))
+        return f"Endpoints(endpoints={{{', '.join(map(_endpoint_text, endpoints.items()))}, …}})"
     capacity = 1
     while 4 * len(endpoints) > 3 * capacity:
         capacity *= 2
@@ -183,11 +192,13 @@ def _endpoints_text(endpoints: Mapping[str, tuple[str, int]]) -> str:
         code = string_hash(name)
         return (code ^ code >> 16) & capacity - 1
 
-    texts = [
-        f"ListenerName({name})={endpoints[name][0]}/<unresolved>:{endpoints[name][1]}"
-        for name in sorted(endpoints, key=bucket)
-    ]
+    texts = [_endpoint_text((name, endpoints[name])) for name in sorted(endpoints, key=bucket)]
     return f"Endpoints(endpoints={{{', '.join(texts)}}})"
+
+
+def _endpoint_text(endpoint: tuple[str, tuple[str, int]]) -> str:
+    name, (host, port) = endpoint
+    return f"ListenerName({name})={host}/<unresolved>:{port}"
 
 
 def refuse_add_raft_voter(

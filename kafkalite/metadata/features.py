@@ -67,6 +67,9 @@ class FeatureUpdate(NamedTuple):
     """1 for an upgrade, 2 for a safe downgrade, 3 for an unsafe one."""
 
 
+_MAX_HASHED_CHARACTERS: Final = 16_384
+
+
 def supported_features(release: Release, finalized: Mapping[str, int]) -> dict[str, Feature]:
     """Return the features of a release, and others that the cluster's metadata contains."""
     additional = {
@@ -250,8 +253,13 @@ def _check_metadata_downgrade(current: int, update: FeatureUpdate) -> None:
 
 
 def _in_java_order(names: Iterable[str]) -> list[str]:
-    """Return names in the order of a Java HashMap to which they were added one after the other."""
+    """Return names in the order of a Java HashMap to which they were added one after the other.
+
+    Names whose hashes take long to compute remain in their order. No feature has such a name.
+    """
     names = list(names)
+    if sum(map(len, names)) > _MAX_HASHED_CHARACTERS:
+        return names
     size = 16
     while len(names) > size * 3 // 4:
         size *= 2
