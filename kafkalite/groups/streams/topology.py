@@ -13,7 +13,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
         StreamsGroupHeartbeatRequest,
@@ -117,7 +117,8 @@ def check_size(message: TopologyMessage) -> None:
     A record that is too large for the log causes the same error, here and in Kafka. This check
     avoids the cost of configuring such a topology first. It pauses, so no state machine calls it.
     """
-    elements = sum(map(_element_count, in_steps(message.subtopologies)))
+    subtopologies: Sequence[SubtopologyMessage] = message.subtopologies
+    elements = sum(map(_element_count, in_steps(subtopologies)))
     if elements > MAX_TOPOLOGY_ELEMENTS:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
