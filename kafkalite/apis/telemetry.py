@@ -158,17 +158,25 @@ def _attributes(call: Call, instance_id: bytes) -> ClientAttributes:
     )
 
 
+def _may_take_long(call: Call, request: object) -> bool:
+    """Whether a request is served with pauses, because there are many subscriptions."""
+    del request
+    return call.node.telemetry_instances.has_many_subscriptions(call.node.image.configs)
+
+
 APIS = (
     Api(
         key=GetTelemetrySubscriptionsRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_get_telemetry_subscriptions,
         refuse=refuse_get_telemetry_subscriptions,
+        may_take_long=_may_take_long,
     ),
     Api(
         key=PushTelemetryRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_push_telemetry,
         refuse=refuse_push_telemetry,
+        may_take_long=_may_take_long,
     ),
 )
