@@ -16,10 +16,12 @@ from tests.oracle.fixtures import broker_under_test
 from tests.oracle.jars import java_command
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
-from tests.oracle.target import COMMON_CONFIG
+from tests.oracle.served_kafkalite import ServedKafkalite
+from tests.oracle.target import COMMON_CONFIG, restart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.conformance.scenario_runs import Scenario
     from tests.oracle.target import Target
@@ -93,3 +95,44 @@ def test_the_tool_of_kafka_prints_the_same(brokers: tuple[Target, Target]) -> No
     real, emulated = (dict(zip(_COMMANDS, outputs, strict=True)) for outputs in printed)
     lines = {command: (real[command], emulated[command]) for command in _COMMANDS}
     assert {command for command, (one, other) in lines.items() if one != other} == set(), lines
+
+
+_UPGRADE: Final = (
+    "describe",
+    "upgrade --release-version 4.4 --dry-run",
+    "upgrade --release-version 4.4",
+    "upgrade --release-version 4.4",
+    "describe",
+)
+
+
+@pytest.fixture
+def upgraded(tmp_path: Path) -> Iterator[tuple[Target, Target]]:
+    """Yield a real Kafka and kafkalite of release 4.4 that continue clusters of release 4.3."""
+    kafka = RealKafka(tmp_path / "kafka")
+    earlier_kafka = RealKafka(tmp_path / "kafka", release="4.3.1")
+    kafka.port = earlier_kafka.port  # the properties of a data directory are written once
+    emulator = ServedKafkalite(tmp_path / "emulator")
+    earlier_emulator = ServedKafkalite(tmp_path / "emulator", options=("--as-version", "4.3"))
+    try:
+        for earlier, later in ((earlier_kafka, kafka), (earlier_emulator, emulator)):
+            with required():
+                earlier.start()
+                earlier.stop()
+                later.start()
+        yield kafka, emulator
+    finally:
+        for target in (earlier_kafka, earlier_emulator, kafka, emulator):
+            target.kill()
+
+
+def test_the_tool_of_kafka_upgrades_a_cluster_of_an_earlier_release(
+    upgraded: tuple[Target, Target],
+) -> None:
+    real, emulated = ([_run_tool(target, command) for command in _UPGRADE] for target in upgraded)
+    assert emulated == real
+    assert real[0] != real[-1]
+    for target in upgraded:
+        restart(target)
+    real_levels, emulated_levels = (_run_tool(target, "describe") for target in upgraded)
+    assert emulated_levels == real_levels == real[-1]
