@@ -24,6 +24,9 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
     "kafka-configs --describe --broker-logger 1": Difference(
         "The loggers are those of Python.", "3.3"
     ),
+    "kafka-broker-api-versions": Difference(
+        "Without `--as-version`, some earlier versions of APIs are served, too.", "4.0"
+    ),
     f"kafka-dump-log --files {_READ}.index --index-sanity-check": _INDEX,
     f"kafka-dump-log --files {_READ}.timeindex": _INDEX,
 }
