@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.conformance.compare import differences
-from tests.conformance.compared_releases import KAFKA_4_4
 from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios.features import SCENARIOS
+from tests.conformance.tool_runs import run_with_each, tool_sides
+from tests.kafka_tools.case import Case
 from tests.oracle.fixtures import broker_under_test
-from tests.oracle.jars import java_command
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 from tests.oracle.target import COMMON_CONFIG
@@ -51,45 +49,31 @@ def test_kafkalite_answers_as_kafka_does(
     assert not lines, "\n".join(lines)
 
 
-_TOOL: Final = "org.apache.kafka.tools.FeatureCommand"
-_OTHER_FEATURES: Final = {
-    *(name.removeprefix("feature ") for name in KAFKA_4_4 if name.startswith("feature ")),
-}
-"""Features whose levels differ between the brokers."""
 _COMMANDS: Final = (
     "describe",
     "downgrade --feature share.version=0 --dry-run",
     "downgrade --feature share.version=0",
     "upgrade --feature share.version=1",
+    "upgrade --feature share.version=2",
     "upgrade --feature group.version=4",
     "upgrade --feature no.such.feature=1",
     "downgrade --metadata 4.2",
     "downgrade --unsafe --metadata 4.2",
     "disable --feature streams.version",
     "upgrade --release-version 4.3",
+    "upgrade --release-version 4.4",
     "describe",
 )
 
 
-def _run_tool(target: Target, command: str) -> tuple[int, list[str]]:
-    """Run kafka-features.sh; return its status and output without what may differ."""
-    run = subprocess.run(
-        java_command(_TOOL, "--bootstrap-server", f"127.0.0.1:{target.port}", *command.split()),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    lines = [
-        re.sub(r"Epoch: \d+", "Epoch: n", line.strip())
-        for line in run.stdout.splitlines()
-        if not any(f"{name} " in line for name in _OTHER_FEATURES)
-    ]
-    return run.returncode, sorted(lines)
-
-
 def test_the_tool_of_kafka_prints_the_same(brokers: tuple[Target, Target]) -> None:
-    printed = [[_run_tool(target, command) for command in _COMMANDS] for target in brokers]
-    real, emulated = (dict(zip(_COMMANDS, outputs, strict=True)) for outputs in printed)
-    lines = {command: (real[command], emulated[command]) for command in _COMMANDS}
-    assert {command for command, (one, other) in lines.items() if one != other} == set(), lines
+    # No command has the address of a controller.
+    addresses = [(broker.bootstrap, broker.bootstrap) for broker in brokers]
+    with required(), tool_sides(addresses) as sides:
+        printed = {
+            command: run_with_each(sides, Case("kafka-features", command, unordered=True))
+            for command in _COMMANDS
+        }
+    assert any("share.version" in line for line in printed["describe"][0].output), printed
+    different = {command for command, (real, emulated) in printed.items() if real != emulated}
+    assert not different, printed
