@@ -43,10 +43,11 @@ class Quorum(NamedTuple):
     broker: str
     controller: str
 
-    def play(self, scenario: Scenario, *, at_controller: bool) -> list[Entry]:
-        """Run a scenario at one of the listeners, and return the transcript."""
+    def play(self, scenario: Scenario, attempt: int, *, at_controller: bool) -> list[Entry]:
+        """Run a scenario at one of the listeners; return the transcript."""
         address = self.controller if at_controller else self.broker
-        world = World(int(address.rpartition(":")[2]), scenario.__name__, IGNORED)
+        name = f"{scenario.__name__}-{attempt}"
+        world = World(int(address.rpartition(":")[2]), name, IGNORED)
         try:
             scenario(world)
         finally:
@@ -76,12 +77,12 @@ def quorums(
 
 
 def assert_equal(
-    quorums: tuple[Quorum, Quorum], scenario: Scenario, *, at_controller: bool
+    quorums: tuple[Quorum, Quorum], scenario: Scenario, attempt: int, *, at_controller: bool
 ) -> None:
     """Run a scenario on both at the same time, because some scenarios wait."""
     with ThreadPoolExecutor(len(quorums)) as pool:
         real, emulated = pool.map(
-            lambda each: each.play(scenario, at_controller=at_controller), quorums
+            lambda each: each.play(scenario, attempt, at_controller=at_controller), quorums
         )
     lines = differences(real, emulated)
     assert not lines, "\n".join(lines)
@@ -90,19 +91,19 @@ def assert_equal(
 @pytest.mark.parametrize("at_controller", [False, True], ids=["broker", "controller"])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_both_listeners_answer_as_those_of_kafka(
-    quorums: tuple[Quorum, Quorum], scenario: Scenario, *, at_controller: bool
+    quorums: tuple[Quorum, Quorum], scenario: Scenario, attempt: int, *, at_controller: bool
 ) -> None:
-    assert_equal(quorums, scenario, at_controller=at_controller)
+    assert_equal(quorums, scenario, attempt, at_controller=at_controller)
 
 
 @pytest.mark.parametrize("scenario", CONTROLLER_SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_the_listener_for_controllers_answers_as_that_of_kafka(
-    quorums: tuple[Quorum, Quorum], scenario: Scenario
+    quorums: tuple[Quorum, Quorum], scenario: Scenario, attempt: int
 ) -> None:
-    assert_equal(quorums, scenario, at_controller=True)
+    assert_equal(quorums, scenario, attempt, at_controller=True)
 
 
-def test_fixed_voters_answer_as_those_of_kafka(tmp_path: Path) -> None:
+def test_fixed_voters_answer_as_those_of_kafka(tmp_path: Path, attempt: int) -> None:
     config = dict(COMMON_CONFIG)
     with required():
         real = RealKafka(tmp_path / "kafka", config, format_options=())
@@ -112,7 +113,7 @@ def test_fixed_voters_answer_as_those_of_kafka(tmp_path: Path) -> None:
     try:
         emulated, quorum = start_kafkalite(tmp_path / "kafkalite", config)
         quorums = Quorum(real.bootstrap, real.controller), quorum
-        assert_equal(quorums, fixed_voters_are_upgraded, at_controller=False)
+        assert_equal(quorums, fixed_voters_are_upgraded, attempt, at_controller=False)
         emulated.kill()
     finally:
         real.kill()
