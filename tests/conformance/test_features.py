@@ -74,6 +74,8 @@ def test_the_tool_of_kafka_prints_the_same(brokers: tuple[Target, Target]) -> No
             command: run_with_each(sides, Case("kafka-features", command, unordered=True))
             for command in _COMMANDS
         }
-    assert any("share.version" in line for line in printed["describe"][0].output), printed
+    described = printed["describe"][0]
+    assert described is not None
+    assert any("share.version" in line for line in described.output), printed
     different = {command for command, (real, emulated) in printed.items() if real != emulated}
     assert not different, printed
