@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -26,11 +26,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "quick")
 
 _failed: list[str] = []
 
+_FAIL_FIRST = "--fail-first-attempt"
+
 _PIPELINE = "spark"
 """The name of the pipeline's test directories and of their marker."""
 
 # The extra is large, so its tests have their own marker.
 collect_ignore_glob = [] if find_spec("pyspark") else ["spark/*", "unit/traffic/spark/*"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add an option that tests the retries."""
+    parser.addoption(
+        _FAIL_FIRST,
+        action="store_true",
+        help="fail the first attempt of each test that is retried; the second one must pass",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
@@ -52,6 +63,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # A busy machine can delay a JVM twice, or the name server of a container engine.
         if any(map(item.get_closest_marker, ("client", "oracle", "container"))):
             item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+def _attempt_of(item: pytest.Item) -> int:
+    """Return the number of the attempt, which pytest-rerunfailures counts."""
+    return int(getattr(item, "execution_count", 1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """With `--fail-first-attempt`, fail the first attempt of a test after it has passed."""
+    result = yield
+    is_forced = pyfuncitem.config.getoption(_FAIL_FIRST) and _attempt_of(pyfuncitem) == 1
+    if is_forced and pyfuncitem.get_closest_marker("flaky"):
+        pytest.fail(f"{_FAIL_FIRST}: this attempt had passed", pytrace=False)
+    return result
+
+
+@pytest.fixture
+def attempt(request: pytest.FixtureRequest) -> int:
+    """Return the number of the attempt: 2 if the test is run again after a failure.
+
+    Brokers that several tests share still have the topics and groups of earlier attempts, so the
+    names of a test contain this number.
+    """
+    return _attempt_of(request.node)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -20,7 +20,6 @@ from kafkalite.protocol.api_names import known_api_name
 from kafkalite.protocol.catalogue import Entity, entities_in_request, error_codes
 from kafkalite.traffic.model import Direction
 from kafkalite.traffic.proxy.address_rewriting import ADDRESS_FIELDS
-from kafkalite.traffic.replay.comparison.known_differences import NOT_SERVED
 from kafkalite.traffic.replay.comparison.refusals import RETRIABLE_ERRORS
 from kafkalite.traffic.replay.comparison.refusals import error_codes as codes_of_shape
 from kafkalite.traffic.replay.comparison.shapes import shape_of
@@ -73,7 +72,6 @@ def audit(request: Any, refused: Any) -> None:  # noqa: ANN401 - as above
     assert REQUEST_LAYOUTS[KEY].routing_keys(request) == [RoutingKey(LeaderKind.GROUP, "g")]
     assert KEY in RETRIABLE_ERRORS
     assert KEY in ADDRESS_FIELDS
-    assert KEY not in NOT_SERVED
     assert SECRETS_OF_REQUESTS[KEY](request) == len(b"secret")
     assert request.password == bytes(6)
 

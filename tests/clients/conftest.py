@@ -1,4 +1,4 @@
-"""Fixtures: one broker for each client, and the client's driver."""
+"""Fixtures: a broker for each test, and a client's driver."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from tests.clients.client_libraries import CLIENTS, Client
 from tests.clients.process import DriverProcess, running_driver
-from tests.oracle.fixtures import broker_under_test
-from tests.oracle.requirements import required
+from tests.oracle.fixtures import running_broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.oracle.target import Target
 
@@ -27,18 +27,14 @@ class ConnectedClient:
     target: Target
 
 
-@pytest.fixture(scope="package")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    """Start one broker for a module's tests, which use different names."""
-    with required():
-        target = broker_under_test(tmp_path_factory.mktemp("broker"))
-        target.start()
-    yield target
-    target.kill()
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Target]:
+    """Start a broker for one attempt of a test."""
+    with running_broker(tmp_path / "broker") as target:
+        yield target
 
 
 @pytest.fixture(
-    scope="package",
     params=[
         pytest.param(
             client, id=client.name, marks=() if client.is_from_pip else pytest.mark.endurance
@@ -47,15 +43,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     ],
 )
 def connected(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, broker: Target, tmp_path: Path
 ) -> Iterator[ConnectedClient]:
-    """Start a broker and one client's driver."""
+    """Start one client's driver; consumers of an earlier attempt ended with theirs."""
     client: Client = request.param
-    directory = tmp_path_factory.mktemp(client.name)
-    with required():
-        client.command()  # skip before a broker is started if the client is missing
-        target = broker_under_test(directory)
-        target.start()
-    with running_driver(client, target.bootstrap, directory) as driver:
-        yield ConnectedClient(client, driver, target)
-    target.kill()
+    with running_driver(client, broker.bootstrap, tmp_path) as driver:
+        yield ConnectedClient(client, driver, broker)

@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.clients.admin import Answer, admin_sweep
+from tests.oracle.fixtures import running_broker
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
-    from tests.oracle.target import Target
+    from collections.abc import Callable
 
 pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
@@ -202,11 +204,22 @@ TRANSACTION_ANSWERS: dict[str, Answer] = {
 
 
 @pytest.fixture(scope="package")
-def sweep(broker: Target) -> dict[str, Answer]:
-    """Run the sweep once for all tests of this package."""
-    with required():
-        cells = admin_sweep(broker.bootstrap)["cells"]
-    return {name: cell["answer"] for name, cell in cells.items()}
+def sweeps(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], dict[str, Answer]]:
+    """Return a function that runs the sweep once for each attempt, with a broker of its own."""
+
+    @cache
+    def sweep_of(_attempt: int) -> dict[str, Answer]:
+        with running_broker(tmp_path_factory.mktemp("swept")) as broker, required():
+            cells = admin_sweep(broker.bootstrap)["cells"]
+        return {name: cell["answer"] for name, cell in cells.items()}
+
+    return sweep_of
+
+
+@pytest.fixture
+def sweep(sweeps: Callable[[int], dict[str, Answer]], attempt: int) -> dict[str, Answer]:
+    """Return the answers of the sweep that all tests share."""
+    return sweeps(attempt)
 
 
 @pytest.mark.parametrize("call", ANSWERS | TRANSACTION_ANSWERS)

@@ -61,11 +61,11 @@ def test_leaders_are_spread_over_the_nodes(cluster: ServedKafkalite) -> None:
 
 @pytest.mark.endurance
 def test_client_scenario_on_three_nodes(
-    connected_driver: tuple[Client, DriverProcess], cluster: ServedKafkalite
+    connected_driver: tuple[Client, DriverProcess], cluster: ServedKafkalite, attempt: int
 ) -> None:
     client, driver = connected_driver
     for protocol in client.protocols:
-        names = f"{client.name}-{protocol}"
+        names = f"{client.name}-{protocol}-{attempt}"
         group = Group(driver, cluster, f"{names}-group", f"{names}-moving", protocol)
         group_reads_while_members_come_and_go(group)
         restarted_group = Group(driver, cluster, f"{names}-again", f"{names}-resumed", protocol)

@@ -90,12 +90,17 @@ def broker() -> Iterator[Broker]:
 
 
 class ProducerScenario:
-    """A client's producers with the broker; every test has its own topic."""
+    """A client's producers with the broker; every attempt of a test has its own topic."""
 
-    def __init__(self, client: str, broker: Broker, producers: _Producers) -> None:
+    def __init__(self, client: str, broker: Broker, producers: _Producers, attempt: int) -> None:
         self.client = client
         self.broker = broker
         self.producers = producers
+        self._attempt = attempt
+
+    def topic(self, name: str) -> str:
+        """Return the name of a topic that no earlier attempt used."""
+        return f"{name}-{self.client}-{self._attempt}"
 
     def read(self, topic: str, isolation_level: str = COMMITTED) -> list[str | None]:
         """Return the values in a topic's only partition."""
@@ -123,16 +128,25 @@ class ProducerScenario:
         for name in _COMMANDS
     ],
 )
-def scenario(
+def client_producers(
     request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ProducerScenario]:
+) -> Iterator[tuple[str, _Producers]]:
+    """Start the producers of one client."""
     client: str = request.param
     with required():
         command = _COMMANDS[client]()
     log = tmp_path_factory.mktemp(client) / "producers.log"
     producers = _Producers([*command, broker.bootstrap_servers], log, driver_environment())
-    yield ProducerScenario(client, broker, producers)
+    yield client, producers
     producers.close()
+
+
+@pytest.fixture
+def scenario(
+    client_producers: tuple[str, _Producers], broker: Broker, attempt: int
+) -> ProducerScenario:
+    client, producers = client_producers
+    return ProducerScenario(client, broker, producers, attempt)
 
 
 @contextmanager
@@ -143,7 +157,7 @@ def _raises(text: str) -> Iterator[None]:
 
 
 def test_of_two_producers_with_one_id_the_first_is_fenced(scenario: ProducerScenario) -> None:
-    topic = f"fenced-{scenario.client}"
+    topic = scenario.topic("fenced")
     scenario.open(topic, "of the first")
     scenario.producers.init("second", topic)
     with _raises(_FENCED[scenario.client]):
@@ -156,7 +170,7 @@ def test_of_two_producers_with_one_id_the_first_is_fenced(scenario: ProducerScen
 def test_aborted_records_are_invisible_to_committed_readers(
     scenario: ProducerScenario,
 ) -> None:
-    topic = f"aborted-{scenario.client}"
+    topic = scenario.topic("aborted")
     scenario.open(topic, "dropped", "dropped as well")
     assert scenario.read(topic) == []
     scenario.producers.abort(topic)
@@ -167,7 +181,7 @@ def test_aborted_records_are_invisible_to_committed_readers(
 
 
 def test_a_transaction_that_timed_out_cannot_be_committed(scenario: ProducerScenario) -> None:
-    topic = f"late-{scenario.client}"
+    topic = scenario.topic("late")
     scenario.open(topic, "too late")
     scenario.broker.clock.advance(minutes=2)
     with _raises(_COMMIT_TIMED_OUT[scenario.client]):
@@ -176,7 +190,7 @@ def test_a_transaction_that_timed_out_cannot_be_committed(scenario: ProducerScen
 
 
 def test_write_to_a_timed_out_transaction_is_refused(scenario: ProducerScenario) -> None:
-    topic = f"later-{scenario.client}"
+    topic = scenario.topic("later")
     scenario.open(topic, "too late")
     scenario.broker.clock.advance(minutes=2)
     with _raises(_SEND_TIMED_OUT[scenario.client]):
@@ -187,7 +201,7 @@ def test_write_to_a_timed_out_transaction_is_refused(scenario: ProducerScenario)
 def test_late_abort_is_accepted_from_clients_that_know_the_epoch(
     scenario: ProducerScenario,
 ) -> None:
-    topic = f"late-abort-{scenario.client}"
+    topic = scenario.topic("late-abort")
     scenario.open(topic, "too late")
     scenario.broker.clock.advance(minutes=2)
     if scenario.client == "java":
@@ -214,9 +228,10 @@ def _writer(broker: Broker, topic: str) -> Producer:
 
 
 def test_librdkafka_waits_at_the_last_stable_offset_and_is_woken_by_the_commit(
-    broker: Broker,
+    broker: Broker, attempt: int
 ) -> None:
-    producer = _writer(broker, "woken-librdkafka")
+    topic = f"woken-librdkafka-{attempt}"
+    producer = _writer(broker, topic)
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -226,7 +241,7 @@ def test_librdkafka_waits_at_the_last_stable_offset_and_is_woken_by_the_commit(
             "socket.timeout.ms": 2 * _LONG_MS,
         }
     )
-    consumer.assign([TopicPartition("woken-librdkafka", 0, 0)])
+    consumer.assign([TopicPartition(topic, 0, 0)])
     first = consumer.poll(10)
     assert first is not None
     assert first.value() == b"decided"
@@ -239,9 +254,10 @@ def test_librdkafka_waits_at_the_last_stable_offset_and_is_woken_by_the_commit(
 
 
 async def test_aiokafka_waits_at_the_last_stable_offset_and_is_woken_by_the_commit(
-    broker: Broker,
+    broker: Broker, attempt: int
 ) -> None:
-    producer = await asyncio.to_thread(_writer, broker, "woken-aiokafka")
+    topic = f"woken-aiokafka-{attempt}"
+    producer = await asyncio.to_thread(_writer, broker, topic)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=broker.bootstrap_servers,
         isolation_level="read_committed",
@@ -249,7 +265,7 @@ async def test_aiokafka_waits_at_the_last_stable_offset_and_is_woken_by_the_comm
         fetch_max_wait_ms=_LONG_MS,
         request_timeout_ms=2 * _LONG_MS,
     )
-    consumer.assign([AioTopicPartition("woken-aiokafka", 0)])
+    consumer.assign([AioTopicPartition(topic, 0)])
     await consumer.start()
     assert (await consumer.getone()).value == b"decided"
     waiting = asyncio.create_task(consumer.getone())

@@ -15,7 +15,7 @@ MAIN_CLASSES = {
     "kafka-console-producer": f"{_TOOLS}.ConsoleProducer",
     "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",
     "kafka-consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": f"{_TOOLS}.ConfigCommand",
     "kafka-delegation-tokens": f"{_TOOLS}.DelegationTokenCommand",
     "kafka-client-metrics": f"{_TOOLS}.ClientMetricsCommand",
     "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",

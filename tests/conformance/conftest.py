@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.oracle.fixtures import broker_under_test, real_kafka
+from tests.oracle.fixtures import broker_under_test, real_kafka, running_broker
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 
@@ -22,17 +22,8 @@ __all__ = ["real_kafka"]
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     """Start the broker under test; with KAFKALITE_TARGET=kafka, this is a second real Kafka."""
-    with required():
-        target = broker_under_test(tmp_path_factory.mktemp("emulator"))
-        target.start()
-    yield target
-    target.kill()
-
-
-@pytest.fixture
-def attempt(request: pytest.FixtureRequest) -> int:
-    """Return how often the test has been started: 2 if it is run again after a failure."""
-    return int(getattr(request.node, "execution_count", 1))
+    with running_broker(tmp_path_factory.mktemp("emulator")) as target:
+        yield target
 
 
 @pytest.fixture

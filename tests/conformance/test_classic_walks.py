@@ -321,8 +321,8 @@ def _generate_walk(seed: int, group: str) -> tuple[list[Step], Walk]:
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
-def test_a_random_walk_gets_the_same_answers(seed: int, real_kafka: Target) -> None:
-    group = f"walk-{seed}"
+def test_a_random_walk_gets_the_same_answers(seed: int, real_kafka: Target, attempt: int) -> None:
+    group = f"walk-{seed}-{attempt}"
     steps, emulated_walk = _generate_walk(seed, group)
     world = World(real_kafka.port, group)
     try:

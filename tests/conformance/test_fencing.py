@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -19,7 +19,19 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.oracle
 
-FENCED, NEW, LONG = "fenced-by-command", "new-by-command", "timeout-by-command"
+
+class Ids(NamedTuple):
+    """Transactional ids that no earlier attempt used."""
+
+    fenced: str
+    new: str
+    with_timeout: str
+    pattern: str
+
+
+def ids_of(attempt: int) -> Ids:
+    names = ("fenced", "new", "timeout", ".*")
+    return Ids(*(f"{name}-by-command-{attempt}" for name in names))
 
 
 def fence(capsys: pytest.CaptureFixture[str], target: Target, *arguments: str) -> list[str]:
@@ -34,27 +46,26 @@ def fence(capsys: pytest.CaptureFixture[str], target: Target, *arguments: str) -
     return [*re.sub(r"producer id \d+", "producer id N", out + err).splitlines(), f"{status}"]
 
 
-def play(capsys: pytest.CaptureFixture[str], target: Target) -> list[object]:
+def play(capsys: pytest.CaptureFixture[str], target: Target, ids: Ids) -> list[object]:
     """Fence a zombie twice; return its error codes and the broker's descriptions."""
-    results: list[object] = [fence(capsys, target, FENCED, NEW)]
+    results: list[object] = [fence(capsys, target, ids.fenced, ids.new)]
     client = RawClient(target.port)
     try:
-        client.call(FindCoordinatorRequest(key=FENCED, key_type=1), 3)
+        client.call(FindCoordinatorRequest(key=ids.fenced, key_type=1), 3)
         begun = client.call(
-            InitProducerIdRequest(transactional_id=FENCED, transaction_timeout_ms=60_000), 5
+            InitProducerIdRequest(transactional_id=ids.fenced, transaction_timeout_ms=60_000), 5
         )
         results.append(begun.producer_epoch)
-        results.append(fence(capsys, target, FENCED))
+        results.append(fence(capsys, target, ids.fenced))
         zombie = EndTxnRequest(
-            transactional_id=FENCED,
+            transactional_id=ids.fenced,
             producer_id=begun.producer_id,
             producer_epoch=begun.producer_epoch,
             committed=True,
         )
         results += [client.call(zombie, version).error_code for version in (1, 4, 5)]
-        results.append(fence(capsys, target, LONG, "--timeout", "16m"))
-        pattern = ".*-by-command"
-        listed = client.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+        results.append(fence(capsys, target, ids.with_timeout, "--timeout", "16m"))
+        listed = client.call(ListTransactionsRequest(transactional_id_pattern=ids.pattern), 2)
         results.append(
             sorted(
                 (row.transactional_id, row.transaction_state) for row in listed.transaction_states
@@ -66,11 +77,12 @@ def play(capsys: pytest.CaptureFixture[str], target: Target) -> list[object]:
 
 
 def test_fence_producers_has_the_same_effect_on_both_brokers(
-    real_kafka: Target, emulator: Target, capsys: pytest.CaptureFixture[str]
+    real_kafka: Target, emulator: Target, capsys: pytest.CaptureFixture[str], attempt: int
 ) -> None:
-    real, emulated = play(capsys, real_kafka), play(capsys, emulator)
+    ids = ids_of(attempt)
+    real, emulated = play(capsys, real_kafka, ids), play(capsys, emulator, ids)
     assert emulated == real
     assert real[0] == [
-        f"{FENCED}: producer id N, epoch 0", f"{NEW}: producer id N, epoch 0", "0",
+        f"{ids.fenced}: producer id N, epoch 0", f"{ids.new}: producer id N, epoch 0", "0",
     ]  # fmt: skip
-    assert real[2] == [f"{FENCED}: producer id N, epoch 2", "0"]
+    assert real[2] == [f"{ids.fenced}: producer id N, epoch 2", "0"]

@@ -125,9 +125,13 @@ def _tree(names: Normaliser, key: object, value: object) -> dict[str, Tree]:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_the_records_of_a_migration_equal_kafkas(
-    scenario: Callable[[World], None], real_kafka: Target, emulator: Target, tmp_path: Path
+    scenario: Callable[[World], None],
+    real_kafka: Target,
+    emulator: Target,
+    tmp_path: Path,
+    attempt: int,
 ) -> None:
-    name = f"logged-{scenario.__name__.replace('_', '-')}"
+    name = f"logged-{scenario.__name__.replace('_', '-')}-{attempt}"
     logs = []
     for target in (real_kafka, emulator):
         world = _play(scenario, target, name)

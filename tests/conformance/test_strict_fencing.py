@@ -71,8 +71,8 @@ class RecordedMember:
                 self.results.append((situation, partition, age, code))
 
 
-def play(target: Target) -> list[tuple[str, int, int, str]]:
-    world = World(target.port, "strict")
+def play(target: Target, attempt: int) -> list[tuple[str, int, int, str]]:
+    world = World(target.port, f"strict-{attempt}")
     group = new_group(world)
     first, second = RecordedMember(world, group, "first"), RecordedMember(world, group, "second")
     first.beat()
@@ -102,15 +102,17 @@ def earlier_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     kafka.kill()
 
 
-def test_the_strict_rule_is_that_of_earlier_releases(earlier_kafka: Target, tmp_path: Path) -> None:
+def test_the_strict_rule_is_that_of_earlier_releases(
+    earlier_kafka: Target, tmp_path: Path, attempt: int
+) -> None:
     config: Mapping[str, str] = {**COMMON_CONFIG, FENCING_KEY: STRICT}
     emulator = ServedKafkalite(tmp_path, config)
     emulator.start()
     try:
-        emulated = play(emulator)
+        emulated = play(emulator, attempt)
     finally:
         emulator.kill()
-    assert emulated == play(earlier_kafka)
+    assert emulated == play(earlier_kafka, attempt)
     refused = {
         (situation, age) for situation, _, age, code in emulated if code == "STALE_MEMBER_EPOCH"
     }

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import xml.etree.ElementTree as ET
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ from tests.oracle.jars import classpath, java_command
 from tests.oracle.requirements import program, required
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -111,15 +112,11 @@ def test_a_script_reads_captures(block: Block, workspace: Path) -> None:
     assert run([sys.executable, "-P", "-W", "ignore", "-c", block.text], workspace, variables)
 
 
-@pytest.fixture(scope="module")
-def failures_by_module(
-    tmp_path_factory: pytest.TempPathFactory, captures: Path
-) -> dict[str, list[str]]:
+def _failures_of_pages(directory: Path, captures: Path) -> dict[str, list[str]]:
     """Run all test modules of the documentation by one pytest, and return failures by module.
 
     A module without a passed test is missing.
     """
-    directory = tmp_path_factory.mktemp("tests")
     (directory / "captures").symlink_to(captures)
     for block in blocks_of(Kind.TEST, Kind.TEST_CAPTURES):
         (directory / f"{_module(block)}.py").write_text(block.text, encoding="utf-8")
@@ -138,14 +135,24 @@ def failures_by_module(
     return failures_by_module
 
 
+@pytest.fixture(scope="module")
+def failures_by_attempt(
+    tmp_path_factory: pytest.TempPathFactory, captures: Path
+) -> Callable[[int], dict[str, list[str]]]:
+    """Return a function that runs the tests of all pages once for each attempt."""
+    return cache(lambda _attempt: _failures_of_pages(tmp_path_factory.mktemp("tests"), captures))
+
+
 def _module(block: Block) -> str:
     return "test_" + re.sub(r"\W", "_", block.name)
 
 
 @pytest.mark.client
 @for_blocks(Kind.TEST, Kind.TEST_CAPTURES)
-def test_the_tests_of_a_page_pass(block: Block, failures_by_module: dict[str, list[str]]) -> None:
-    assert failures_by_module[_module(block)] == []
+def test_the_tests_of_a_page_pass(
+    block: Block, failures_by_attempt: Callable[[int], dict[str, list[str]]], attempt: int
+) -> None:
+    assert failures_by_attempt(attempt)[_module(block)] == []
 
 
 @for_blocks(Kind.COMPILE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,6 +48,18 @@ def broker_under_test(
         control=control,
         options=("--defaults", "kafka", *(("--as-version", as_version) if as_version else ())),
     )
+
+
+@contextmanager
+def running_broker(directory: Path) -> Iterator[Target]:
+    """Start the broker under test, and kill it when the block ends."""
+    with required():
+        target = broker_under_test(directory)
+        target.start()
+    try:
+        yield target
+    finally:
+        target.kill()
 
 
 @pytest.fixture(scope="session")

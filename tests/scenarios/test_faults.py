@@ -441,7 +441,6 @@ def test_a_delayed_request_with_acks_0_is_handled_without_an_answer(
     [
         ({"api": "Produce", "group": "g"}, "requests of Produce have no group"),
         ({"api": "Heartbeat", "topic": "orders"}, "requests of Heartbeat have no topic"),
-        ({"api": "RemoveRaftVoter"}, "RemoveRaftVoter is not served"),
         ({"api": "Produse"}, "similar names are Produce"),
     ],
 )
@@ -451,6 +450,14 @@ def test_a_fault_that_cannot_select_a_request_is_refused(
     with pytest.raises(ValueError, match=message):
         broker.faults.add(error="NOT_ENOUGH_REPLICAS", **fault)  # type: ignore[arg-type]  # names → text
     assert broker.faults.list() == []
+
+
+def test_a_fault_for_an_api_of_a_later_release_is_refused() -> None:
+    with (
+        Broker(as_version="4.3") as broker,
+        pytest.raises(ValueError, match="UnregisterController is not served"),
+    ):
+        broker.faults.add(api="UnregisterController", disconnect=True)
 
 
 def test_the_number_of_faults_is_limited(broker: Broker) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalite.apis.table import TABLE
 from kafkalite.config.tables.kafkalite import KEYS
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.traffic.replay.comparison.compare import ABSENT
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
     from kafkalite.traffic.replay.comparison.compare import Difference
 
-NOT_SERVED = frozenset(map(int, ApiKey)) - TABLE.keys()
-"""APIs that Kafka serves and kafkalite does not."""
 
 APIS_WITH_OLD_VERSIONS = (ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH)
 """APIs that kafkalite also serves in versions that Kafka 4 dropped."""
@@ -66,15 +63,6 @@ def _when_row_is_one_of(rows: Iterable[str]) -> Callable[[Difference, Circumstan
 
 
 EXPLAINED: tuple[ExplainedDifference, ...] = (
-    ExplainedDifference(
-        "ApiVersions",
-        "api_keys",
-        "kafkalite does not serve all APIs",
-        lambda difference, _: (
-            difference.target == ABSENT
-            and difference.recorded in {f"api_key={key}" for key in NOT_SERVED}
-        ),
-    ),
     ExplainedDifference(
         "ApiVersions",
         "api_keys.min_version",
