@@ -70,7 +70,7 @@ def start_kafkalite(
 def quorums(
     real_kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Quorum, Quorum]]:
-    """Start kafkalite beside the real Kafka, whose quorum can change."""
+    """Start kafkalite, and use the real Kafka, whose quorum can change."""
     emulated, quorum = start_kafkalite(tmp_path_factory.mktemp("kafkalite"), COMMON_CONFIG)
     yield Quorum(real_kafka.bootstrap, real_kafka.controller), quorum
     emulated.kill()
