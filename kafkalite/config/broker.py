@@ -100,6 +100,18 @@ def _check_present(names: Iterable[str], release: Release) -> None:
             raise ConfigError(name, f"Kafka {release.name} does not have the setting {name}")
 
 
+def _check_feature_levels(values: Mapping[str, Value], release: Release) -> None:
+    """Raise ConfigError for a level that the release has not; Kafka formats no such cluster."""
+    for name, feature in release.features.items():
+        level = values.get(name)
+        if isinstance(level, int) and level > feature.highest:
+            raise ConfigError(
+                name,
+                f"Invalid value {level} for configuration {name}: "
+                f"Kafka {release.name} has levels up to {feature.highest}",
+            )
+
+
 def _check_node_keys(keys: Iterable[str]) -> None:
     for key in keys:
         if key not in NODE_KEYS:
@@ -208,6 +220,7 @@ class BrokerConfig:
         check_static_text(text or {})
         check_rack_tags("group.streams.rack.aware.assignment.tags", text or {})
         static = parse_broker_text({**default_text, **static_text}, strict=strict)
+        _check_feature_levels(static, release)
         config = cls(static_text, default_text, static, release)
         check_broker_values(config.get)
         check_log_defaults(config.get)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.config.broker import parse_broker_text, strip_listener_prefix
 from kafkalite.config.constraints import check_broker_values, check_copy_lags, check_local_retention
-from kafkalite.config.definitions import ConfigError, UpdateMode
+from kafkalite.config.definitions import ConfigError, UpdateMode, parse_value
 from kafkalite.config.keys import broker_keys, dynamic_broker_keys
 from kafkalite.protocol.error_texts import ErrorText
 
@@ -47,6 +47,8 @@ _RETENTION_KEYS = frozenset(
         "log.retention.ms",
     )
 )
+_PROVIDERS = "config.providers"
+"""Kafka removes these names when it resolves references, before it checks lists."""
 _MAX_CHANGE_FACTOR = 2
 """One update can at most double a number of threads, or halve it."""
 
@@ -72,7 +74,7 @@ def check_dynamic_values(
         "These security configs can be dynamically updated only per-listener using the listener "
         "prefix: [{names}]",
     )
-    parsed = parse_broker_text(text, strict=False)
+    parsed = _parse(text, config)
     if not is_per_broker:
         _reject_keys(
             (
@@ -107,6 +109,23 @@ def check_dynamic_values(
             check_copy_lags(effective_value)
         except ConfigError as error:
             raise _reconfiguration_error(error.key, error.message) from None
+
+
+def _parse(text: Mapping[str, str], config: BrokerConfig) -> dict[str, Value]:
+    if config.release.rules.refuses_repeated_broker_values:
+        _check_unparsed_lists(text)
+    return parse_broker_text(text, strict=False)
+
+
+def _check_unparsed_lists(text: Mapping[str, str]) -> None:
+    """Raise ConfigError for an invalid list before the parser removes its repeated items."""
+    known = broker_keys()
+    for name, key in dynamic_broker_keys().items():
+        if name not in text or name not in known or name == _PROVIDERS or key.validator is None:
+            continue
+        value = parse_value(name, key.type, text[name])
+        if isinstance(value, tuple) and (reason := key.validator(name, value)) is not None:
+            raise ConfigError(name, reason)
 
 
 def _check_listeners(effective_value: Callable[[str], Value], config: BrokerConfig) -> None:

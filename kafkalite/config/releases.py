@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafkalite.config.profiles import Profile
 
 DEFAULT: Final = "4.4"
-"""The release whose rules are implemented; they do not depend on the emulated release."""
+"""The release that is emulated by default."""
 
 
 class Feature(NamedTuple):

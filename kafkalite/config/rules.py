@@ -45,6 +45,9 @@ class Rules(NamedTuple):
     """Whether a quota must be a finite number."""
     requires_token_names: bool = True
     """Whether signed tokens need an expected audience and issuer, unless settings allow others."""
+    refuses_repeated_broker_values: bool = True
+    """Whether a list that repeats a value is refused as a dynamic setting of brokers. At the start,
+    and with a prefix of a listener, the repeated value is ignored."""
     omits_text_of_refused_broker_changes: bool = True
     """Whether a client that must not change settings of a broker gets no message."""
 

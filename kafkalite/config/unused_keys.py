@@ -33,7 +33,7 @@ controller.socket.timeout.ms early.start.listeners
 initial.broker.registration.timeout.ms process.roles server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 """,
-    "Metadata is stored in a log of kafkalite's own format": """
+    "The metadata log is one log in the data directory, without snapshots": """
 internal.metadata.* metadata.*
 """,
     "One thread does all the work": """

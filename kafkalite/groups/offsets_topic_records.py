@@ -23,7 +23,7 @@ _WRITTEN_VERSIONS: dict[type, int] = {GroupMetadataValue: 3}
 
 
 def written_version(value: object) -> int:
-    """Return the version in which Kafka 4.3 writes this value of `__consumer_offsets`.
+    """Return the version in which Kafka 4.4 writes this value of `__consumer_offsets`.
 
     An offset with an expiry of its own needs version 1: later versions have no such field.
     """

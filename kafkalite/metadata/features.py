@@ -28,7 +28,7 @@ GROUP_VERSION: Final = "group.version"
 """1: groups with the consumer protocol (KIP-848)."""
 
 SHARE_VERSION: Final = "share.version"
-"""1: share groups (KIP-932)."""
+"""1: share groups (KIP-932); 2: also dead-letter topics (KIP-1191)."""
 
 STREAMS_VERSION: Final = "streams.version"
 """1: streams groups (KIP-1071)."""
@@ -45,7 +45,7 @@ _CHANGES_OF_RECORDS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 FIRST_WITH_HOST_RANGES: Final = 32
 """The level of metadata.version that Kafka 4.4 names 4.4-IV1; ACLs can have ranges of hosts."""
 _LOWEST_METADATA_VERSION: Final = 7
-"""The level that Kafka 4.3 names 3.3-IV3; other features need it."""
+"""The level that Kafka names 3.3-IV3; other features need it."""
 
 
 _CONFIGURABLE: Final = (

@@ -17,6 +17,7 @@ from kafkalite.cluster.cluster import Cluster
 from kafkalite.cluster.node import NodeState
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.security_protocols import SecurityProtocol
+from kafkalite.config.tables.kafkalite import CLIENT_TELEMETRY
 from kafkalite.config.unused_keys import keys_without_effect
 from kafkalite.coordinator.contract import UnreadableLogError
 from kafkalite.gateway.error_messages import printable
@@ -258,6 +259,7 @@ class Broker:
         directory.directory.health.subscribe(DiskFailureLog(self._log))
         self._report_lost_data(directory, cluster)
         self._warn_of_missing_nodes(config, cluster)
+        self._warn_about_telemetry(config)
         self._warn_about_security(config, cluster.metadata.image)
         self._registered = cluster.metadata.image.brokers.keys()
         cluster.metadata.subscribe(self._report_unregistered)
@@ -424,6 +426,20 @@ class Broker:
                     key=key,
                     value=factor,
                 )
+
+    def _warn_about_telemetry(self, config: BrokerConfig) -> None:
+        """Warn if clients are offered to push metrics that cannot be decoded."""
+        if not config.bool(CLIENT_TELEMETRY):
+            return
+        from kafkalite.telemetry.otlp import (  # noqa: PLC0415 - rarely used
+            DecoderMissingError,
+            new_metrics_data,
+        )
+
+        try:
+            new_metrics_data()
+        except DecoderMissingError as error:
+            self._log.warning(str(error))
 
     def _warn_about_security(self, config: BrokerConfig, image: MetadataImage) -> None:
         """Warn about listeners that are not secured as expected, and about the authorizer."""

@@ -19,7 +19,7 @@ Record = CoordinatorRecord[object, object]
 
 
 def written_version(value: object) -> int:  # noqa: ARG001 - there is only one version so far
-    """Return the version in which Kafka 4.3 writes a value of `__share_group_state`."""
+    """Return the version in which Kafka 4.4 writes a value of `__share_group_state`."""
     return 0
 
 

@@ -77,7 +77,7 @@ def check_request(config: BrokerConfig, transactional_id: str, request: Producer
             ErrorCode.UNSUPPORTED_VERSION,
             transactional_id,
             "keep-prepared",
-            "Kafka 4.3 has the field KeepPreparedTxn but does not implement it",
+            "Kafka has the field KeepPreparedTxn but does not implement it",
         )
     timeout_ms, max_timeout_ms = request.timeout_ms, config.int("transaction.max.timeout.ms")
     if not request.enable_two_phase_commit and not 0 < timeout_ms <= max_timeout_ms:

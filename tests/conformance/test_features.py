@@ -14,12 +14,15 @@ from tests.kafka_tools.case import Case
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
-from tests.oracle.target import COMMON_CONFIG
+from tests.oracle.served_kafkalite import ServedKafkalite
+from tests.oracle.target import COMMON_CONFIG, restart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.conformance.scenario_runs import Scenario
+    from tests.kafka_tools.sides import Result
     from tests.oracle.target import Target
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
@@ -66,16 +69,62 @@ _COMMANDS: Final = (
 )
 
 
-def test_the_tool_of_kafka_prints_the_same(brokers: tuple[Target, Target]) -> None:
+def _print_with_each(brokers: tuple[Target, Target], *commands: str) -> list[list[Result | None]]:
+    """Run commands of kafka-features.sh; return the results at both brokers."""
     # No command has the address of a controller.
     addresses = [(broker.bootstrap, broker.bootstrap) for broker in brokers]
     with required(), tool_sides(addresses) as sides:
-        printed = {
-            command: run_with_each(sides, Case("kafka-features", command, unordered=True))
-            for command in _COMMANDS
-        }
+        return [
+            run_with_each(sides, Case("kafka-features", command, unordered=True))
+            for command in commands
+        ]
+
+
+def test_the_tool_of_kafka_prints_the_same(brokers: tuple[Target, Target]) -> None:
+    printed = dict(zip(_COMMANDS, _print_with_each(brokers, *_COMMANDS), strict=True))
     described = printed["describe"][0]
     assert described is not None
     assert any("share.version" in line for line in described.output), printed
     different = {command for command, (real, emulated) in printed.items() if real != emulated}
     assert not different, printed
+
+
+_UPGRADE: Final = (
+    "describe",
+    "upgrade --release-version 4.4 --dry-run",
+    "upgrade --release-version 4.4",
+    "upgrade --release-version 4.4",
+    "describe",
+)
+
+
+@pytest.fixture
+def upgraded(tmp_path: Path) -> Iterator[tuple[Target, Target]]:
+    """Yield a real Kafka and kafkalite of release 4.4 that continue clusters of release 4.3."""
+    kafka = RealKafka(tmp_path / "kafka")
+    earlier_kafka = RealKafka(tmp_path / "kafka", release="4.3.1")
+    kafka.port = earlier_kafka.port  # the properties of a data directory are written once
+    emulator = ServedKafkalite(tmp_path / "emulator")
+    earlier_emulator = ServedKafkalite(tmp_path / "emulator", options=("--as-version", "4.3"))
+    try:
+        for earlier, later in ((earlier_kafka, kafka), (earlier_emulator, emulator)):
+            with required():
+                earlier.start()
+                earlier.stop()
+                later.start()
+        yield kafka, emulator
+    finally:
+        for target in (earlier_kafka, earlier_emulator, kafka, emulator):
+            target.kill()
+
+
+def test_the_tool_of_kafka_upgrades_a_cluster_of_an_earlier_release(
+    upgraded: tuple[Target, Target],
+) -> None:
+    real, emulated = zip(*_print_with_each(upgraded, *_UPGRADE), strict=True)
+    assert emulated == real
+    assert real[0] != real[-1]
+    for target in upgraded:
+        restart(target)
+    ((real_levels, emulated_levels),) = _print_with_each(upgraded, "describe")
+    assert emulated_levels == real_levels == real[-1]

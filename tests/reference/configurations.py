@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkalite.config.definitions import ConfigKey
 
 _INTRODUCTION = """\
-Every configuration of a Kafka 4.3 broker, topic and group is accepted, and its value is checked.
+Every configuration of a Kafka 4.4 broker, topic and group is accepted, and its value is checked.
 Set broker configurations with `--config KEY=VALUE`, with `--properties FILE` or with
 `Broker(config={…})`, those of one node with `--node-config ID:KEY=VALUE`. The scope is Kafka's
 update mode. An admin client can change a configuration with scope *per-broker* for one broker or
@@ -72,7 +72,7 @@ def configurations_page() -> str:
         "## Defaults that differ from Kafka",
         _DEFAULTS_NOTE,
         table(
-            ("Configuration", "kafkalite", "Kafka 4.3"),
+            ("Configuration", "kafkalite", "Kafka 4.4"),
             [
                 (code(key), value, value_to_text(broker_keys()[key].default) or "")
                 for key, value in KAFKALITE_DEFAULTS.items()
@@ -93,7 +93,7 @@ def configurations_page() -> str:
         "If a configuration has no effect, the last column gives the reason. At startup, one log "
         "line names such configurations that are set.",
         table(
-            ("Configuration", "Type", "kafkalite", "Kafka 4.3", "Values", "Scope", "Effect"),
+            ("Configuration", "Type", "kafkalite", "Kafka 4.4", "Values", "Scope", "Effect"),
             [_broker_row(key, values) for key, values in _keys_with_values(_kafka_broker_keys())],
         ),
         "## Topics",
@@ -119,7 +119,7 @@ def configurations_page() -> str:
                 "Configuration",
                 "Type",
                 "kafkalite",
-                "Kafka 4.3",
+                "Kafka 4.4",
                 "Values",
                 "Effect",
                 "Broker configuration",

@@ -32,7 +32,7 @@ kafkalite.partition.epochs boolean false - medium cluster-wide
     expected are refused.
 share.version int null 0..2 medium
     The level of this feature, as of eligible.leader.replicas.version. 0 disables share groups
-    (KIP-932).
+    (KIP-932), 1 their dead-letter topics (KIP-1191).
 streams.version int null 0..1 medium
     The level of this feature, as of eligible.leader.replicas.version. 0 disables streams groups
     (KIP-1071).

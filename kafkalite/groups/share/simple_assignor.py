@@ -2,7 +2,7 @@
 
 A partition may be assigned to several members. The aim is the same number of members per partition
 and the same number of partitions per member. Members keep their previous partitions as far as
-possible. The algorithm and its iteration order are those of Kafka 4.3, so that the same group gets
+possible. The algorithm and its iteration order are those of Kafka, so that the same group gets
 the same assignment.
 """
 

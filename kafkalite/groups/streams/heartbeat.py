@@ -185,7 +185,7 @@ class StreamsHeartbeat(
     def check_topology(self) -> None:
         """Store the first member's topology; later members must send the same one or an older one.
 
-        Raises KafkaError(INVALID_REQUEST) for other topologies: Kafka 4.3 cannot change them.
+        Raises KafkaError(INVALID_REQUEST) for other topologies: Kafka 4.4 cannot change them.
         """
         group, topology_in_request = self.group, self._request.topology
         group_topology = group.topology

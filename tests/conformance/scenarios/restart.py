@@ -146,15 +146,24 @@ def _begin_share_partition(world: World, name: str) -> Shared:
 
 def _inspect_share_partition(world: World, shared: Shared) -> None:
     """Deliver unacknowledged records again; their acquisition is lost."""
+    epoch = _leader_epoch(world, shared.topic_id)
     world.call_until(
-        read_state(shared.group, shared.topic_id, 0),
+        read_state(shared.group, shared.topic_id, 0, epoch),
         0,
         lambda response: response.results[0].partitions[0].error_code == ErrorCode.NONE,
     )
     world.ask(shared.fetch("b", FIRST, 0, max_wait_ms=5000), SHARE_VERSION)
     world.ask(shared.ack("b", 1, (1, 1, [ACCEPT]), (4, 7, [ACCEPT])), SHARE_VERSION)
-    shared.note_state()
+    shared.note_state(leader_epoch=epoch)
     world.ask(shared.fetch("b", 2), SHARE_VERSION)
+
+
+def _leader_epoch(world: World, topic_id: bytes) -> int:
+    """Return the leader epoch of a topic's first partition; the share coordinator checks it."""
+    requested = MetadataRequest.MetadataRequestTopic(topic_id=topic_id, name=None)
+    response = world.probe(MetadataRequest(topics=[requested], allow_auto_topic_creation=False), 12)
+    epoch: int = response.topics[0].partitions[0].leader_epoch
+    return epoch
 
 
 def _begin_streams_group(world: World, topic: str) -> Streams:

@@ -158,9 +158,9 @@ class Shared:
         response = self.world.call_until(request, 0, is_final, is_recorded=False)
         self.world.record("final state", is_final(response))
 
-    def note_state(self, partition: int = 0) -> None:
+    def note_state(self, partition: int = 0, leader_epoch: int = 0) -> None:
         """Note the stored state of a partition."""
-        self.world.ask(read_state(self.group, self.topic_id, partition), 0)
+        self.world.ask(read_state(self.group, self.topic_id, partition, leader_epoch), 0)
         self.world.ask(summary(self.group, self.topic_id, partition), 1)
 
 

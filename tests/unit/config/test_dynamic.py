@@ -156,6 +156,21 @@ def test_invalid_dynamic_updates_are_rejected(own: dict[str, str], complaint: st
     assert refusal.value.message == complaint
 
 
+def test_repeated_items_are_rejected_unless_the_key_has_a_prefix() -> None:
+    for name in ("ssl.cipher.suites", "log.cleanup.policy"):
+        with pytest.raises(ConfigError) as refusal:
+            check({name: "a,a"})
+        assert refusal.value.message == f"Configuration '{name}' values must not be duplicated."
+    check({"ssl.cipher.suites": "a,b"})
+    check({"config.providers": "a,a"})
+    check({"listener.name.internal.ssl.cipher.suites": "a,a"})
+
+
+def test_repeated_items_are_ignored_by_earlier_releases() -> None:
+    config = BrokerConfig.from_text(as_version="4.3")
+    check_dynamic_values({"ssl.cipher.suites": "a,a"}, config, is_per_broker=True)
+
+
 def test_per_broker_keys_cannot_be_set_for_all_nodes() -> None:
     own = {"listener.name.internal.ssl.keystore.location": "/x"}
     with pytest.raises(ConfigError, match="at default cluster level, broker id must be specified"):

@@ -57,6 +57,14 @@ def test_unstable_versions_follow_the_stable_ones_and_become_stable_later() -> N
             assert version == (0 if known is None else known.highest + 1)
 
 
+def test_a_feature_level_of_a_later_release_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"share\.version: Kafka 4\.3 has levels up to 1$"):
+        BrokerConfig.from_text({"share.version": "2"}, as_version="4.3")
+    config = BrokerConfig.from_text({"share.version": "1"}, as_version="4.3")
+    assert config.get("share.version") == 1
+    assert BrokerConfig.from_text({"share.version": "2"}).get("share.version") == 2
+
+
 def test_settings_are_those_of_the_release_unless_set() -> None:
     key = "group.coordinator.rebalance.protocols"
     assert BrokerConfig.from_text(as_version="3.9").list(key) == ("classic",)

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import socket
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -599,6 +600,23 @@ async def test_internal_topics_without_enough_nodes_are_reported_at_the_start(
     lines = [json.loads(line) for line in log_output.getvalue().splitlines()]
     assert [line["key"].partition(".")[0] for line in lines] == keys
     assert all(line["value"] == 3 and line["nodes"] == brokers for line in lines)
+
+
+async def test_a_missing_decoder_of_pushed_metrics_is_reported_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
+    events = {}
+    for value in ("true", "false"):
+        log_output = io.StringIO()
+        settings = Settings(listen=ANY_PORT, config={"kafkalite.client.telemetry": value})
+        broker = Broker(settings, Log(Level.INFO, "json", log_output))
+        await broker.start()
+        await broker.stop()
+        lines = log_output.getvalue().splitlines()
+        events[value] = [json.loads(line)["event"] for line in lines]
+    warning = "pushed metrics are not decoded without the extra telemetry: "
+    assert events == {"true": [f"{warning}pip install 'kafkalite[telemetry]'"], "false": []}
 
 
 async def test_an_invalid_setting_is_reported_without_other_warnings() -> None:
