@@ -69,24 +69,36 @@ class ProfileStep(ImmediateStep):
     def wrap(self, api: Api, version: int, handler: Handler) -> Handler:
         """Return a handler that checks the rows and then calls `handler`; see `Step`."""
         del version
+        checked = self._with_checks(Guard(self._profile, self._settings, api, handler))
+        return handler if checked is handler else _for_clients(checked, handler)
+
+    def _with_checks(self, guard: Guard) -> Handler:
+        api = guard.api
         if api.name in self._internal_apis:
-            return _for_nodes_only(self._profile, api, handler)
-        guard = Guard(self._profile, self._settings, api, handler)
+            return _not_served(self._profile, api)
         for row in self._profile.of_kind(Kind.REFUSED):
             if row.subject == api.name:
                 return guard.refusing(row)
         check = _CHECKS.get(api.name)
-        return handler if check is None else check(guard)
+        return guard.handler if check is None else check(guard)
 
 
-def _for_nodes_only(profile: Profile, api: Api, handler: Handler) -> Handler:
-    """Return a handler that closes the connection of a client, as for an API that is not served."""
+def _for_clients(checked: Handler, handler: Handler) -> Handler:
+    """Return a handler that calls `checked` for clients, and `handler` for nodes."""
 
     def handle(call: Call, request: Any) -> Any:
-        if call.sender is None:
-            message = not_served_message(api.key)
-            raise DisconnectError(f"{message}: {reason_not_served(profile, api.key)}")
-        return handler(call, request)
+        return (checked if call.sender is None else handler)(call, request)
+
+    return handle
+
+
+def _not_served(profile: Profile, api: Api) -> Handler:
+    """Return a handler that closes the connection, as for an API that is not served."""
+
+    def handle(call: Call, request: Any) -> Any:
+        del call, request
+        message = not_served_message(api.key)
+        raise DisconnectError(f"{message}: {reason_not_served(profile, api.key)}")
 
     return handle
 
@@ -122,13 +134,11 @@ class Guard:
         )
 
     def refusing(self, row: Row) -> Handler:
-        """Return a handler that refuses every call of a client."""
-        handler = self.handler
+        """Return a handler that refuses every call."""
 
         def handle(call: Call, request: Any) -> Any:
-            if call.sender is None:
-                raise self.error(row)
-            return handler(call, request)
+            del call, request
+            raise self.error(row)
 
         return handle
 
@@ -137,8 +147,7 @@ class Guard:
         handler = self.handler
 
         def handle(call: Call, request: Any) -> Any:
-            if call.sender is None:
-                check(call, request)
+            check(call, request)
             return handler(call, request)
 
         return handle
@@ -175,8 +184,7 @@ class Guard:
             )
         ]
         for entry, refusal in refusals[:MAX_REPORTED]:
-            name: str = entry.name if hasattr(entry, "name") else entry.resource_name
-            report_refusal(call, self.api.name, name, refusal, request, kind=SubjectKind.TOPIC)
+            self._report(call, request, entry, refusal)
 
         def merge(response: Any) -> Any:
             return with_fields(response, **{answers: [*getattr(response, answers), *rows]})
@@ -184,6 +192,15 @@ class Guard:
         if allowed:
             return chain(self.handler(call, changed), merge)
         return merge(self.api.refuse(changed, ErrorCode.NONE, None))
+
+    def _report(self, call: Call, request: Any, entry: Any, refusal: KafkaError) -> None:
+        """Report a refusal under the topic of an entry, or under the client for other resources."""
+        api = self.api.name
+        if getattr(entry, "resource_type", ResourceType.TOPIC) != ResourceType.TOPIC:
+            report_refusal_of_client(call, api, refusal)
+            return
+        name: str = entry.name if hasattr(entry, "name") else entry.resource_name
+        report_refusal(call, api, name, refusal, request, kind=SubjectKind.TOPIC)
 
 
 class TopicSettings:
@@ -294,8 +311,6 @@ class _TopicLimits:
 
 def _create_topics(guard: Guard) -> Handler:
     def handle(call: Call, request: Any) -> Any:
-        if call.sender is not None:
-            return guard.handler(call, request)
         limits = _TopicLimits(guard, call)
         default_count = call.node.config.int("num.partitions")
 
@@ -322,8 +337,6 @@ def _create_topics(guard: Guard) -> Handler:
 
 def _create_partitions(guard: Guard) -> Handler:
     def handle(call: Call, request: Any) -> Any:
-        if call.sender is not None:
-            return guard.handler(call, request)
         limits = _TopicLimits(guard, call)
 
         def check(topic: Any) -> Any:
@@ -355,8 +368,6 @@ def _alter_configs(guard: Guard) -> Handler:
         return with_fields(resource, configs=configs)
 
     def handle(call: Call, request: Any) -> Any:
-        if call.sender is not None:
-            return guard.handler(call, request)
         return guard.serve_allowed(call, request, "resources", "responses", check)
 
     return handle
@@ -373,8 +384,6 @@ def _describe_configs(guard: Guard) -> Handler:
         return resource
 
     def handle(call: Call, request: Any) -> Any:
-        if call.sender is not None:
-            return guard.handler(call, request)
         return guard.serve_allowed(call, request, "resources", "results", check)
 
     return handle

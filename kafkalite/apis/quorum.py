@@ -15,9 +15,13 @@ from kafkalite.cluster.quorum import (
     describe_quorum,
     voter_key,
 )
+from kafkalite.coordinator.java_order import JavaHashMap, string_hash
 from kafkalite.gateway.api import Api
-from kafkalite.groups.share.java_order import string_hash
-from kafkalite.metadata.features import KRAFT_VERSION, METADATA_VERSION
+from kafkalite.metadata.features import (
+    FIRST_WITH_CONTROLLER_UNREGISTRATION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+)
 from kafkalite.metadata.topic_names import METADATA_TOPIC
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.add_raft_voter import (
@@ -49,8 +53,6 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
 
 _METADATA_PARTITION: Final = 0
-_WITH_CONTROLLER_UNREGISTRATION: Final = 33
-"""The lowest level of metadata.version that has records of unregistered controllers: 4.4-IV2."""
 
 
 def handle_describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
@@ -171,23 +173,11 @@ def handle_add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVo
 
 
 def _endpoints_text(endpoints: Mapping[str, tuple[str, int]]) -> str:
-    """Return endpoints in the form and the order of Kafka's texts.
-
-    The order is that of a Java HashMap with the initial capacity `len(endpoints)`.
-    """
-    capacity = 1
-    while 4 * len(endpoints) > 3 * capacity:
-        capacity *= 2
-
-    def bucket(name: str) -> int:
-        code = string_hash(name)
-        return (code ^ code >> 16) & capacity - 1
-
-    texts = [
-        f"ListenerName({name})={endpoints[name][0]}/<unresolved>:{endpoints[name][1]}"
-        for name in sorted(endpoints, key=bucket)
-    ]
-    return f"Endpoints(endpoints={{{', '.join(texts)}}})"
+    """Return endpoints in the form and the order of Kafka's texts."""
+    texts: JavaHashMap[str, str] = JavaHashMap(string_hash, initial_capacity=len(endpoints))
+    for name, (host, port) in endpoints.items():
+        texts.put(name, f"ListenerName({name})={host}/<unresolved>:{port}")
+    return f"Endpoints(endpoints={{{', '.join(texts.values())}}})"
 
 
 def refuse_add_raft_voter(
@@ -265,7 +255,7 @@ def handle_unregister_controller(
             ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."
         )
     level = cluster.metadata.image.features.get(METADATA_VERSION, 0)
-    if level < _WITH_CONTROLLER_UNREGISTRATION:
+    if level < FIRST_WITH_CONTROLLER_UNREGISTRATION:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
             "The current MetadataVersion is too old to support controller unregistration.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.topic import topic_value
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
-from kafkalite.metadata.features import SHARE_VERSION
+from kafkalite.metadata.features import FIRST_WITH_DEAD_LETTERS, SHARE_VERSION
 from kafkalite.metadata.image import NO_LEADER
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
@@ -15,7 +15,9 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.dead_letters import (
-    FIRST_LEVEL,
+    CREATES_TOPICS,
+    NAME_PREFIX,
+    TOPIC_ACCEPTS,
     OriginalRecord,
     build_dead_letter_batch,
     topic_problem,
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from kafkalite.shares.dead_letters import DeadLetters
 
 _TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
-_ACCEPTS_LETTERS: Final = "errors.deadletterqueue.group.enable"
 _INITIAL_RETRY_BACKOFF_MS: Final = 1_000
 """Kafka's ShareGroupDLQStateManager.REQUEST_BACKOFF_MS; each retry waits twice as long."""
 _MAX_ATTEMPTS: Final = 5
@@ -72,7 +73,7 @@ class DeadLetterWriter:
         node = self._node
         return (
             bool(node.config.group_get(group_id, _TOPIC_KEY))
-            and node.image.features.get(SHARE_VERSION, 0) >= FIRST_LEVEL
+            and node.image.features.get(SHARE_VERSION, 0) >= FIRST_WITH_DEAD_LETTERS
         )
 
     def write(self, letters: DeadLetters) -> Waiting[None] | None:
@@ -121,9 +122,9 @@ class DeadLetterWriter:
         problem = topic_problem(
             name,
             exists=topic is not None,
-            accepts_letters=bool(topic_value(_ACCEPTS_LETTERS, settings, config)),
-            is_created=bool(config.get("errors.deadletterqueue.auto.create.topics.enable")),
-            prefix=config.str("errors.deadletterqueue.topic.name.prefix"),
+            accepts_letters=bool(topic_value(TOPIC_ACCEPTS, settings, config)),
+            is_created=bool(config.get(CREATES_TOPICS)),
+            prefix=config.str(NAME_PREFIX),
         )
         if problem is not None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
@@ -145,7 +146,7 @@ class DeadLetterWriter:
             name=name,
             partitions=BROKER_DEFAULT,
             replication_factor=BROKER_DEFAULT,
-            configs={_ACCEPTS_LETTERS: "true", "message.timestamp.type": "CreateTime"},
+            configs={TOPIC_ACCEPTS: "true", "message.timestamp.type": "CreateTime"},
         )
         (creation,) = self._node.cluster.metadata.create_topics([new_topic])
         if creation.error is not None:

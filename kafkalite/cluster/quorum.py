@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
 """Time after its last fetch in which Kafka's leader remembers an observer."""
 
-
 _DEFAULT_LISTENER: Final = "CONTROLLER"
 
 

@@ -2,8 +2,8 @@
 
 Each release has a small table of the APIs that its brokers report to clients, without versions
 under development. The table omits APIs that are the same as in the previous release. Kafka has
-removed no API since it introduced KRaft. Only the protocol and a few settings of earlier releases
-are emulated: decisions follow the rules of Kafka 4.4.
+removed no API since it introduced KRaft. Decisions follow the rules of Kafka 4.4; releases before
+4.4 follow those of Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.options import AS_VERSION
 from kafkalite.config.rules import Rules, absent_settings, rules_of
-from kafkalite.config.streams_rules import StreamsRules, streams_rules_of
 from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
@@ -47,15 +46,11 @@ class Release(NamedTuple):
     """Whether topics have settings of record formats, as before 4.0."""
     has_group_configs: bool = True
     """Whether groups have settings, as since 4.0."""
-    has_topic_ids_in_transactions: bool = True
-    """Whether the offsets of a transaction are stored with topic ids, as since 4.4."""
     accepts_nonce_suffix: bool = False
     """Whether the nonce of SCRAM's last message needs only to end with the broker's, as before 4.0.
 
     librdkafka before 2.6.1 sends the client's part of the nonce twice.
     """
-    streams_rules: StreamsRules = StreamsRules()
-    """The rules of streams groups."""
     rules: Rules = Rules()
     """Decisions that differ between releases."""
     absent_settings: frozenset[str] = frozenset()
@@ -225,7 +220,6 @@ def emulated_release(name: str | None) -> Release:
         return Release(
             DEFAULT,
             _features(DEFAULT),
-            streams_rules=streams_rules_of(DEFAULT),
             rules=rules_of(DEFAULT),
             absent_settings=absent_settings(DEFAULT),
             unstable=_unstable(DEFAULT),
@@ -244,9 +238,7 @@ def emulated_release(name: str | None) -> Release:
         _SETTINGS[name],
         has_message_formats=name in _RELEASES_BEFORE_4,
         has_group_configs=name not in _RELEASES_BEFORE_4,
-        has_topic_ids_in_transactions=name == DEFAULT,
         accepts_nonce_suffix=name in _RELEASES_BEFORE_4,
-        streams_rules=streams_rules_of(name),
         rules=rules_of(name),
         absent_settings=absent_settings(name),
         unstable=_unstable(name),

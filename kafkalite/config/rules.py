@@ -1,6 +1,6 @@
 """Rules: decisions of coordinators, controllers and brokers that differ between releases of Kafka.
 
-The rules of streams groups are separate. Releases before Kafka 4.4 have the rules of Kafka 4.3.
+Releases before Kafka 4.4 have the rules of Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -22,8 +22,35 @@ class Rules(NamedTuple):
     raises_epoch_for_assignor: bool = True
     """Whether a consumer group gets a new epoch when members prefer another assignor."""
     resets_empty_targets: bool = True
-    """Whether the removal of the last member sets the target epoch to the group epoch, in consumer
-    and share groups."""
+    """Whether the removal of the last member sets the target epoch to the group epoch, in consumer,
+    share and streams groups."""
+    accepts_all_streams_members: bool = True
+    """Whether members of streams groups may be static, own warm-up tasks and report offsets of
+    tasks."""
+    admits_rejoins_to_full_streams_groups: bool = True
+    """Whether a member of a streams group of maximum size may join again."""
+    converts_tasks: bool = True
+    """Whether a member of a streams group may change the role of a task, such as active, without
+    releasing it."""
+    starts_from_current_tasks: bool = True
+    """Whether the assignor of streams groups retains the current tasks of members; if not, their
+    target tasks."""
+    skips_processes_with_task: bool = True
+    """Whether a standby task of a streams group may stay with any previous member; if not, with the
+    first one only."""
+    computes_processes: bool = True
+    """Whether the assignor of streams groups adds processes by HashMap.computeIfAbsent, which
+    changes their order; if not, by HashMap.put."""
+    reports_changed_endpoints: bool = True
+    """Whether the changed address of a member of a streams group is reported at once, and removed
+    by a join without an address."""
+    sends_offset_settings: bool = True
+    """Whether members of streams groups get the interval of task offsets and the acceptable
+    recovery lag."""
+    has_rack_tags: bool = True
+    """Whether the assignment settings of streams groups have the tags for rack-aware assignment."""
+    stores_topic_ids_in_transactions: bool = True
+    """Whether the offsets of a transaction are stored with topic ids."""
     starts_added_partitions_at_zero: bool = True
     """Whether share groups read partitions that are added to a topic from their first record; if
     not, `share.auto.offset.reset` applies to them too."""

@@ -178,10 +178,7 @@ class Offsets:
         return CoordinatorResult(codes, records, events=events)
 
     def _stored_topic_id(self, claim: CommitClaim, entry: OffsetToCommit) -> bytes:
-        if (
-            claim.is_transactional
-            and not self._directory.config.release.has_topic_ids_in_transactions
-        ):
+        if claim.is_transactional and not self._directory.rules.stores_topic_ids_in_transactions:
             return ZERO_UUID
         return entry.topic_id
 

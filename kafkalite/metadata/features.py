@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.releases import Feature, features_with
-from kafkalite.coordinator.runtime import java_string_hash
+from kafkalite.coordinator.java_order import in_java_order, string_hash
 from kafkalite.protocol._generated.records.feature_level import FeatureLevelRecord
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.config.releases import Release
@@ -44,6 +44,10 @@ _CHANGES_OF_RECORDS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """Levels of metadata.version with new records; a downgrade to an earlier level could lose them."""
 FIRST_WITH_HOST_RANGES: Final = 32
 """The level of metadata.version that Kafka 4.4 names 4.4-IV1; ACLs can have ranges of hosts."""
+FIRST_WITH_CONTROLLER_UNREGISTRATION: Final = 33
+"""The level of metadata.version that Kafka 4.4 names 4.4-IV2; controllers can be unregistered."""
+FIRST_WITH_DEAD_LETTERS: Final = 2
+"""The level of share.version since which share groups have dead-letter topics (KIP-1191)."""
 _LOWEST_METADATA_VERSION: Final = 7
 """The level that Kafka names 3.3-IV3; other features need it."""
 
@@ -151,7 +155,7 @@ class Features:
         requested = {update.name: update for update in updates}
         proposed = {**self.levels, **{name: each.level for name, each in requested.items()}}
         try:
-            for name in _in_java_order(requested):
+            for name in in_java_order(requested, string_hash):
                 self._check(requested[name], proposed, controller_id)
         except KafkaError as error:
             raise KafkaError(
@@ -161,7 +165,7 @@ class Features:
             ) from None
         return [
             FeatureLevelRecord(name=name, feature_level=requested[name].level)
-            for name in _in_java_order(requested)
+            for name in in_java_order(requested, string_hash)
         ]
 
     def _check(
@@ -247,17 +251,3 @@ def _check_metadata_downgrade(current: int, update: FeatureUpdate) -> None:
         ErrorCode.INVALID_UPDATE_VERSION,
         f"Unsupported metadata.version downgrade from {current} to {update.level}. {reason}",
     )
-
-
-def _in_java_order(names: Iterable[str]) -> list[str]:
-    """Return names in the order of a Java HashMap to which they were added one after the other."""
-    names = list(names)
-    size = 16
-    while len(names) > size * 3 // 4:
-        size *= 2
-
-    def bucket(name: str) -> int:
-        code = java_string_hash(name) & 0xFFFF_FFFF
-        return (code ^ code >> 16) & (size - 1)
-
-    return sorted(names, key=bucket)

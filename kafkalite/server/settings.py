@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalite.security.sasl.users import User
+
 _UNSUPPORTED = {
     "remote.log.storage.system.enable": (
         "false",

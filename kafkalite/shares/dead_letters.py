@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from kafkalite.ports.waiting import Waiting
     from kafkalite.shares.state import ShareKey
 
-FIRST_LEVEL: Final = 2
-"""The first level of share.version with dead-letter topics."""
+TOPIC_ACCEPTS: Final = "errors.deadletterqueue.group.enable"
+"""The setting of a topic that may be a dead-letter topic."""
+CREATES_TOPICS: Final = "errors.deadletterqueue.auto.create.topics.enable"
+"""The setting of a broker that creates missing dead-letter topics."""
+NAME_PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
+"""The setting of a broker with the required beginning of the names of dead-letter topics."""
 
 
 class Cause(StrEnum):
@@ -74,15 +78,12 @@ def topic_problem(
     if not name:
         return "the group has no dead-letter topic"
     if exists and not accepts_letters:
-        return f"{name} has errors.deadletterqueue.group.enable=false"
+        return f"{name} has {TOPIC_ACCEPTS}=false"
     if not exists and not is_created:
-        return f"{name} does not exist, and errors.deadletterqueue.auto.create.topics.enable=false"
+        return f"{name} does not exist, and {CREATES_TOPICS}=false"
     if not name.startswith(prefix):
-        return f"{name} does not begin with {prefix}, the value of {_PREFIX_KEY}"
+        return f"{name} does not begin with {prefix}, the value of {NAME_PREFIX}"
     return None
-
-
-_PREFIX_KEY: Final = "errors.deadletterqueue.topic.name.prefix"
 
 
 def build_dead_letter_batch(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.client_metrics import parse_subscription
-from kafkalite.groups.share.java_order import in_java_order, string_hash, uuid_hash
+from kafkalite.coordinator.java_order import in_java_order, string_hash, uuid_hash
 from kafkalite.metadata.image import ResourceType
 from kafkalite.storage.crc import crc32c
 

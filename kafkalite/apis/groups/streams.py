@@ -63,7 +63,7 @@ def handle_streams_group_heartbeat(
     if request.topology is not None:
         check_topic_names(request.topology)
     _check_supported(
-        request, accepts_all_members=node.config.release.streams_rules.accepts_all_members
+        request, accepts_all_members=node.config.release.rules.accepts_all_streams_members
     )
     _check_fields(request)
     client = Client(call.client_id or "", call.client_host)

@@ -17,7 +17,7 @@ group.consumer.offset.commit.fencing string assignment-epoch \
 one(strict|revocation-epoch|assignment-epoch) medium cluster-wide
     Offset commits with an older member epoch that consumer and streams groups accept. strict: none.
     revocation-epoch: if the member has not revoked partitions since that epoch (KAFKA-19779 as
-    proposed). assignment-epoch: for partitions that the member has owned since that epoch, as in
+    proposed). assignment-epoch: for partitions that the member has owned since that epoch, as since
     Kafka 4.3 (KIP-1251).
 group.version int null 0..1 medium
     The level of this feature, as of eligible.leader.replicas.version. 0 disables the consumer

@@ -18,6 +18,7 @@ from kafkalite.groups.group import GroupType
 from kafkalite.groups.migration.upgrade import UpgradedGroup, upgrade_group
 from kafkalite.groups.modern.admission import (
     check_epoch,
+    check_holds_instance,
     find_group_of_heartbeat,
     find_member,
     group_full_error,
@@ -106,7 +107,7 @@ def admit(group: ConsumerGroup, member: Identity) -> AdmittedMember:
 def _admit_static(group: ConsumerGroup, member: Identity, instance_id: str) -> AdmittedMember:
     holder = group.static_members.get(instance_id)
     if member.member_epoch != JOIN_EPOCH:
-        check_holds_instance(group, member.member_id, instance_id)
+        check_holds_instance(group.static_members, member.member_id, instance_id)
         current = group.current_of(member.member_id)
         _check_epoch(member, current)
         return AdmittedMember(stored=group.members[member.member_id], current=current)
@@ -160,23 +161,6 @@ def take_over(group: ConsumerGroup, holder: MemberId, member_id: MemberId) -> Ad
     )
 
 
-def check_holds_instance(group: ConsumerGroup, member_id: MemberId, instance_id: str) -> None:
-    """Raise UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID unless the member has this instance id."""
-    holder = group.static_members.get(instance_id)
-    if holder is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_MEMBER_ID,
-            f"Instance {instance_id} is not in the group.",
-            {"member_id": member_id, "instance_id": instance_id},
-        )
-    if holder != member_id:
-        raise KafkaError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Instance {instance_id} is now held by member {holder}.",
-            {"member_id": member_id, "instance_id": instance_id, "holder": holder},
-        )
-
-
 def _check_epoch(member: Identity, current: CurrentAssignment) -> None:
     check_epoch(
         GroupType.CONSUMER,
@@ -200,5 +184,7 @@ def find_leaving_member(
     if instance_id is None:
         find_member(group, member_id)
         return member_id
-    check_holds_instance(group, member_id or group.static_members.get(instance_id, ""), instance_id)
+    check_holds_instance(
+        group.static_members, member_id or group.static_members.get(instance_id, ""), instance_id
+    )
     return group.static_members[instance_id]

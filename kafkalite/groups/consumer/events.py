@@ -89,20 +89,5 @@ def topics_hidden_event(
     return Event(group.group_id, "refused", text, facts)
 
 
-def static_member_left_event(group: ConsumerGroup, member_id: MemberId) -> Event:
-    """Return the event of a static member that leaves temporarily."""
-    instance_id = group.members[member_id].instance_id
-    return Event(
-        group.group_id,
-        "left",
-        f"member {member_id} left temporarily as instance {instance_id}",
-        {
-            "member_id": member_id,
-            "instance_id": instance_id,
-            "member_epoch": group.current_of(member_id).member_epoch,
-        },
-    )
-
-
 MAX_QUOTED_CHARACTERS: Final = 200
 """The maximum length of a client's reason in an event."""

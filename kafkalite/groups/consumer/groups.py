@@ -18,7 +18,6 @@ from kafkalite.groups.consumer import events
 from kafkalite.groups.consumer.admission import (
     Identity,
     admit,
-    check_holds_instance,
     check_max_size,
     find_leaving_member,
     find_or_create_group,
@@ -41,8 +40,16 @@ from kafkalite.groups.consumer.sessions import (
     ConsumerSessions,
 )
 from kafkalite.groups.migration.downgrade import Downgrade
-from kafkalite.groups.modern.admission import find_group, find_member
-from kafkalite.groups.modern.events import LEFT, group_epoch_raised_event
+from kafkalite.groups.modern.admission import (
+    check_holds_instance,
+    find_group,
+    find_member,
+)
+from kafkalite.groups.modern.events import (
+    LEFT,
+    group_epoch_raised_event,
+    static_member_left_event,
+)
 from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkalite.groups.modern.steady import SteadyHeartbeats
@@ -191,12 +198,12 @@ class ConsumerGroups:
             member_id=request.member_id, member_epoch=request.member_epoch
         )
         if request.instance_id is not None:
-            check_holds_instance(group, request.member_id, request.instance_id)
+            check_holds_instance(group.static_members, request.member_id, request.instance_id)
             if request.member_epoch == STATIC_LEAVE_EPOCH:
                 return CoordinatorResult(
                     response=response,
                     records=[_left_temporarily_record(group, request.member_id)],
-                    events=[events.static_member_left_event(group, request.member_id)],
+                    events=[static_member_left_event(group, request.member_id)],
                 )
         find_member(group, request.member_id)
         removed = self._remove(group, {request.member_id: LEFT}, now_ms)

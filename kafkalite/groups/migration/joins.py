@@ -17,7 +17,6 @@ from kafkalite.groups.classic.responses import join_error_response
 from kafkalite.groups.consumer.admission import (
     AdmittedMember,
     Identity,
-    check_holds_instance,
     check_max_size,
     take_over,
 )
@@ -26,6 +25,7 @@ from kafkalite.groups.consumer.member import ClassicProtocolMember, MemberMetada
 from kafkalite.groups.consumer.sessions import sync_timer
 from kafkalite.groups.migration.consumer_protocol import by_topic_id, parse_subscription
 from kafkalite.groups.migration.policy import migration_policy
+from kafkalite.groups.modern.admission import check_holds_instance
 from kafkalite.groups.modern.member import JOIN_EPOCH
 from kafkalite.protocol._generated.messages.join_group import JoinGroupResponse
 from kafkalite.protocol.error_codes import ErrorCode
@@ -186,7 +186,7 @@ def _admit(group: ConsumerGroup, member: Identity, *, is_new: bool) -> AdmittedM
     if member.instance_id is not None:
         holder = group.static_members.get(member.instance_id)
         if not is_new:
-            check_holds_instance(group, member.member_id, member.instance_id)
+            check_holds_instance(group.static_members, member.member_id, member.instance_id)
         elif holder is not None:
             return take_over(group, holder, member.member_id)
     stored = group.members.get(member.member_id, _NEW_MEMBER)

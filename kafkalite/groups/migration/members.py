@@ -14,14 +14,13 @@ from kafkalite.coordinator.contract import CoordinatorResult, Event
 from kafkalite.groups.classic.group import CONSUMER_PROTOCOL_TYPE
 from kafkalite.groups.classic.refusals import refusal_event
 from kafkalite.groups.classic.responses import sync_error_response
-from kafkalite.groups.consumer.admission import check_holds_instance
 from kafkalite.groups.consumer.events import JOIN_OR_SYNC_TIMED_OUT
 from kafkalite.groups.consumer.group import ConsumerGroup
 from kafkalite.groups.consumer.member import ClassicProtocolMember, MemberState
 from kafkalite.groups.consumer.sessions import JoinExpiry, SyncExpiry, cancel_sync_timer
 from kafkalite.groups.migration.consumer_protocol import encode_assignment, parse_version
 from kafkalite.groups.migration.joins import ClassicJoins
-from kafkalite.groups.modern.admission import find_member
+from kafkalite.groups.modern.admission import check_holds_instance, find_member
 from kafkalite.protocol._generated.messages.sync_group import SyncGroupResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
@@ -162,7 +161,7 @@ def _find_classic_member(
 ) -> tuple[ClassicProtocolMember, CurrentAssignment]:
     """Return a request's classic member; raises KafkaError if id or generation is wrong."""
     if instance_id is not None:
-        check_holds_instance(group, member_id, instance_id)
+        check_holds_instance(group.static_members, member_id, instance_id)
     member = find_member(group, member_id)
     current = group.current_of(member_id)
     if member.classic is None:

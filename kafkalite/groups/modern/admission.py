@@ -61,6 +61,28 @@ def find_group_of_heartbeat(
     raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text, {"rule": "group-exists"})
 
 
+def check_holds_instance(
+    static_members: Mapping[str, MemberId], member_id: MemberId, instance_id: str
+) -> None:
+    """Raise UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID unless the member has this instance id.
+
+    `static_members` has the members of the group by instance id.
+    """
+    holder = static_members.get(instance_id)
+    if holder is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Instance {instance_id} is not in the group.",
+            {"member_id": member_id, "instance_id": instance_id},
+        )
+    if holder != member_id:
+        raise KafkaError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Instance {instance_id} is now held by member {holder}.",
+            {"member_id": member_id, "instance_id": instance_id, "holder": holder},
+        )
+
+
 def group_full_error(
     group: ModernGroup[Any, Any, Any], member_id: MemberId, max_size: int
 ) -> KafkaError:

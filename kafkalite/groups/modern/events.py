@@ -88,3 +88,19 @@ def member_removed_event(
             **type_facts,
         },
     )
+
+
+def static_member_left_event(group: ModernGroup[Any, Any, Any], member_id: MemberId) -> Event:
+    """Return the event of a static member that leaves temporarily."""
+    instance_id = group.members[member_id].instance_id
+    current = group.current.get(member_id)
+    return Event(
+        group.group_id,
+        "left",
+        f"member {member_id} left temporarily as instance {instance_id}",
+        {
+            "member_id": member_id,
+            "instance_id": instance_id,
+            "member_epoch": 0 if current is None else current.member_epoch,
+        },
+    )

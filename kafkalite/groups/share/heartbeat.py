@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from kafkalite.coordinator.java_order import in_java_order, string_hash
 from kafkalite.groups.assignors.contract import Assignment
 from kafkalite.groups.modern.context import GroupContext
 from kafkalite.groups.modern.heartbeat import AssignorRun, HeartbeatRecords, ModernHeartbeat
@@ -19,7 +20,6 @@ from kafkalite.groups.share.intents import (
     InitializeShareState,
     SharePartitionInitialization,
 )
-from kafkalite.groups.share.java_order import in_java_order, string_hash
 from kafkalite.groups.share.member import ShareAssignment, ShareMember
 from kafkalite.groups.share.settings import ShareSettings, ShareSettingsCache
 from kafkalite.groups.share.simple_assignor import SIMPLE_ASSIGNOR, Subscriber, assign_partitions

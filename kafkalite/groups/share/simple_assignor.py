@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from kafkalite.groups.share.java_order import (
+from kafkalite.coordinator.java_order import (
     JavaHashMap,
     in_java_order,
     int_hash,

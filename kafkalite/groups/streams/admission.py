@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalite.groups.group import GroupType
 from kafkalite.groups.modern.admission import (
     check_epoch,
+    check_holds_instance,
     find_group_of_heartbeat,
     find_member,
     group_full_error,
@@ -94,7 +95,7 @@ def admit(
     if is_join:
         return AdmittedMember(group.members.get(member_id, MemberMetadata()), current)
     if instance_id is not None:
-        check_holds_instance(group, member_id, instance_id)
+        check_holds_instance(group.static_members, member_id, instance_id)
     stored = find_member(group, member_id)
     check_epoch(
         GroupType.STREAMS,
@@ -134,23 +135,6 @@ def _take_over(group: StreamsGroup, member_id: MemberId, instance_id: str) -> Ad
             records.current_tasks_record(group_id, member_id, current),
         ),
     )
-
-
-def check_holds_instance(group: StreamsGroup, member_id: MemberId, instance_id: str) -> None:
-    """Raise UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID unless the member has this instance id."""
-    holder = group.static_members.get(instance_id)
-    if holder is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_MEMBER_ID,
-            f"Instance {instance_id} is not in the group.",
-            {"member_id": member_id, "instance_id": instance_id},
-        )
-    if holder != member_id:
-        raise KafkaError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Instance {instance_id} is now held by member {holder}.",
-            {"member_id": member_id, "instance_id": instance_id, "holder": holder},
-        )
 
 
 def left_temporarily_record(group: StreamsGroup, member_id: MemberId) -> Record:

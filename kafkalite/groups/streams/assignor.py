@@ -13,7 +13,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.groups.share.java_order import (
+from kafkalite.config.rules import Rules
+from kafkalite.coordinator.java_order import (
     JavaHashMap,
     JavaPriorityQueue,
     in_java_order,
@@ -50,15 +51,6 @@ class SubtopologySize(NamedTuple):
 
     task_count: int
     is_stateful: bool
-
-
-class AssignorRules(NamedTuple):
-    """Rules that differ between releases; the defaults are those of Kafka 4.4."""
-
-    skips_processes_with_task: bool = True
-    """Whether a standby may stay with any previous member, instead of the first one only."""
-    computes_processes: bool = True
-    """Whether Kafka adds processes by HashMap.computeIfAbsent, which changes their order."""
 
 
 class StandbyPlacement(NamedTuple):
@@ -149,7 +141,7 @@ class _StickyAssignment:
         members: Mapping[MemberId, MemberSpec],
         subtopologies: Mapping[str, SubtopologySize],
         standby_replicas: int,
-        rules: AssignorRules,
+        rules: Rules,
     ) -> None:
         self._subtopologies = subtopologies
         self._standby_replicas = standby_replicas
@@ -339,9 +331,7 @@ def _tasks_in(tasks: TaskIds) -> list[TaskId]:
     return [TaskId(name, partition) for name in sorted(tasks) for partition in sorted(tasks[name])]
 
 
-def _process_of(
-    processes: JavaHashMap[str, _Process], process_id: str, rules: AssignorRules
-) -> _Process:
+def _process_of(processes: JavaHashMap[str, _Process], process_id: str, rules: Rules) -> _Process:
     if not rules.computes_processes:
         if process_id not in processes:
             processes.put(process_id, _Process(process_id))
@@ -365,7 +355,7 @@ def assign_tasks(
     members: Mapping[MemberId, MemberSpec],
     subtopologies: Mapping[str, SubtopologySize],
     standby_replicas: int,
-    rules: AssignorRules = AssignorRules(),  # noqa: B008 - immutable
+    rules: Rules = Rules(),  # noqa: B008 - immutable
 ) -> tuple[dict[MemberId, Tasks], StandbyPlacement]:
     """Return the tasks of each member, and the reasons for the places of the standby tasks.
 

@@ -36,6 +36,7 @@ PRESENT: Final = 3
 
 _SOURCE: Final = 1
 _PROCESSOR: Final = 2
+_SINK: Final = 3
 
 _FIRST_DELAY_MS: Final = 30_000
 _MAX_DELAY_MS: Final = 3_600_000
@@ -127,15 +128,14 @@ def description_of(message: _Described) -> StreamsGroupDescribeResponse.Topology
 def _node(message: _DescribedNode) -> StreamsGroupDescribeResponse.TopologyDescriptionNode:
     """Return a node with the fields of its type, without repeated names."""
     fields: dict[str, Any] = {}
-    match message.node_type:
-        case 1:
-            fields["source_topics"] = _unique(message.source_topics)
-        case 2:
-            fields["stores"] = _unique(message.stores)
-        case 3:
-            fields["sink_topic"] = message.sink_topic
-        case unknown:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node type {unknown} is unknown.")
+    if message.node_type == _SOURCE:
+        fields["source_topics"] = _unique(message.source_topics)
+    elif message.node_type == _PROCESSOR:
+        fields["stores"] = _unique(message.stores)
+    elif message.node_type == _SINK:
+        fields["sink_topic"] = message.sink_topic
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node type {message.node_type} is unknown.")
     return StreamsGroupDescribeResponse.TopologyDescriptionNode(
         name=message.name,
         node_type=message.node_type,

@@ -59,21 +59,6 @@ def static_member_rejoined_event(
     return Event(group.group_id, "rejoined", text, facts)
 
 
-def static_member_left_event(group: StreamsGroup, member_id: MemberId) -> Event:
-    """Return the event of a static member that leaves temporarily."""
-    instance_id = group.members[member_id].instance_id
-    return Event(
-        group.group_id,
-        "left",
-        f"member {member_id} left temporarily as instance {instance_id}",
-        {
-            "member_id": member_id,
-            "instance_id": instance_id,
-            "member_epoch": group.current_of(member_id).member_epoch,
-        },
-    )
-
-
 def standbys_placed_events(
     group_id: GroupId, epoch: int, placement: StandbyPlacement, rack_tags: Sequence[str]
 ) -> list[Event]:

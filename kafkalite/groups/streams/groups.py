@@ -9,8 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.coordinator.contract import CoordinatorResult
-from kafkalite.groups.modern.admission import find_group, find_member
-from kafkalite.groups.modern.events import LEFT, Departure
+from kafkalite.groups.modern.admission import (
+    check_holds_instance,
+    find_group,
+    find_member,
+)
+from kafkalite.groups.modern.events import LEFT, Departure, static_member_left_event
 from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.heartbeat import AssignorRun, target_records
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
@@ -19,7 +23,6 @@ from kafkalite.groups.streams import events
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.admission import (
     admit,
-    check_holds_instance,
     check_max_size,
     find_or_create_group,
     left_temporarily_record,
@@ -118,7 +121,7 @@ class StreamsGroups:
                 group,
                 request,
                 self._settings.of(group).max_size,
-                admits_rejoins=rules.admits_rejoins_to_full_groups,
+                admits_rejoins=rules.admits_rejoins_to_full_streams_groups,
             )
         admitted = admit(group, request, reported_tasks(request))
         heartbeat = StreamsHeartbeat(
@@ -166,12 +169,12 @@ class StreamsGroups:
             member_id=member_id, member_epoch=request.member_epoch
         )
         if request.instance_id is not None:
-            check_holds_instance(group, member_id, request.instance_id)
+            check_holds_instance(group.static_members, member_id, request.instance_id)
             if request.member_epoch == STATIC_LEAVE_EPOCH:
                 return CoordinatorResult(
                     response=StreamsHeartbeatResult(response),
                     records=[left_temporarily_record(group, member_id)],
-                    events=[events.static_member_left_event(group, member_id)],
+                    events=[static_member_left_event(group, member_id)],
                 )
         find_member(group, member_id)
         removed = self._remove(group, member_id, LEFT, now_ms)

@@ -10,7 +10,6 @@ from kafkalite.groups.modern.member import JOIN_EPOCH, UNCHANGED_MS
 from kafkalite.groups.streams import events
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.admission import reported_tasks
-from kafkalite.groups.streams.assignor import AssignorRules
 from kafkalite.groups.streams.configured_topology import configure
 from kafkalite.groups.streams.group import NOT_VALIDATED, StreamsGroup
 from kafkalite.groups.streams.member import (
@@ -37,7 +36,7 @@ from kafkalite.protocol.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from kafkalite.config.streams_rules import StreamsRules
+    from kafkalite.config.rules import Rules
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import MemberId, Record
     from kafkalite.groups.modern.member import Client
@@ -72,7 +71,7 @@ class StreamsContext(GroupContext[StreamsSettingsCache]):
     def __init__(self, directory: GroupDirectory, initial_delays: InitialDelays) -> None:
         super().__init__(directory, StreamsSettingsCache(directory.config))
         self.initial_delays = initial_delays
-        self.rules = directory.config.release.streams_rules
+        self.rules = directory.rules
 
     def configured_topology(self, group: StreamsGroup, topology: Topology) -> ConfiguredTopology:
         """Return a group's topology configured with the current topics.
@@ -451,7 +450,7 @@ class StreamsHeartbeat(
 
 def assignment_input(
     group: StreamsGroup,
-    rules: StreamsRules,
+    rules: Rules,
     members: Mapping[MemberId, MemberMetadata],
     targets: Mapping[MemberId, Tasks],
     task_offsets: Mapping[MemberId, TaskOffsets],
@@ -463,11 +462,7 @@ def assignment_input(
             member_id: group.current_of(member_id).assigned.without_epochs()
             for member_id in members
         }
-    assignor_rules = AssignorRules(
-        skips_processes_with_task=rules.starts_from_current_tasks,
-        computes_processes=rules.starts_from_current_tasks,
-    )
-    return AssignmentInput(members, previous, task_offsets, assignor_rules)
+    return AssignmentInput(members, previous, task_offsets, rules)
 
 
 def _must_reassign(stored: MemberMetadata, member: MemberMetadata) -> bool:

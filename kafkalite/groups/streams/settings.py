@@ -52,7 +52,7 @@ class StreamsSettingsCache(GroupSettingsCache[StreamsSettings]):
         standby_replicas = config.group_int(group_id, "streams.num.standby.replicas")
         assignment_configs = {STANDBY_REPLICAS: str(standby_replicas)}
         rack_tags: tuple[str, ...] = ()
-        if config.release.streams_rules.has_rack_tags:
+        if config.release.rules.has_rack_tags:
             rack_tags = config.group_list(group_id, "streams.rack.aware.assignment.tags")
         if rack_tags:
             assignment_configs[RACK_TAGS] = ",".join(rack_tags)

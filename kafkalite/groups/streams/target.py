@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.groups.streams.assignor import (
     NOTHING_PLACED,
-    AssignorRules,
     MemberSpec,
     StandbyPlacement,
     SubtopologySize,
@@ -17,6 +16,7 @@ from kafkalite.groups.streams.tasks import NO_TASKS, Tasks
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kafkalite.config.rules import Rules
     from kafkalite.groups.group import MemberId
     from kafkalite.groups.streams.configured_topology import ConfiguredTopology
     from kafkalite.groups.streams.member import MemberMetadata, TaskOffsets
@@ -37,7 +37,7 @@ class AssignmentInput(NamedTuple):
     previous: Mapping[MemberId, Tasks]
     """The tasks that the assignor tries to retain."""
     task_offsets: Mapping[MemberId, TaskOffsets]
-    rules: AssignorRules
+    rules: Rules
 
 
 class TargetAssignment(NamedTuple):

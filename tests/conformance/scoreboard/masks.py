@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from tests.conformance.compared_releases import RELEASES
 from tests.conformance.scenarios.configs import OWN_KEYS, PLACES
 
 if TYPE_CHECKING:
@@ -48,14 +47,7 @@ _SETUP: Final = frozenset(("inter.broker.listener.name", "sasl.enabled.mechanism
 
 _SETUP_PREFIX: Final = "listener.name."
 
-_LATER: Final = frozenset(
-    name.rsplit(" ", 1)[1]
-    for name, difference in RELEASES["4.4"].differences.items()
-    if " setting " in name and difference.emulated is None
-)
-"""Settings of Kafka that kafkalite does not have; `compared_releases` lists them."""
-
-_SETTINGS: Final = PLACES | OWN_KEYS | _SETUP | _LATER
+_SETTINGS: Final = PLACES | OWN_KEYS | _SETUP
 
 
 def masked(tree: Tree) -> Tree:

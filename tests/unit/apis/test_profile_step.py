@@ -16,6 +16,7 @@ from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import value_to_text
 from kafkalite.config.profiles import PROFILES, Kind, Profile, Row
 from kafkalite.config.releases import emulated_release
+from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.call import Call
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.metadata.image import ResourceType
@@ -273,7 +274,9 @@ def test_a_limit_is_enforced(profile: Profile, row: Row) -> None:
         case _:
             check_produce(service, profile, row)
             return
-    check_refusal(row, profile, service.refusals.pop().error)
+    refusal = service.refusals.pop()
+    assert refusal.kind is SubjectKind.TOPIC
+    check_refusal(row, profile, refusal.error)
 
 
 def add_partitions(service: Service, topic: str, count: int) -> int:
@@ -361,7 +364,9 @@ def test_a_refused_call_gets_the_error_of_the_row(profile: Profile, row: Row) ->
         (result,) = service.ask(api, DescribeConfigsRequest(resources=[described])).results
     assert result.error_code == ErrorCode[row.error]
     assert result.error_message == (row.message or ErrorCode[row.error].message)
-    check_refusal(row, profile, service.refusals.pop().error)
+    refusal = service.refusals.pop()
+    assert (refusal.kind, refusal.entity_id) == (SubjectKind.CLIENT, "10.0.0.1")
+    check_refusal(row, profile, refusal.error)
 
 
 def test_other_topics_of_a_request_are_created() -> None:

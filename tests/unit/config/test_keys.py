@@ -23,15 +23,15 @@ KAFKALITE_KEYS = frozenset(KeyTable(kafkalite.KEYS))
 
 def test_there_are_as_many_keys_as_in_kafka() -> None:
     """The numbers of keys in Kafka 4.3.1, including internal ones, and kafkalite's own."""
-    older = ADDED_BY_4_4
-    assert len(broker_keys().keys() - older) == 360 + len(KAFKALITE_KEYS)
-    assert len(topic_keys().keys() - older) == 34
+    added = ADDED_BY_4_4
+    assert len(broker_keys().keys() - added) == 360 + len(KAFKALITE_KEYS)
+    assert len(topic_keys().keys() - added) == 34
     # Kafka 3.9.1 has three more topic keys.
     assert old_topic_keys().keys() - topic_keys().keys() == OLD_SYNONYMS.keys()
     assert len(OLD_SYNONYMS) == 3
-    assert len(group_config_keys().keys() - older) == 17
+    assert len(group_config_keys().keys() - added) == 17
     public = [name for name, key in broker_keys().items() if not key.is_internal]
-    assert len(set(public) - older) == 340 + len(KAFKALITE_KEYS)
+    assert len(set(public) - added) == 340 + len(KAFKALITE_KEYS)
 
 
 def test_every_key_has_documentation() -> None:

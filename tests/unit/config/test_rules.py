@@ -7,14 +7,17 @@ import pytest
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.definitions import ConfigError
 from kafkalite.config.keys import broker_keys, group_config_keys, topic_keys
-from kafkalite.config.releases import release_names
+from kafkalite.config.releases import emulated_release, release_names
 from kafkalite.config.rules import ADDED_BY_4_4, Rules, absent_settings, rules_of
 
 
 def test_kafka_4_4_has_all_rules_and_earlier_releases_none() -> None:
     assert rules_of("4.4") == Rules()
     assert not any(rules_of("4.3"))
-    assert all(rules_of(name) in (rules_of("4.3"), Rules()) for name in release_names())
+    for name in release_names():
+        assert rules_of(name) in (rules_of("4.3"), Rules())
+        assert emulated_release(name).rules == rules_of(name)
+    assert emulated_release(None).rules == Rules()
 
 
 def test_settings_of_kafka_4_4_are_unknown_before() -> None:

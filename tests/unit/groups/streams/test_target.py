@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalite.groups.streams.assignor import AssignorRules
+from kafkalite.config.rules import Rules
 from kafkalite.groups.streams.configured_topology import configure
 from kafkalite.groups.streams.member import MemberMetadata
 from kafkalite.groups.streams.target import STANDBY_REPLICAS, AssignmentInput, compute_target
@@ -12,7 +12,7 @@ from tests.scenarios.group_world import image_of, topic_image
 from tests.scenarios.streams_world import Request, internal, reading
 
 MEMBERS = {"a": MemberMetadata(process_id="p"), "b": MemberMetadata(process_id="q")}
-INPUTS = AssignmentInput(MEMBERS, {}, {}, AssignorRules())
+INPUTS = AssignmentInput(MEMBERS, {}, {}, Rules())
 TOPOLOGY = topology_of(
     Request.Topology(subtopologies=[reading("in", state_changelog_topics=[internal("store")])])
 )

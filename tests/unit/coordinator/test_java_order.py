@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalite.groups.share.java_order import (
+from kafkalite.coordinator.java_order import (
     JavaHashMap,
     JavaPriorityQueue,
     in_java_order,

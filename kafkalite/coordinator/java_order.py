@@ -1,8 +1,8 @@
 """JavaHashMap and JavaPriorityQueue: collections with the order of Java's.
 
-Kafka's assignors for share groups and streams groups iterate over hash maps. Their order is
-deterministic: it depends on the hashes of the keys and on the size of the table. The same order is
-needed to compute the same assignments as Kafka.
+Kafka iterates over hash maps where the order is visible: in assignors of share groups and streams
+groups, in subscriptions of client metrics, in error messages. The order is deterministic: it
+depends on the hashes of the keys and on the size of the table.
 """
 
 from __future__ import annotations
