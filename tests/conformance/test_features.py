@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -11,8 +9,9 @@ import pytest
 from tests.conformance.compare import differences
 from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios.features import SCENARIOS
+from tests.conformance.tool_runs import run_with_each, tool_sides
+from tests.kafka_tools.case import Case
 from tests.oracle.fixtures import broker_under_test
-from tests.oracle.jars import java_command
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
 from tests.oracle.served_kafkalite import ServedKafkalite
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conformance.scenario_runs import Scenario
+    from tests.kafka_tools.sides import Result
     from tests.oracle.target import Target
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
@@ -52,40 +52,41 @@ def test_kafkalite_answers_as_kafka_does(
     assert not lines, "\n".join(lines)
 
 
-_TOOL: Final = "org.apache.kafka.tools.FeatureCommand"
 _COMMANDS: Final = (
     "describe",
     "downgrade --feature share.version=0 --dry-run",
     "downgrade --feature share.version=0",
     "upgrade --feature share.version=1",
+    "upgrade --feature share.version=2",
     "upgrade --feature group.version=4",
     "upgrade --feature no.such.feature=1",
     "downgrade --metadata 4.2",
     "downgrade --unsafe --metadata 4.2",
     "disable --feature streams.version",
     "upgrade --release-version 4.3",
+    "upgrade --release-version 4.4",
     "describe",
 )
 
 
-def _run_tool(target: Target, command: str) -> tuple[int, list[str]]:
-    """Run kafka-features.sh; return its status and output, without the epoch of the features."""
-    run = subprocess.run(
-        java_command(_TOOL, "--bootstrap-server", f"127.0.0.1:{target.port}", *command.split()),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    lines = [re.sub(r"Epoch: \d+", "Epoch: n", line.strip()) for line in run.stdout.splitlines()]
-    return run.returncode, sorted(lines)
+def _print_with_each(brokers: tuple[Target, Target], *commands: str) -> list[list[Result | None]]:
+    """Run commands of kafka-features.sh; return the results at both brokers."""
+    # No command has the address of a controller.
+    addresses = [(broker.bootstrap, broker.bootstrap) for broker in brokers]
+    with required(), tool_sides(addresses) as sides:
+        return [
+            run_with_each(sides, Case("kafka-features", command, unordered=True))
+            for command in commands
+        ]
 
 
 def test_the_tool_of_kafka_prints_the_same(brokers: tuple[Target, Target]) -> None:
-    printed = [[_run_tool(target, command) for command in _COMMANDS] for target in brokers]
-    real, emulated = (dict(zip(_COMMANDS, outputs, strict=True)) for outputs in printed)
-    lines = {command: (real[command], emulated[command]) for command in _COMMANDS}
-    assert {command for command, (one, other) in lines.items() if one != other} == set(), lines
+    printed = dict(zip(_COMMANDS, _print_with_each(brokers, *_COMMANDS), strict=True))
+    described = printed["describe"][0]
+    assert described is not None
+    assert any("share.version" in line for line in described.output), printed
+    different = {command for command, (real, emulated) in printed.items() if real != emulated}
+    assert not different, printed
 
 
 _UPGRADE: Final = (
@@ -120,10 +121,10 @@ def upgraded(tmp_path: Path) -> Iterator[tuple[Target, Target]]:
 def test_the_tool_of_kafka_upgrades_a_cluster_of_an_earlier_release(
     upgraded: tuple[Target, Target],
 ) -> None:
-    real, emulated = ([_run_tool(target, command) for command in _UPGRADE] for target in upgraded)
+    real, emulated = zip(*_print_with_each(upgraded, *_UPGRADE), strict=True)
     assert emulated == real
     assert real[0] != real[-1]
     for target in upgraded:
         restart(target)
-    real_levels, emulated_levels = (_run_tool(target, "describe") for target in upgraded)
+    ((real_levels, emulated_levels),) = _print_with_each(upgraded, "describe")
     assert emulated_levels == real_levels == real[-1]

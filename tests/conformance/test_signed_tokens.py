@@ -139,7 +139,12 @@ def line_of(rules: SignedTokenRules, token: str) -> str:
     return f"{audiences}\t{issuer}\t{rules.principal_claim}\t{rules.scope_claim}\t{token}"
 
 
-def test_kafka_accepts_the_same_tokens(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("release", "accepts_any_audience"), [("4.3.1", False), (None, True)], ids=["4.3", "4.4"]
+)
+def test_kafka_accepts_the_same_tokens(
+    tmp_path: Path, release: str | None, *, accepts_any_audience: bool
+) -> None:
     with required():
         classes = compiled(Path(__file__).parent / "token_checker")
     path, now_s = tmp_path / "keys.json", int(time.time())
@@ -148,8 +153,15 @@ def test_kafka_accepts_the_same_tokens(tmp_path: Path) -> None:
     changes = [*((_DEFAULT, each) for each in times(now_s)), *names()]
     cases = [(repr(change), rules, signer.token(**change)) for rules, change in changes]
     cases += [(name, _DEFAULT, token) for name, token in other_tokens(now_s)]
+    cases = [
+        (name, rules._replace(accepts_any_audience=accepts_any_audience), token)
+        for name, rules, token in cases
+    ]
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={path.as_uri()}"
-    command = java_command("TokenChecker", path.as_uri(), classes=classes, log_level="off")
+    with required():
+        command = java_command(
+            "TokenChecker", path.as_uri(), classes=classes, log_level="off", release=release
+        )
     completed = subprocess.run(
         [command[0], allowed, *command[1:]],
         input="".join(f"{line_of(rules, token)}\n" for _, rules, token in cases),

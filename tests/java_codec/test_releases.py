@@ -48,9 +48,6 @@ LATEST_PATCH: Final = {
     "4.3": "4.3.1",
 }
 
-FEATURES_IN_PART: Final = {"4.4": {"share.version": Feature(0, 1, 1)}}
-"""Release → features whose latest levels are not implemented, with the implemented levels."""
-
 
 @pytest.fixture(scope="module", autouse=True)
 def _jars() -> Iterator[None]:
@@ -138,8 +135,7 @@ def features_in(directory: Path) -> dict[str, Feature]:
 def test_apis_and_features_equal_the_pinned_release() -> None:
     assert emulated_release(PINNED).apis == apis_in(jars_of(PINNED))
     assert emulated_release(PINNED).unstable == unstable_in(jars_of(PINNED))
-    features = features_in(jars_of(PINNED)) | FEATURES_IN_PART.get(PINNED, {})
-    assert emulated_release(PINNED).features == features
+    assert emulated_release(PINNED).features == features_in(jars_of(PINNED))
 
 
 def test_apis_equal_the_last_release_before_kafka_4() -> None:
@@ -151,7 +147,6 @@ def test_apis_equal_the_last_release_before_kafka_4() -> None:
 def test_apis_and_features_equal_every_release(release: str) -> None:
     with required():
         directory = jars_of(release)
-    features = features_in(directory) | FEATURES_IN_PART.get(release, {})
     assert emulated_release(release).apis == apis_in(directory)
     assert emulated_release(release).unstable == unstable_in(directory)
-    assert emulated_release(release).features == features
+    assert emulated_release(release).features == features_in(directory)

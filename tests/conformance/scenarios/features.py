@@ -105,10 +105,10 @@ def updates_are_refused(world: World) -> None:
         ("", 1, UPGRADE),
         (TRANSACTION, 3, SAFE_DOWNGRADE),
         (METADATA, 6, SAFE_DOWNGRADE),
-        (METADATA, 29, UPGRADE),
+        (METADATA, 32, UPGRADE),
         (METADATA, 29, SAFE_DOWNGRADE),
         (METADATA, 29, UNSAFE_DOWNGRADE),
-        (METADATA, 31, UPGRADE),
+        (METADATA, 34, UPGRADE),
         (METADATA, 0, UNSAFE_DOWNGRADE),
         (KRAFT, 0, UPGRADE),
         (KRAFT, 0, SAFE_DOWNGRADE),
@@ -128,14 +128,14 @@ def updates_are_refused(world: World) -> None:
 
 def present_levels_are_accepted(world: World) -> None:
     for version in (0, 1, 2):
-        _update(world, update((GROUP, 1, UPGRADE), (METADATA, 30, UPGRADE)), version)
+        _update(world, update((GROUP, 1, UPGRADE), (METADATA, 33, UPGRADE)), version)
         _update(world, update(), version)
     _update(world, update((KRAFT, 1, UPGRADE)), 1)
     _update(world, update((KRAFT, 1, SAFE_DOWNGRADE), (GROUP, 1, UPGRADE)), 2)
     _update(world, update((GROUP, 1, SAFE_DOWNGRADE), (GROUP, 1, UNSAFE_DOWNGRADE)), 1)
     _update(world, update((SHARE, 0, SAFE_DOWNGRADE), validate_only=True), 1)
     _update(world, update((SHARE, 0, SAFE_DOWNGRADE), (SHARE, 1, UPGRADE), validate_only=True), 2)
-    _await_level(world, SHARE, 1)
+    _await_level(world, SHARE, 2)
 
 
 def level_zero_disables_consumer_groups(world: World) -> None:
@@ -181,8 +181,9 @@ def level_zero_disables_share_groups(world: World) -> None:
     world.ask(DescribeShareGroupOffsetsRequest(groups=[group]), 1)
     world.ask(AlterShareGroupOffsetsRequest(group_id=world.name), 0)
     world.ask(DeleteShareGroupOffsetsRequest(group_id=world.name), 0)
-    _update(world, update((SHARE, 1, UPGRADE)), 2)
-    _await_level(world, SHARE, 1)
+    for level in (1, 2):
+        _update(world, update((SHARE, level, UPGRADE)), 2)
+        _await_level(world, SHARE, level)
 
 
 def several_levels_change_together(world: World) -> None:

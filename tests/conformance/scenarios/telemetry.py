@@ -51,6 +51,13 @@ def push(
     )
 
 
+def request_subscription(world: World, name: str, interval_ms: int, **settings: str) -> None:
+    """Set a subscription, and do not wait until it is in effect."""
+    values = {"interval.ms": str(interval_ms), "metrics": "", "match": "", **settings}
+    operations = [(key, SET, value) for key, value in values.items()]
+    world.probe(alter(CLIENT_METRICS, name, *operations), 1)
+
+
 def subscribe(world: World, name: str, interval_ms: int, **settings: str) -> None:
     """Set a subscription, and wait until a new instance has its interval.
 
@@ -58,9 +65,7 @@ def subscribe(world: World, name: str, interval_ms: int, **settings: str) -> Non
     another interval, and the later ones are shorter: the shortest interval of all subscriptions is
     in effect.
     """
-    values = {"interval.ms": str(interval_ms), "metrics": "", "match": "", **settings}
-    operations = [(key, SET, value) for key, value in values.items()]
-    world.probe(alter(CLIENT_METRICS, name, *operations), 1)
+    request_subscription(world, name, interval_ms, **settings)
     world.probe(_API_VERSIONS, 3)
     world.call_until(
         get(), 0, lambda answer: answer.push_interval_ms == interval_ms, is_recorded=False
@@ -116,8 +121,10 @@ def subscriptions_select_clients(world: World) -> None:
         ("client_id=none,client_id=(?<all>conformance)", "c.,d."),
         ("", "everyone."),
     )
-    for index, (name, (match, metrics)) in enumerate(zip(names, matches, strict=True)):
-        subscribe(world, name, 200_000 - index, match=match, metrics=metrics)
+    for name, (match, metrics) in zip(names, matches, strict=True):
+        request_subscription(world, name, 200_000, match=match, metrics=metrics)
+    # A node applies changes in order, so the others are in effect, too.
+    subscribe(world, names[-1], 199_000, metrics=matches[-1][1])
     world.connection("software").call(_API_VERSIONS, 3)
     for number in (0x21, 0x22, 0x23):
         world.ask(get(instance_id(number)), 0, on="main" if number == 0x21 else "software")

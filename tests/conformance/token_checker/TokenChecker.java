@@ -48,6 +48,9 @@ public final class TokenChecker {
         configs.put(SaslConfigs.SASL_OAUTHBEARER_SUB_CLAIM_NAME, settings.get(2));
         configs.put(SaslConfigs.SASL_OAUTHBEARER_SCOPE_CLAIM_NAME, settings.get(3));
         configs.put(SaslConfigs.SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS, 30);
+        // Since Kafka 4.4, an audience and an issuer are expected unless these allow any.
+        configs.put("sasl.oauthbearer.allow.unverified.audience", true);
+        configs.put("sasl.oauthbearer.allow.unverified.issuer", true);
         BrokerJwtValidator validator = new BrokerJwtValidator();
         AppConfigurationEntry login = new AppConfigurationEntry(
             "OAuthBearerLoginModule",
