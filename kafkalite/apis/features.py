@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.metadata.features import FeatureUpdate
+from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -26,6 +28,9 @@ class UpdateFeaturesEra:
     """The response has a row for each feature, if all of them were updated."""
 
 
+_MAX_UPDATES: Final = 256
+"""More updates than there are features: one of these has an error, so that none is made."""
+
 ERAS = Eras(
     (0, UpdateFeaturesEra(has_results=True)),
     (2, UpdateFeaturesEra(has_results=False)),
@@ -37,10 +42,11 @@ def handle_update_features(call: Call, request: UpdateFeaturesRequest) -> Update
 
     As in Kafka's controller, `AllowDowngrade` of version 0 has no effect.
     """
-    updates = [
-        FeatureUpdate(update.feature, update.max_version_level, update.upgrade_type)
-        for update in request.feature_updates
-    ]
+    by_name = {
+        update.feature: FeatureUpdate(update.feature, update.max_version_level, update.upgrade_type)
+        for update in in_steps(request.feature_updates)
+    }
+    updates = list(islice(by_name.values(), _MAX_UPDATES))
     call.node.cluster.metadata.update_features(updates, validate_only=request.validate_only)
     era: UpdateFeaturesEra = call.era
     return UpdateFeaturesResponse(

@@ -21,6 +21,7 @@ from kafkalite.gateway.steps import DisconnectError, ImmediateStep
 from kafkalite.metadata.configs import AlterOperation
 from kafkalite.metadata.creation import BROKER_DEFAULT
 from kafkalite.metadata.image import ResourceType
+from kafkalite.ports.turns import in_steps
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.api_names import known_api_name, not_served_message
 from kafkalite.protocol.error_codes import ErrorCode
@@ -28,7 +29,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from kafkalite.config.profiles import Profile, Row
     from kafkalite.config.releases import Release
@@ -165,7 +166,7 @@ class Guard:
         `check` returns an entry as it is passed to the handler, or raises KafkaError.
         """
         allowed, refusals = [], []
-        for entry in getattr(request, entries):
+        for entry in in_steps(getattr(request, entries)):
             try:
                 allowed.append(check(entry))
             except KafkaError as error:
@@ -175,7 +176,7 @@ class Guard:
             return self.handler(call, changed)
         rows = [
             row
-            for entry, refusal in refusals
+            for entry, refusal in in_steps(refusals)
             for row in getattr(
                 self.api.refuse(
                     with_fields(request, **{entries: [entry]}), refusal.code, refusal.message
@@ -335,6 +336,39 @@ def _create_topics(guard: Guard) -> Handler:
     return handle
 
 
+def _metadata(guard: Guard) -> Handler:
+    """Return the handler of Metadata, which creates no topics beyond the limits."""
+    if not any(map(guard.profile.limit, (profiles.TOPICS, profiles.PARTITIONS))):
+        return guard.handler
+
+    def handle(call: Call, request: Any) -> Any:
+        if call.sender is None and request.allow_auto_topic_creation:
+            topics = call.node.image.topics
+            unknown = {
+                topic.name
+                for topic in in_steps(request.topics or ())
+                if topic.name and topic.name not in topics
+            }
+            if unknown:
+                request = without_creation(call, request, unknown)
+        return guard.handler(call, request)
+
+    def without_creation(call: Call, request: Any, unknown: Collection[str]) -> Any:
+        limits = _TopicLimits(guard, call)
+        partitions = call.node.config.int("num.partitions")
+        for name in in_steps(unknown):
+            try:
+                limits.add_topic(partitions, BROKER_DEFAULT)
+            except KafkaError as error:
+                refusal = error.without_traceback()
+                kind = SubjectKind.TOPIC
+                report_refusal(call, guard.api.name, name, refusal, request, kind=kind)
+                return with_fields(request, allow_auto_topic_creation=False)
+        return request
+
+    return handle
+
+
 def _create_partitions(guard: Guard) -> Handler:
     def handle(call: Call, request: Any) -> Any:
         limits = _TopicLimits(guard, call)
@@ -461,6 +495,7 @@ def _is_new_group(call: Call, group_id: str) -> bool:
 _CHECKS: Final[Mapping[str, Callable[[Guard], Handler]]] = {
     "CreateTopics": _create_topics,
     "CreatePartitions": _create_partitions,
+    "Metadata": _metadata,
     "AlterConfigs": _alter_configs,
     "IncrementalAlterConfigs": _alter_configs,
     "DescribeConfigs": _describe_configs,
@@ -468,5 +503,8 @@ _CHECKS: Final[Mapping[str, Callable[[Guard], Handler]]] = {
     "JoinGroup": _group,
     "OffsetCommit": _group,
     "ConsumerGroupHeartbeat": _group,
+    "ShareGroupHeartbeat": _group,
+    "StreamsGroupHeartbeat": _group,
+    "TxnOffsetCommit": _group,
 }
 """Kafka's name of an API → the function that returns its handler with checks."""

@@ -6,6 +6,7 @@ other voter can be added, because no other controller reads the metadata log.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.cluster.quorum import (
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
     from kafkalite.gateway.call import Call
 
 _METADATA_PARTITION: Final = 0
+_MAX_SORTED_CHARACTERS: Final = 16_384
+"""Characters of the names of endpoints in a message: their hashes take long to compute."""
+_MAX_LISTED_ENDPOINTS: Final = 16
 
 
 def handle_describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
@@ -81,9 +85,9 @@ def _names_metadata_partition(request: DescribeQuorumRequest) -> bool:
     if len(request.topics) != 1:
         return False
     (topic,) = request.topics
-    return topic.topic_name == METADATA_TOPIC and [
-        each.partition_index for each in topic.partitions
-    ] == [_METADATA_PARTITION]
+    if topic.topic_name != METADATA_TOPIC or len(topic.partitions) != 1:
+        return False
+    return topic.partitions[0].partition_index == _METADATA_PARTITION
 
 
 def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
@@ -148,7 +152,8 @@ def handle_add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVo
     _check_cluster(cluster, request.cluster_id)
     voter = _voter(request.voter_id, request.voter_directory_id, "Add")
     endpoints = {
-        listener.name.upper(): (listener.host, listener.port) for listener in request.listeners
+        listener.name.upper(): (listener.host, listener.port)
+        for listener in in_steps(request.listeners)
     }
     name = controller_listener(cluster.config)
     if name not in endpoints:
@@ -173,11 +178,23 @@ def handle_add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVo
 
 
 def _endpoints_text(endpoints: Mapping[str, tuple[str, int]]) -> str:
-    """Return endpoints in the form and the order of Kafka's texts."""
+    """Return endpoints in the form and the order of Kafka's texts.
+
+    The text of too many endpoints has the first ones of the request: its end is not in the message
+    anyway.
+    """
+    if sum(map(len, endpoints)) > _MAX_SORTED_CHARACTERS:
+        endpoints = dict(islice(endpoints.items(), _MAX_LISTED_ENDPOINTS))
+        return f"Endpoints(endpoints={{{', '.join(map(_endpoint_text, endpoints.items()))}, …}})"
     texts: JavaHashMap[str, str] = JavaHashMap(string_hash, initial_capacity=len(endpoints))
-    for name, (host, port) in endpoints.items():
-        texts.put(name, f"ListenerName({name})={host}/<unresolved>:{port}")
+    for name, address in endpoints.items():
+        texts.put(name, _endpoint_text((name, address)))
     return f"Endpoints(endpoints={{{', '.join(texts.values())}}})"
+
+
+def _endpoint_text(endpoint: tuple[str, tuple[str, int]]) -> str:
+    name, (host, port) = endpoint
+    return f"ListenerName({name})={host}/<unresolved>:{port}"
 
 
 def refuse_add_raft_voter(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 from kafkalite.config.tables.kafkalite import CLIENT_TELEMETRY
@@ -154,21 +153,15 @@ def _attributes(call: Call, instance_id: bytes) -> ClientAttributes:
         call.client_id,
         name,
         version,
-        _java_address(call.client_host.removeprefix("/")),
+        call.client_host.removeprefix("/"),
         None if connection is None or connection.port is None else str(connection.port),
     )
 
 
-def _java_address(host: str) -> str:
-    """Return an address as Java's getHostAddress: IPv6 with all groups, without leading zeros."""
-    if ":" not in host:
-        return host
-    address, percent, zone = host.partition("%")
-    parsed = IPv6Address(address)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    groups = parsed.exploded.split(":")
-    return ":".join(f"{int(group, 16):x}" for group in groups) + percent + zone
+def _may_take_long(call: Call, request: object) -> bool:
+    """Whether a request is served with pauses, because there are many subscriptions."""
+    del request
+    return call.node.telemetry_instances.has_many_subscriptions(call.node.image.configs)
 
 
 APIS = (
@@ -177,11 +170,13 @@ APIS = (
         versions=Versions(0, 0),
         handler=handle_get_telemetry_subscriptions,
         refuse=refuse_get_telemetry_subscriptions,
+        may_take_long=_may_take_long,
     ),
     Api(
         key=PushTelemetryRequest.API_KEY,
         versions=Versions(0, 0),
         handler=handle_push_telemetry,
         refuse=refuse_push_telemetry,
+        may_take_long=_may_take_long,
     ),
 )

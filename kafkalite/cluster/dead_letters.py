@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,19 +24,27 @@ from kafkalite.shares.dead_letters import (
     topic_problem,
 )
 from kafkalite.storage.batch import split_batches
+from kafkalite.storage.record_format import MalformedRecordsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from kafkalite.cluster.node import Node
     from kafkalite.metadata.image import TopicImage
     from kafkalite.shares.dead_letters import DeadLetters
+    from kafkalite.shares.state import ShareKey
 
 _TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
 _INITIAL_RETRY_BACKOFF_MS: Final = 1_000
 """Kafka's ShareGroupDLQStateManager.REQUEST_BACKOFF_MS; each retry waits twice as long."""
 _MAX_ATTEMPTS: Final = 5
 _READ_BYTES: Final = 1_048_576
+_BATCH_BYTES: Final = 131_072
+"""The size of a batch of several records: one of the maximum size takes long to build."""
+_BATCHES_PER_TURN: Final = 8
+"""Batches that are written before other requests are served."""
+_CACHED_BYTES: Final = 4_194_304
+"""Size of the original records that remain in memory while a queue of records is written."""
 _TIMEOUT_MS: Final = 30_000
 _ALL_IN_SYNC: Final = -1
 
@@ -60,13 +69,41 @@ class _Target(NamedTuple):
     max_bytes: int
 
 
-class DeadLetterWriter:
-    """Writes the dead letters of the share partitions that one node leads."""
+class _Queued(NamedTuple):
+    """Dead letters that are written in a later turn, from the offset `start` on."""
 
-    __slots__ = ("_node",)
+    letters: DeadLetters
+    start: int
+    written: Waiting[None]
+
+
+class _Originals(NamedTuple):
+    """The records of a partition from `first` to before `end`, without those that are too large."""
+
+    key: ShareKey | None
+    first: int
+    end: int
+    records: Mapping[int, OriginalRecord]
+
+
+_NO_ORIGINALS: Final = _Originals(None, 0, 0, {})
+
+
+class DeadLetterWriter:
+    """Writes the dead letters of the share partitions that one node leads.
+
+    One acknowledgement can reject thousands of records one by one. The writer writes a few batches,
+    and queues the others, so that other requests are served in between.
+    """
+
+    __slots__ = ("_batches", "_node", "_originals", "_queue")
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._batches = 0
+        """Number of batches of the current turn; the next turn is scheduled if there are any."""
+        self._queue: deque[_Queued] = deque()
+        self._originals = _NO_ORIGINALS
 
     def is_enabled_for(self, group_id: str) -> bool:
         """Return whether a group has a dead-letter topic, and the cluster supports such topics."""
@@ -81,7 +118,41 @@ class DeadLetterWriter:
 
         A Waiting may also be resolved with such an error.
         """
+        if self._queue:
+            return self._enqueue(letters, letters.first)
         return self._write(letters, letters.first, attempt=1)
+
+    def _enqueue(self, letters: DeadLetters, start: int) -> Waiting[None]:
+        written: Waiting[None] = Waiting()
+        self._queue.append(_Queued(letters, start, written))
+        return written
+
+    def _count_batch(self) -> None:
+        """Count a batch of this turn; the first one schedules the next turn."""
+        self._batches += 1
+        if self._batches == 1:
+            self._node.delay(0).then(self._begin_turn)
+
+    def _begin_turn(self, outcome: object) -> None:
+        """Write queued records; `outcome` is an exception if the node has stopped."""
+        self._batches = 0
+        queue = self._queue
+        while queue and self._batches < _BATCHES_PER_TURN:
+            letters, start, written = queue.popleft()
+            if isinstance(outcome, Exception):
+                written.refuse(outcome)
+                continue
+            try:
+                answer = self._write(letters, start, attempt=1)
+            except KafkaError as error:
+                written.refuse(error.without_traceback())
+                continue
+            if answer is None:
+                written.resolve(None)
+            else:
+                answer.then(written.resolve)
+        if not queue:
+            self._originals = _NO_ORIGINALS
 
     def _write(self, letters: DeadLetters, start: int, attempt: int) -> Waiting[None] | None:
         """Write the records from offset `start` on, with up to _MAX_ATTEMPTS attempts."""
@@ -100,6 +171,9 @@ class DeadLetterWriter:
         try:
             target = self._target(letters)
             while next_offset <= letters.last:
+                if self._batches >= _BATCHES_PER_TURN:
+                    return self._enqueue(letters, next_offset)
+                self._count_batch()
                 batch, end = self._next_batch(letters, next_offset, target)
                 answer = self._produce(target, batch)
                 if isinstance(answer, Waiting):
@@ -156,49 +230,57 @@ class DeadLetterWriter:
         config, group_id = self._node.config, letters.key.group_id
         is_copied = config.group_get(group_id, "errors.deadletterqueue.copy.record.enable")
         originals = (
-            dict(self._originals(letters, start, target.max_bytes)) if is_copied is True else {}
+            self._read_originals(letters, start, target.max_bytes) if is_copied is True else {}
         )
         return build_dead_letter_batch(
             letters,
             start,
             originals,
-            max_bytes=target.max_bytes,
+            max_bytes=min(target.max_bytes, _BATCH_BYTES),
             now_ms=self._node.clock.now_ms(),
         )
 
-    def _originals(
+    def _read_originals(
         self, letters: DeadLetters, start: int, max_bytes: int
-    ) -> Iterator[tuple[int, OriginalRecord]]:
-        """Yield the offsets and contents of records, until they are as large as a batch.
+    ) -> Mapping[int, OriginalRecord]:
+        """Return the contents of records from the offset `start` on.
 
         Records that the log does not have any more are omitted, and those that are too large.
         """
+        originals = self._originals
+        if originals.key != letters.key or not originals.first <= start < originals.end:
+            originals = self._originals = self._read(letters, start, max_bytes)
+        return originals.records
+
+    def _read(self, letters: DeadLetters, start: int, max_bytes: int) -> _Originals:
+        """Read records until they fill the cache, at least to the end of a batch that is smaller.
+
+        Records after these letters are read, too: they are often in the next letters.
+        """
+        records: dict[int, OriginalRecord] = {}
         size, offset = 0, start
         try:
             partition = self._node.partition(letters.topic, letters.key.partition)
-            while offset <= letters.last:
-                data = partition.read(
-                    offset,
-                    max_bytes=_READ_BYTES,
-                    limit_offset=partition.high_watermark,
-                    at_least_one=True,
-                )
-                batches = split_batches(data)
-                if not batches:
-                    return
-                for batch in batches:
-                    offset = batch.last_offset + 1
-                    for record in () if batch.is_control else batch.records():
-                        length = len(record.key or b"") + len(record.value or b"")
-                        if not start <= record.offset <= letters.last or length > max_bytes:
-                            continue
-                        size += length
-                        if size > max_bytes:
-                            return
-                        yield record.offset, OriginalRecord(record.key, record.value)
-        except (KafkaError, LookupError, OSError):
+            data = partition.read(
+                start,
+                max_bytes=_READ_BYTES,
+                limit_offset=partition.high_watermark,
+                at_least_one=True,
+            )
+            for batch in split_batches(data):
+                for record in () if batch.is_control else batch.records():
+                    length = len(record.key or b"") + len(record.value or b"")
+                    if record.offset < start or length > max_bytes:
+                        continue
+                    size += length
+                    if records and size > _CACHED_BYTES:
+                        return _Originals(letters.key, start, record.offset, records)
+                    records[record.offset] = OriginalRecord(record.key, record.value)
+                offset = batch.last_offset + 1
+        except (KafkaError, LookupError, MalformedRecordsError, OSError):
             # As in Kafka, the copies of records that cannot be read have headers only.
-            return
+            offset = max(offset, letters.last + 1)
+        return _Originals(letters.key, start, max(offset, start + 1), records)
 
     def _produce(self, target: _Target, batch: bytes) -> Waiting[None] | None:
         topic = target.topic

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from functools import cache, lru_cache
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.definitions import ConfigError, KeyTable
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     """Whether a whole text matches an expression."""
 
 _SELECTOR_PARTS = 2
-_GROUP_NAME = re.compile(r"\(\?<(?!!)")
-"""The start of a named group as Java writes it."""
+_REPETITION_COUNT = re.compile(r"([1-9][0-9]{0,9})\}")
+_MAX_BACKTRACKING_LENGTH = 10_000
+_MAX_MATCHING_S = 0.01
+_MAX_PROGRAM_BYTES = 1 << 18
+"""Memory of a compiled expression; a larger one takes long to compile."""
 _MAX_CACHED_EXPRESSIONS = 256
 _MIN_INTERVAL_MS, _MAX_INTERVAL_MS = 100, 3_600_000
 
@@ -122,16 +126,39 @@ def _compile(expression: str) -> Matches | None:
     """Return a function that matches an expression; None if it is invalid.
 
     Kafka uses Java's expressions. RE2 has the same syntax and takes linear time, but has neither
-    lookaround nor back references: only an expression with these is compiled by `re`.
+    lookaround nor back references. Only an expression with these is matched by backtracking.
     """
     import re2  # noqa: PLC0415 - rarely used
 
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _MAX_PROGRAM_BYTES
     with suppress(re2.error):
         linear = re2.compile(expression, options)
         return lambda text: linear.fullmatch(text) is not None
-    with suppress(re.error, RecursionError, OverflowError):
-        backtracking = re.compile(_GROUP_NAME.sub("(?P<", expression), re.ASCII)
-        return lambda text: backtracking.fullmatch(text) is not None
-    return None
+    return _compile_backtracking(expression)
+
+
+def _compile_backtracking(expression: str) -> Matches | None:
+    """Return a function that tries to match for a limited time, as other clients wait meanwhile.
+
+    A text that takes longer does not match. The expression must be short, and so must be the one
+    without counted repetitions: otherwise it takes long to compile.
+    """
+    counts = (int(count) for count in _REPETITION_COUNT.findall(expression))
+    if len(expression) * prod(counts) > _MAX_BACKTRACKING_LENGTH:
+        return None
+    import regex  # noqa: PLC0415 - rarely used
+
+    try:
+        backtracking = regex.compile(expression, regex.ASCII)
+    except (regex.error, RecursionError, OverflowError):
+        return None
+
+    def matches(text: str) -> bool:
+        try:
+            return backtracking.fullmatch(text, timeout=_MAX_MATCHING_S) is not None
+        except TimeoutError:
+            return False
+
+    return matches

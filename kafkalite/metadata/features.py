@@ -11,7 +11,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalite.config.broker import BrokerConfig
     from kafkalite.config.releases import Release
@@ -69,6 +69,9 @@ class FeatureUpdate(NamedTuple):
     level: int
     upgrade_type: int = UPGRADE
     """1 for an upgrade, 2 for a safe downgrade, 3 for an unsafe one."""
+
+
+_MAX_HASHED_CHARACTERS: Final = 16_384
 
 
 def supported_features(release: Release, finalized: Mapping[str, int]) -> dict[str, Feature]:
@@ -155,7 +158,7 @@ class Features:
         requested = {update.name: update for update in updates}
         proposed = {**self.levels, **{name: each.level for name, each in requested.items()}}
         try:
-            for name in in_java_order(requested, string_hash):
+            for name in _in_order_of_kafka(requested):
                 self._check(requested[name], proposed, controller_id)
         except KafkaError as error:
             raise KafkaError(
@@ -165,7 +168,7 @@ class Features:
             ) from None
         return [
             FeatureLevelRecord(name=name, feature_level=requested[name].level)
-            for name in in_java_order(requested, string_hash)
+            for name in _in_order_of_kafka(requested)
         ]
 
     def _check(
@@ -251,3 +254,14 @@ def _check_metadata_downgrade(current: int, update: FeatureUpdate) -> None:
         ErrorCode.INVALID_UPDATE_VERSION,
         f"Unsupported metadata.version downgrade from {current} to {update.level}. {reason}",
     )
+
+
+def _in_order_of_kafka(names: Iterable[str]) -> list[str]:
+    """Return names in the order of a Java HashMap to which they were added one after the other.
+
+    Names whose hashes take long to compute remain in their order. No feature has such a name.
+    """
+    names = list(names)
+    if sum(map(len, names)) > _MAX_HASHED_CHARACTERS:
+        return names
+    return in_java_order(names, string_hash)

@@ -286,7 +286,7 @@ _MESSAGES: Final = {
     ErrorCode.GROUP_MAX_SIZE_REACHED: "The group is full.",
     ErrorCode.FENCED_INSTANCE_ID: "Another member has taken over this group.instance.id.",
     ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "No eligible leader is available.",
-    ErrorCode.ELECTION_NOT_NEEDED: "The partition already has the right leader.",
+    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "No reassignment is in progress.",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "A member still subscribes to the topic.",
     ErrorCode.INVALID_RECORD: "The validation of a record failed.",

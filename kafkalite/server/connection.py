@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.gateway.call import Call
+from kafkalite.server.client_address import java_address
 from kafkalite.server.client_warnings import kind_of
 from kafkalite.server.logging import Level, log_requests
 from kafkalite.wire.session import Session
@@ -101,7 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         if address:
             # Most clients come from a few addresses: intern their text.
-            self.host = sys.intern(address[0])
+            self.host = sys.intern(java_address(address[0]))
         context = self._context
         self._call = call = Call(
             node=context.node,

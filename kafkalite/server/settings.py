@@ -115,7 +115,9 @@ class Settings(NamedTuple):
         if self.controller_listen is not None:
             specs = (*specs, self._controller_listener(self.controller_listen, specs))
         check_ports(specs, self.brokers)
-        return tuple(spec._replace(protocol=self._protocol_of(spec.name)) for spec in specs)
+        specs = tuple(spec._replace(protocol=self._protocol_of(spec.name)) for spec in specs)
+        self._check_controller_is_secured(specs)
+        return specs
 
     def _controller_listener(self, text: str, others: Iterable[ListenerSpec]) -> ListenerSpec:
         """Return the listener for clients of the controller; raises AddressError."""
@@ -130,6 +132,22 @@ class Settings(NamedTuple):
         if name in (other.name for other in others):
             raise AddressError(f"listener {name} is given twice")
         return ListenerSpec(name, address, is_for_controllers=True)
+
+    def _check_controller_is_secured(self, specs: Iterable[ListenerSpec]) -> None:
+        """Raise SettingsError if only the controller's listener is open, and that was not asked.
+
+        As in Kafka, a listener for controllers without a security protocol is plain text only while
+        no other listener is secured. Otherwise it would bypass the authentication of clients.
+        """
+        named = parse_protocol_map(self.config.get(PROTOCOL_MAP_KEY, ""))
+        is_secured = any(spec.protocol is not SecurityProtocol.PLAINTEXT for spec in specs)
+        for spec in specs:
+            is_chosen = spec.name in named or spec.name in SecurityProtocol.__members__
+            if spec.is_for_controllers and is_secured and not is_chosen:
+                raise SettingsError(
+                    f"No security protocol defined for listener {spec.name}: other listeners are "
+                    f"secured, so add {spec.name} to {PROTOCOL_MAP_KEY}"
+                )
 
     def _protocol_of(self, listener: str) -> SecurityProtocol:
         """Return the security protocol of a listener; raises SettingsError.

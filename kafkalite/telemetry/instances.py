@@ -14,15 +14,15 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ZERO_UUID, is_reserved, uuid_to_text
 from kafkalite.storage.compression import CODECS
 from kafkalite.telemetry.subscriptions import (
+    EMPTY,
     parse_subscriptions,
     subscription_of,
     subscription_settings,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping
 
-    from kafkalite.config.client_metrics import Subscription
     from kafkalite.metadata.image import ConfigResource
     from kafkalite.telemetry.subscriptions import InstanceSubscription
 
@@ -33,6 +33,7 @@ MIN_EXPIRATION_MS = 60_000
 """The shortest time after which an instance without requests is forgotten."""
 
 _INTERVALS_UNTIL_EXPIRATION = 3
+_MANY_SUBSCRIPTIONS = 64
 
 ACCEPTED_COMPRESSION_TYPES = (4, 3, 1, 2)
 """zstd, lz4, gzip and snappy: Kafka's order of preference."""
@@ -124,7 +125,7 @@ class Instances:
         self._new_id = new_id
         self._configs: Mapping[ConfigResource, Mapping[str, str]] | None = None
         self._settings: Mapping[str, Mapping[str, str]] = {}
-        self._subscriptions: Sequence[Subscription] = ()
+        self._subscriptions = EMPTY
         self._version = 0
         """Number of changes of the subscriptions."""
         self._by_id: OrderedDict[bytes, Instance] = OrderedDict()
@@ -135,14 +136,27 @@ class Instances:
 
     def update_subscriptions(self, configs: Mapping[ConfigResource, Mapping[str, str]]) -> None:
         """Use the subscriptions in these settings from now on."""
-        if configs is self._configs:
+        before = self._configs
+        if configs is before:
             return
-        self._configs = configs
         settings = subscription_settings(configs)
-        if settings != self._settings:
-            self._settings = settings
-            self._subscriptions = parse_subscriptions(settings)
-            self._version += 1
+        if settings == self._settings:
+            self._configs = configs
+            return
+        subscriptions = parse_subscriptions(settings, self._subscriptions)
+        if self._configs is not before:
+            return  # another request has used these settings, or later ones, during a pause
+        self._configs, self._settings, self._subscriptions = configs, settings, subscriptions
+        self._version += 1
+
+    def has_many_subscriptions(self, configs: Mapping[ConfigResource, object]) -> bool:
+        """Whether it takes long to use these settings, or to select the subscriptions of a client.
+
+        Most requests of a client need neither.
+        """
+        if configs is not self._configs:
+            return len(configs) > _MANY_SUBSCRIPTIONS
+        return len(self._subscriptions) > _MANY_SUBSCRIPTIONS
 
     def id_of(self, requested: bytes) -> bytes:
         """Return the id of the instance of a request: a new one if the request has none."""

@@ -13,13 +13,16 @@ from kafkalite.ports.turns import pause
 from kafkalite.telemetry.metrics import DecodedMetric, Distribution, Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
     from opentelemetry.proto.metrics.v1 import metrics_pb2
 
 MAX_ELEMENTS = 200_000
 """Messages and attributes of one push; a larger push is refused, because its decoding is slow."""
+
+MAX_NESTED_BYTES = 4_096
+"""Encoded size of an attribute with a list or a map: its text can be 100 times as long."""
 
 _ELEMENTS_PER_PAUSE = 256
 _NS_PER_MS = 1_000_000
@@ -62,9 +65,10 @@ def decode_metrics(payload: bytes) -> list[DecodedMetric]:
     return [
         decoded
         for resource_metrics in counted(data.resource_metrics)
+        for resource in (_labels(counted(resource_metrics.resource.attributes)),)
         for scope_metrics in counted(resource_metrics.scope_metrics)
         for metric in counted(scope_metrics.metrics)
-        for decoded in _decode_metric(metric, resource_metrics.resource.attributes, counted)
+        for decoded in _decode_metric(metric, resource, counted)
     ]
 
 
@@ -87,7 +91,7 @@ class _Counter:
 
 def _decode_metric(
     metric: metrics_pb2.Metric,
-    resource: Iterable[KeyValue],
+    resource: Mapping[str, str],
     counted: Callable[[Iterable[Any]], Iterator[Any]],
 ) -> Iterator[DecodedMetric]:
     field = metric.WhichOneof("data")
@@ -102,17 +106,18 @@ def _decode_metric(
     # Gauges and summaries have no temporality.
     is_delta = getattr(data, "aggregation_temporality", 0) == _DELTA
     value_of = _VALUES[field]
+    # protobuf creates a string at each access. All points share these.
+    name, unit, description = metric.name, metric.unit, metric.description
     for point in counted(data.data_points):
         if point.flags & _NO_RECORDED_VALUE:
             continue
-        labels = {each.key: _text_of(each.value) for each in counted(resource)}
-        labels |= {each.key: _text_of(each.value) for each in counted(point.attributes)}
+        labels = dict(counted(resource.items())) | _labels(counted(point.attributes))
         yield DecodedMetric(
             Metric(
-                name=metric.name,
+                name=name,
                 type=kind,
-                unit=metric.unit,
-                description=metric.description,
+                unit=unit,
+                description=description,
                 labels=tuple(sorted(labels.items())),
                 value=value_of(point),
                 time_ms=point.time_unix_nano // _NS_PER_MS,
@@ -121,8 +126,15 @@ def _decode_metric(
         )
 
 
+def _labels(attributes: Iterable[KeyValue]) -> dict[str, str]:
+    return {each.key: _text_of(each.value) for each in attributes}
+
+
 def _text_of(value: AnyValue) -> str:
-    """Return an attribute as text: bytes in hex, a list or a map as protobuf's text."""
+    """Return an attribute as text: bytes in hex, a list or a map as protobuf's text.
+
+    Raises InvalidMetricsError for a list or a map of more than MAX_NESTED_BYTES.
+    """
     field = value.WhichOneof("value")
     if field is None:
         return ""
@@ -131,8 +143,13 @@ def _text_of(value: AnyValue) -> str:
         return content
     if isinstance(content, bytes):
         return content.hex()
-    is_scalar = isinstance(content, bool | int | float)
-    return json.dumps(content) if is_scalar else str(content)
+    if isinstance(content, bool | int | float):
+        return json.dumps(content)
+    if value.ByteSize() > MAX_NESTED_BYTES:
+        raise InvalidMetricsError(
+            f"an attribute with a list or a map has more than {MAX_NESTED_BYTES} bytes"
+        )
+    return str(content)
 
 
 def _number(point: metrics_pb2.NumberDataPoint) -> float:

@@ -22,6 +22,7 @@ _INVALID_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
 _TYPES = {"updowncounter": "gauge"}
 """Type of a metric → its type in Prometheus, if that differs."""
 _MIXED_TYPE = "unknown"
+_RESERVED = "__"
 
 
 def prometheus_text(clients: Iterable[ClientMetrics]) -> str:
@@ -56,12 +57,14 @@ class _Families:
                 kind = _TYPES.get(metric.type, metric.type)
                 family = families.get(name)
                 if family is None:
-                    family = families[name] = Family(name, metric.description, kind)
+                    family = families[name] = Family(
+                        _family_name(name, kind), metric.description, kind
+                    )
                 elif family.type != kind:
                     # Two clients disagree about the type.
-                    family.type = _MIXED_TYPE
-                labels = {_INVALID_IN_NAMES.sub("_", key): text for key, text in metric.labels}
-                _add_samples(family, metric, labels | identity)
+                    family.type, family.name = _MIXED_TYPE, name
+                labels = {_label_of(key): text for key, text in metric.labels}
+                _add_samples(family, name, metric, labels | identity)
         return [families[name] for name in sorted(families)]
 
 
@@ -76,17 +79,30 @@ def _identity_of(client: ClientMetrics) -> dict[str, str]:
 
 
 def _name_of(metric: Metric) -> str:
-    """Return the name of a family: that of a counter does not end with its suffix."""
+    """Return the name of the samples of a metric; that of a counter has its suffix."""
     name = _INVALID_IN_NAMES.sub("_", metric.name)
     name = name if name and not name[0].isdigit() else f"_{name}"
-    return name.removesuffix(_COUNTER_SUFFIX) if metric.type == "counter" else name
+    if metric.type == "counter" and not name.endswith(_COUNTER_SUFFIX):
+        return f"{name}{_COUNTER_SUFFIX}"
+    return name
 
 
-def _add_samples(family: Family, metric: Metric, labels: Mapping[str, str]) -> None:
-    name, value = family.name, metric.value
+def _family_name(name: str, kind: str) -> str:
+    """Return the name of a family: that of a counter does not end with its suffix."""
+    return name.removesuffix(_COUNTER_SUFFIX) if kind == "counter" else name
+
+
+def _label_of(key: str) -> str:
+    """Return a valid name of a label; names that begin with two underscores are reserved."""
+    name = _INVALID_IN_NAMES.sub("_", key)
+    is_valid = name and not name[0].isdigit() and not name.startswith(_RESERVED)
+    return name if is_valid else f"label_{name}"
+
+
+def _add_samples(family: Family, name: str, metric: Metric, labels: Mapping[str, str]) -> None:
+    value = metric.value
     if not isinstance(value, Distribution):
-        suffix = _COUNTER_SUFFIX if metric.type == "counter" else ""
-        family.add_sample(f"{name}{suffix}", dict(labels), value)
+        family.add_sample(name, dict(labels), value)
         return
     for quantile, at in value.quantiles:
         family.add_sample(name, {**labels, "quantile": f"{quantile:g}"}, at)

@@ -6,11 +6,13 @@ subscription id depends on them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.client_metrics import parse_subscription
 from kafkalite.coordinator.java_order import in_java_order, string_hash, uuid_hash
 from kafkalite.metadata.image import ResourceType
+from kafkalite.ports.turns import in_steps, pause
 from kafkalite.storage.crc import crc32c
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ DEFAULT_INTERVAL_MS = 300_000
 """The longest interval of pushes, and that of a client without subscriptions."""
 
 ALL_METRICS = "*"
+
+EMPTY: Final[Mapping[str, ParsedSubscription]] = MappingProxyType({})
 
 _UINT32_MASK = 0xFFFF_FFFF
 _INT32_SIGN = 0x8000_0000
@@ -47,16 +51,45 @@ def subscription_settings(
     }
 
 
-def parse_subscriptions(settings: Mapping[str, Mapping[str, str]]) -> list[Subscription]:
-    """Return the subscriptions in the order in which Kafka evaluates them."""
-    return [parse_subscription(settings[name]) for name in in_java_order(settings, string_hash)]
+class ParsedSubscription(NamedTuple):
+    """A subscription, and the settings that it was parsed from."""
+
+    settings: Mapping[str, str]
+    subscription: Subscription
+
+
+def parse_subscriptions(
+    settings: Mapping[str, Mapping[str, str]], parsed: Mapping[str, ParsedSubscription] = EMPTY
+) -> Mapping[str, ParsedSubscription]:
+    """Return the subscriptions by name, in the order in which Kafka evaluates them.
+
+    Those in `parsed` are used again if their settings are the same: expressions are compiled
+    slowly. This pauses if there are many.
+    """
+    subscriptions = {}
+    for name in in_steps(in_java_order(settings, string_hash)):
+        known = parsed.get(name)
+        if known is None or known.settings != settings[name]:
+            known = ParsedSubscription(settings[name], parse_subscription(settings[name]))
+            pause()
+        subscriptions[name] = known
+    return subscriptions
 
 
 def subscription_of(
-    subscriptions: Sequence[Subscription], instance_id: bytes, client: Mapping[str, str | None]
+    subscriptions: Mapping[str, ParsedSubscription],
+    instance_id: bytes,
+    client: Mapping[str, str | None],
 ) -> InstanceSubscription:
-    """Return the subscription of an instance whose client has these attributes."""
-    selected = [each for each in subscriptions if each.selects(client)]
+    """Return the subscription of an instance whose client has these attributes.
+
+    This pauses if there are many subscriptions.
+    """
+    selected = [
+        each.subscription
+        for each in in_steps(subscriptions.values())
+        if each.subscription.selects(client)
+    ]
     interval_ms = min((each.interval_ms for each in selected), default=DEFAULT_INTERVAL_MS)
     interval_ms = min(interval_ms, DEFAULT_INTERVAL_MS)
     requested = dict.fromkeys(

@@ -51,12 +51,13 @@ def python_sweep(module: str, bootstrap: str) -> Sweep:
     return run_sweep(command, driver_environment())
 
 
-def admin_sweep(bootstrap: str, sasl: str | None = None) -> Sweep:
+def admin_sweep(bootstrap: str, *addresses: str) -> Sweep:
     """Run `java_admin/AdminSweep.java` against a broker.
 
-    The address of a listener with SASL adds the calls that need it, and those of an administrator.
+    The addresses of a listener with SASL and of a controller add the calls that need them, and
+    those of an administrator.
     """
-    arguments = [bootstrap] if sasl is None else [bootstrap, sasl]
+    arguments = [bootstrap, *addresses]
     classes = compiled(_PROGRAMS)
     return run_sweep(java_command("AdminSweep", *arguments, classes=classes, log_level="off"))
 

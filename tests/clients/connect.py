@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+RELEASE = "4.3.1"
+"""The release of the workers. Its connectors fail in 4.4, and Maven Central has none of 4.4."""
 GROUP = "connect"
 CONFIGS, OFFSETS, STATUSES = "connect-configs", "connect-offsets", "connect-statuses"
 OFFSET_PARTITIONS = 3
@@ -82,6 +84,7 @@ class Worker:
             str(self._properties),
             log_level="info",
             flags=(*SHORT_LIVED, f"-D{_LOGGED_CLASS}=debug"),
+            release=RELEASE,
         )
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -27,10 +27,12 @@ _TIMEOUT_S = 120.0
 _WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
 
 
-@pytest.fixture(autouse=True)
-def _jars() -> None:
+def release_of(machine: Machine, service: str) -> str:
+    """Return the release of Kafka in a service's image, whose jars are then available."""
+    release = str(machine.recipe.services[service].content["image"]).rpartition(":")[2]
     with required():
-        jar_directory()
+        jar_directory(release)
+    return release
 
 
 @pytest.fixture
@@ -61,7 +63,8 @@ def test_java_client_logs_in_with_a_token(secured: Machine, tmp_path: Path) -> N
     ]
     flag = secured.text("token-client", client.environment["KAFKA_OPTS"])
     main_class = MAIN_CLASSES[Path(script).stem]
-    command = java_command(main_class, *options, flags=(*SHORT_LIVED, flag))
+    release = release_of(secured, "token-client")
+    command = java_command(main_class, *options, flags=(*SHORT_LIVED, flag), release=release)
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     assert "PartitionCount: 3" in done.stdout, done.stderr
 
@@ -84,7 +87,8 @@ def ask(address: str, method: str, body: str = "") -> object:
 def test_connector_copies_the_lines_of_its_file(connect: Machine, tmp_path: Path) -> None:
     properties = tmp_path / "worker.properties"
     text = (DOCKER / "connect/worker.properties").read_text(encoding="utf-8")
-    (jar,) = jar_directory().glob("connect-file-*.jar")
+    release = release_of(connect, "connect")
+    (jar,) = jar_directory(release).glob("connect-file-*.jar")
     assert f"/{jar.name}\n" in text
     text = text.replace(f"/opt/kafka/libs/{jar.name}", str(jar))
     text = text.replace("rest.advertised.host.name=connect\n", "")
@@ -92,7 +96,8 @@ def test_connector_copies_the_lines_of_its_file(connect: Machine, tmp_path: Path
     config = connect.text("connector", (DOCKER / "connect/orders.json").read_text("utf-8"))
     address = connect.text("connector", connect.recipe.services["connector"].command[-1])
     with (tmp_path / "worker.log").open("wb") as log:
-        worker = subprocess.Popen(java_command(_WORKER, str(properties)), stdout=log, stderr=log)
+        command = java_command(_WORKER, str(properties), release=release)
+        worker = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         assert ask(address.partition("/connectors")[0] + "/connectors", "GET") == []
         ask(address, "PUT", config)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.target import COMMON_CONFIG
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 USERS: Final = {name: f"{name}-secret" for name in ("admin", "alice", "bob", "carol")}
@@ -18,12 +20,22 @@ SETTINGS: Final = {
     "super.users": "User:admin;User:ANONYMOUS",
 }
 _JAAS: Final = "org.apache.kafka.common.security"
+_NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def kafka_with_sasl(directory: Path, sasl_port: int) -> RealKafka:
-    """Return a Kafka that is not started yet; its other listener is PLAINTEXT."""
-    config = {**COMMON_CONFIG, **SETTINGS}
-    kafka = RealKafka(directory, config)
+def kafka_with_sasl(
+    directory: Path,
+    sasl_port: int,
+    *,
+    settings: Mapping[str, str] = _NO_SETTINGS,
+    classes: Path | None = None,
+) -> RealKafka:
+    """Return a Kafka that is not started yet; its other listener is PLAINTEXT.
+
+    `settings` are additional ones. `classes` is a directory with plug-ins of ours.
+    """
+    config = {**COMMON_CONFIG, **SETTINGS, **settings}
+    kafka = RealKafka(directory, config, classes=classes)
     listeners = (
         f"PLAINTEXT://{kafka.bootstrap},CONTROLLER://{kafka.controller},"
         f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"

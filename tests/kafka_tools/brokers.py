@@ -36,18 +36,18 @@ def kafkalite_side(directory: Path) -> Iterator[Side]:
     """Start kafkalite with the settings of that Kafka."""
     users = [f"--user={name}:{password}:PLAIN" for name, password in USERS.items()]
     sasl_port = free_port()
+    controller = f"127.0.0.1:{free_port()}"
     kafkalite = ServedKafkalite(
         directory / "kafkalite",
         {**KAFKALITE_DEFAULTS, **COMMON_CONFIG, **SETTINGS},
         options=(
-            *("--defaults", "kafka"),
+            *("--defaults", "kafka", "--controller-listen", controller),
             *("--listen", f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"),
             *users,
         ),
     )
     try:
         kafkalite.start()
-        controller = kafkalite.bootstrap
         with _side(directory, kafkalite.bootstrap, controller, sasl_port, kafkalite.data) as side:
             yield side
     finally:

@@ -805,7 +805,12 @@ FILES_OF_BROKERS: Final = [
     ),
     Case("kafka-dump-log", "--files {data}/read-0/00000000000000000000.index --index-sanity-check"),
     Case("kafka-dump-log", "--files {data}/read-0/00000000000000000000.timeindex"),
-    Case("kafka-dump-log", "--files {data}/paid-0/00000000000000000000.log", figures=True),
+    Case(
+        "kafka-dump-log",
+        "--files {data}/paid-0/00000000000000000000.log",
+        figures=True,
+        repeats=True,  # the number of batches depends on the time
+    ),
     Case(
         "kafka-dump-log",
         "--cluster-metadata-decoder --skip-record-metadata"

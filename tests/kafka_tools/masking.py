@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 _MASKS: Final = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
+        (r"\bconsole-(share-)?consumer-\d+\b", "console-group"),  # may have the length of an id
         (r"[A-Za-z0-9+/]{86}==", "HMAC"),
         (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID"),
         (r"(?<![\w-])(?!--|\w*Exception)(?=[\w-]*[a-z])[\w-]{22}(?![\w-])", "ID"),
@@ -18,7 +19,6 @@ _MASKS: Final = [
         (r"\b1[5-9]\d{11}\b", "TIME"),
         (r"\bEpoch: \d+", "Epoch: N"),
         (r"\bcrc: \d+", "crc: N"),
-        (r"\bconsole-(share-)?consumer-\d+\b", "console-group"),
     )
 ]
 _FIGURE: Final = re.compile(r"\d+(\.\d+)?(E-?\d+)?|NaN")

@@ -21,6 +21,12 @@ def test_names_of_classes_and_options_are_no_ids() -> None:
         assert masked(text, {}) == [text]
 
 
+def test_generated_groups_of_all_lengths_are_masked() -> None:
+    for number in ("1", "12345", "123456789"):
+        assert masked(f"console-consumer-{number}", {}) == ["console-group"]
+        assert masked(f"console-share-consumer-{number}", {}) == ["console-group"]
+
+
 def test_figures_are_masked_on_request() -> None:
     assert masked("2000 records, 12.5 ms", {}, figures=True) == ["N records, N ms"]
     assert masked("2000 records", {}) == ["2000 records"]

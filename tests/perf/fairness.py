@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol._generated.messages.add_raft_voter import AddRaftVoterRequest
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
 )
@@ -43,6 +44,10 @@ from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.offset_commit import OffsetCommitRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
 from kafkalite.storage.batch import build_batch
 from kafkalite.storage.compression import CODEC_NUMBERS
 from kafkalite.storage.record_format import NewRecord
@@ -264,6 +269,42 @@ def _consumer_group_describe(count: int) -> bytes:
     return frame(ConsumerGroupDescribeRequest(group_ids=_names(count)), 0)
 
 
+def _add_raft_voter(count: int) -> bytes:
+    listeners = [
+        AddRaftVoterRequest.Listener(name=name, host="h", port=1) for name in _names(count)
+    ]
+    request = AddRaftVoterRequest(
+        voter_id=7, voter_directory_id=bytes([1]) * 16, listeners=listeners
+    )
+    return frame(request, 1)
+
+
+def _update_features(count: int) -> bytes:
+    updates = [
+        UpdateFeaturesRequest.FeatureUpdateKey(feature=name, max_version_level=1, upgrade_type=1)
+        for name in _names(count)
+    ]
+    return frame(UpdateFeaturesRequest(feature_updates=updates), 2)
+
+
+def _streams_heartbeat(count: int) -> bytes:
+    request = StreamsGroupHeartbeatRequest(
+        group_id="s",
+        member_id="m",
+        rebalance_timeout_ms=1_000,
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="p",
+        client_tags=[
+            StreamsGroupHeartbeatRequest.KeyValue(key=name, value="v")
+            for name in _names(10 * count)
+        ],
+        topology=StreamsGroupHeartbeatRequest.Topology(epoch=1),
+    )
+    return frame(request, 1)
+
+
 class Attack(NamedTuple):
     """An attack: a function that returns the bytes to send, their size, and the connections."""
 
@@ -305,6 +346,9 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "produce to unknown": Attack(_produce_to_unknown, 500_000),
     "describe transactions": Attack(_describe_transactions, 500_000),
     "consumer group describe": Attack(_consumer_group_describe, 100_000),
+    "add raft voter": Attack(_add_raft_voter, 500_000),
+    "update features": Attack(_update_features, 500_000),
+    "streams heartbeat": Attack(_streams_heartbeat, 50_000),
 }
 
 

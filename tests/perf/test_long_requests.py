@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _ENTITIES = 10_000
 _BUDGETS = {
     "add partitions": 1_000,
+    "add raft voter": 1_500,
     "consumer group describe": 17_000,
     "delete groups": 16_000,
     "delete topics": 1_500,
@@ -34,6 +35,8 @@ _BUDGETS = {
     "offset commit": 2_000,
     "offset fetch": 2_000,
     "produce to unknown": 2_500,
+    "streams heartbeat": 1_500,
+    "update features": 3_000,
 }
 """The maximum number of calls between two pauses; the first refusals of a request are recorded."""
 

@@ -9,10 +9,10 @@ from tests.reference.markdown import code, codes, page, table
 
 _INTRODUCTION = """\
 A test calls every public method of these admin clients, with every option, at a real Kafka 4.4.0
-and at kafkalite with `--as-version 4.4`. It compares the results, the errors and most error
-messages. Ids, times, ports, directories, the settings of listeners and settings that kafkalite does
-not have are not compared. The methods and options come from the libraries by reflection, and the
-test fails if one has no row.
+and at kafkalite. It compares the results, the errors and most error messages. Ids, times, ports,
+directories and the settings of listeners are not compared. Both brokers have a listener for clients
+of the controller, and receive the metrics of clients. The methods and options come from the
+libraries by reflection, and the test fails if one has no row.
 """
 
 _OUTCOMES = {

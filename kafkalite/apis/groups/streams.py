@@ -14,10 +14,11 @@ from kafkalite.apis.groups.descriptions import describe_each
 from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
+from kafkalite.groups.streams.descriptions import check_description_size
 from kafkalite.groups.streams.heartbeat import StreamsTraits
 from kafkalite.groups.streams.settings import stores_descriptions
 from kafkalite.groups.streams.status import StatusCode, format_topic_names
-from kafkalite.groups.streams.topology import UNDECIDED
+from kafkalite.groups.streams.topology import UNDECIDED, check_member_size, check_size
 from kafkalite.metadata.creation import BROKER_DEFAULT, MAX_PARTITIONS_PER_REQUEST, NewTopic
 from kafkalite.metadata.features import STREAMS_VERSION, is_disabled
 from kafkalite.metadata.image import INTERNAL_TOPICS
@@ -60,7 +61,9 @@ def handle_streams_group_heartbeat(
     """Handle a heartbeat, and create the internal topics that the application lacks."""
     node = call.node
     check_protocol_enabled(node)
+    check_member_size(request)
     if request.topology is not None:
+        check_size(request.topology)
         check_topic_names(request.topology)
     _check_supported(
         request, accepts_all_members=node.config.release.rules.accepts_all_streams_members
@@ -328,6 +331,8 @@ def handle_streams_group_topology_description_update(
         )
     check_not_blank("MemberId", request.member_id)
     check_not_blank("GroupId", request.group_id)
+    if request.topology_description is not None:
+        check_description_size(request.topology_description)
     shard = node.groups.locate(request.group_id, node.id)
     stored = shard.write(lambda machine, now_ms: machine.streams.store_description(request, now_ms))
     return when(stored, lambda _: StreamsGroupTopologyDescriptionUpdateResponse())

@@ -21,10 +21,15 @@ from kafkalite.security.acls import (
     ANY,
     CLUSTER_NAME,
     OPERATION_NAMES,
+    PATTERN_NAMES,
+    PERMISSION_NAMES,
+    RESOURCE_NAMES,
     WILDCARD,
     Acl,
+    AclFilter,
     PatternType,
     PermissionType,
+    name_of,
 )
 
 if TYPE_CHECKING:
@@ -70,20 +75,24 @@ def _parse(name: str, arguments: Sequence[str]) -> Namespace:
     parsed = parser.parse(arguments)
     if sum(getattr(parsed, action) for action in _ACTIONS) != 1:
         parser.error("exactly one of --add, --list and --remove is needed")
-    if not parsed.list and not (parsed.allow_principal or parsed.deny_principal):
+    if parsed.add and not (parsed.allow_principal or parsed.deny_principal):
         parser.error("--allow-principal or --deny-principal is needed, such as User:alice")
     return parsed
 
 
 async def _run(client: KafkaClient, parsed: Namespace) -> int:
     if parsed.list:
-        for acl in await _described(client, parsed):
-            write_line(str(acl))
+        await _list(client, parsed)
         return 0
-    acls = list(dict.fromkeys(_acls(parsed)))
-    if not acls:
+    if not any(_resources(parsed)):
         raise ToolError("name a resource: --topic, --group, --transactional-id or --cluster")
-    await (_add if parsed.add else _remove)(client, acls)
+    if parsed.add:
+        await _add(client, list(dict.fromkeys(_acls(parsed))), await _described(client, parsed))
+    elif parsed.allow_principal or parsed.deny_principal:
+        await _remove(client, [AclFilter(*acl) for acl in dict.fromkeys(_acls(parsed))])
+    else:
+        pattern = _PATTERNS[parsed.resource_pattern_type]
+        await _remove(client, [AclFilter(*each, pattern) for each in _resources(parsed)])
     return 0
 
 
@@ -123,7 +132,15 @@ def _acls(parsed: Namespace) -> Iterator[Acl]:
                 yield Acl(kind, name, pattern, principal, host, operation, permission)
 
 
-async def _add(client: KafkaClient, acls: Sequence[Acl]) -> None:
+async def _add(client: KafkaClient, acls: Sequence[Acl], existing: Sequence[Acl]) -> None:
+    for acl in acls:
+        if acl in existing:
+            write_line(
+                f"Acl (pattern={_resource_text(acl)}, entry={_entry_text(acl)}) already exists."
+            )
+    added = [acl for acl in acls if acl not in existing]
+    if not added:
+        return
     rows = [
         CreateAclsRequest.AclCreation(
             resource_type=acl.resource_type,
@@ -134,33 +151,61 @@ async def _add(client: KafkaClient, acls: Sequence[Acl]) -> None:
             operation=acl.operation,
             permission_type=acl.permission,
         )
-        for acl in acls
+        for acl in added
     ]
     response = await client.ask_any(CreateAclsRequest(creations=rows), _VERSIONS)
     _check(response.results)
-    for acl in acls:
-        write_line(f"Added: {acl}")
+    for resource, lines in _by_resource(added).items():
+        write_line(f"Adding ACLs for resource `{resource}`: \n " + "\n".join(lines) + "\n")
 
 
-async def _remove(client: KafkaClient, acls: Sequence[Acl]) -> None:
+async def _remove(client: KafkaClient, filters: Sequence[AclFilter]) -> None:
     rows = [
         DeleteAclsRequest.DeleteAclsFilter(
-            resource_type_filter=acl.resource_type,
-            resource_name_filter=acl.resource_name,
-            pattern_type_filter=acl.pattern_type,
-            principal_filter=acl.principal,
-            host_filter=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission,
+            resource_type_filter=each.resource_type,
+            resource_name_filter=each.resource_name,
+            pattern_type_filter=each.pattern_type,
+            principal_filter=each.principal,
+            host_filter=each.host,
+            operation=each.operation,
+            permission_type=each.permission,
         )
-        for acl in acls
+        for each in filters
     ]
     response = await client.ask_any(DeleteAclsRequest(filters=rows), _VERSIONS)
     _check(response.filter_results)
-    for acl, result in zip(acls, response.filter_results, strict=True):
+    for result in response.filter_results:
         _check(result.matching_acls)
-        if result.matching_acls:
-            write_line(f"Removed: {acl}")
+
+
+async def _list(client: KafkaClient, parsed: Namespace) -> None:
+    if parsed.principal:
+        write_line(f"ACLs for principal `{parsed.principal}`")
+    for resource, lines in _by_resource(await _described(client, parsed)).items():
+        write_line(f"Current ACLs for resource `{resource}`:\n" + "\n".join(lines) + "\n")
+
+
+def _by_resource(acls: Sequence[Acl]) -> dict[str, list[str]]:
+    """Return a line for each ACL by its resource, in the words of Kafka's tool."""
+    lines: dict[str, list[str]] = {}
+    for acl in acls:
+        lines.setdefault(_resource_text(acl), []).append(f"\t{_entry_text(acl)}")
+    return lines
+
+
+def _resource_text(acl: Acl) -> str:
+    return (
+        f"ResourcePattern(resourceType={name_of(acl.resource_type, RESOURCE_NAMES)}, "
+        f"name={acl.resource_name}, patternType={name_of(acl.pattern_type, PATTERN_NAMES)})"
+    )
+
+
+def _entry_text(acl: Acl) -> str:
+    return (
+        f"(principal={acl.principal}, host={acl.host}, "
+        f"operation={name_of(acl.operation, OPERATION_NAMES)}, "
+        f"permissionType={name_of(acl.permission, PERMISSION_NAMES)})"
+    )
 
 
 def _check(rows: Sequence[Any]) -> None:

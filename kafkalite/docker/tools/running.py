@@ -57,3 +57,8 @@ def run_with_client(parsed: Namespace, environment: Mapping[str, str], command: 
 def write_line(text: str) -> None:
     """Print a line of the output."""
     print(text, flush=True)  # noqa: T201 - the output of a program
+
+
+def write_error(text: str) -> None:
+    """Print a line of the error output."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - the output of a program

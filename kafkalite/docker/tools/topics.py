@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.docker.tools.arguments import (
+    FAILED_STATUS,
     ToolError,
     ToolParser,
     add_bootstrap_options,
-    error_reason,
     key_values,
 )
 from kafkalite.docker.tools.running import run_tool, run_with_client, write_line
@@ -92,7 +92,12 @@ async def _run(client: KafkaClient, parsed: Namespace) -> int:
         for action, run in zip(_ACTIONS, (_create, _list, _describe, _alter, _delete), strict=True)
         if getattr(parsed, action)
     )
-    await command(client, parsed)
+    try:
+        await command(client, parsed)
+    except _TopicError as error:
+        # Kafka's tool prints this to standard output.
+        write_line(f"Error while executing topic command : {error}")
+        return FAILED_STATUS
     return 0
 
 
@@ -120,8 +125,12 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         raise ToolError(f"{text} is an invalid regex.") from None
 
 
-def _error(text: str) -> ToolError:
-    return ToolError(f"Error while executing topic command : {text}")
+class _TopicError(Exception):
+    """The command failed."""
+
+
+def _message(row: Any) -> str:  # noqa: ANN401 - rows of many responses
+    return getattr(row, "error_message", None) or ErrorCode(row.error_code).message
 
 
 async def _create(client: KafkaClient, parsed: Namespace) -> None:
@@ -140,7 +149,7 @@ async def _create(client: KafkaClient, parsed: Namespace) -> None:
     if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and parsed.if_not_exists:
         return
     if result.error_code:
-        raise _error(error_reason(result))
+        raise _TopicError(_message(result))
     write_line(f"Created topic {parsed.topic}.")
 
 
@@ -152,7 +161,7 @@ async def _list(client: KafkaClient, parsed: Namespace) -> None:
 async def _describe(client: KafkaClient, parsed: Namespace) -> None:
     topics = await _topics(client, parsed)
     if not topics and parsed.topic is not None and not parsed.if_exists:
-        raise _error(f"Topic '{parsed.topic}' does not exist as expected")
+        raise _TopicError(f"Topic '{parsed.topic}' does not exist as expected")
     only_partitions = parsed.unavailable_partitions or parsed.under_replicated_partitions
     for topic in topics:
         partitions = sorted(topic.partitions, key=lambda each: int(each.partition_index))
@@ -208,13 +217,13 @@ async def _alter(client: KafkaClient, parsed: Namespace) -> None:
     if result.error_code and not (
         parsed.if_exists and result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     ):
-        raise _error(error_reason(result))
+        raise _TopicError(_message(result))
 
 
 async def _delete(client: KafkaClient, parsed: Namespace) -> None:
     topics = await _topics(client, parsed)
     if not topics and not parsed.if_exists:
-        raise _error(f"Topic '{parsed.topic}' does not exist as expected")
+        raise _TopicError(f"Topic '{parsed.topic}' does not exist as expected")
     if not topics:
         return
     request = DeleteTopicsRequest(
@@ -223,4 +232,4 @@ async def _delete(client: KafkaClient, parsed: Namespace) -> None:
     response = await client.ask_any(request, _DELETE_VERSIONS)
     for result in response.responses:
         if result.error_code:
-            raise _error(error_reason(result))
+            raise _TopicError(_message(result))

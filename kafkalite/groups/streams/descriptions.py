@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeResponse,
 )
@@ -33,6 +34,9 @@ NOT_STORED: Final = 1
 """The status of a description that is not stored."""
 PRESENT: Final = 3
 """The status of a description that the response contains."""
+
+MAX_DESCRIPTION_ELEMENTS: Final = 50_000
+"""The maximum number of nodes, and of names in nodes, of a description."""
 
 _SOURCE: Final = 1
 _PROCESSOR: Final = 2
@@ -97,6 +101,28 @@ def check_described_epoch(received_epoch: int, topology_epoch: int) -> None:
             f"{topology_epoch}.",
             {"topology_epoch": topology_epoch, "received_topology_epoch": received_epoch},
         )
+
+
+def check_description_size(message: _Described) -> None:
+    """Raise KafkaError(INVALID_REQUEST) for more elements than MAX_DESCRIPTION_ELEMENTS.
+
+    Descriptions remain in memory, and a response has those of several groups. This pauses, so no
+    state machine calls it.
+    """
+    elements = 0
+    for subtopology in in_steps(message.subtopologies):
+        elements += 1 + sum(map(_element_count, in_steps(subtopology.nodes)))
+    for store in in_steps(message.global_stores):
+        elements += _element_count(store.source) + _element_count(store.processor)
+    if elements > MAX_DESCRIPTION_ELEMENTS:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The description has {elements} elements, more than {MAX_DESCRIPTION_ELEMENTS}.",
+        )
+
+
+def _element_count(node: _DescribedNode) -> int:
+    return 2 + len(node.source_topics) + len(node.stores) + len(node.successors)
 
 
 def description_of(message: _Described) -> StreamsGroupDescribeResponse.TopologyDescription:

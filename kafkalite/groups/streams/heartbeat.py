@@ -26,7 +26,7 @@ from kafkalite.groups.streams.settings import StreamsSettings, StreamsSettingsCa
 from kafkalite.groups.streams.status import Status, StatusCode
 from kafkalite.groups.streams.target import AssignmentInput, compute_target
 from kafkalite.groups.streams.tasks import NO_TASKS, Tasks
-from kafkalite.groups.streams.topology import check_size, topology_of
+from kafkalite.groups.streams.topology import topology_of
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )
@@ -188,8 +188,6 @@ class StreamsHeartbeat(
         """
         group, topology_in_request = self.group, self._request.topology
         group_topology = group.topology
-        if topology_in_request is not None:
-            check_size(topology_in_request)
         member_topology = (
             group_topology if topology_in_request is None else topology_of(topology_in_request)
         )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.ports.turns import in_steps
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
         StreamsGroupHeartbeatRequest,
@@ -34,6 +35,12 @@ UNDECIDED = 0
 
 MAX_TOPOLOGY_ELEMENTS = 200_000
 """The maximum number of names, numbers and lists in a topology, because it is one record."""
+
+MAX_MEMBER_ELEMENTS = 100_000
+"""The maximum number of tags, tasks and offsets in a heartbeat, weighted by their cost."""
+
+_ELEMENTS_OF_TAG = 4
+_ELEMENTS_OF_TASK = 2
 
 
 class InternalTopic(NamedTuple):
@@ -108,14 +115,34 @@ def check_size(message: TopologyMessage) -> None:
     """Raise KafkaError(UNKNOWN_SERVER_ERROR) for more elements than MAX_TOPOLOGY_ELEMENTS.
 
     A record that is too large for the log causes the same error, here and in Kafka. This check
-    avoids the cost of configuring such a topology first.
+    avoids the cost of configuring such a topology first. It pauses, so no state machine calls it.
     """
-    elements = sum(map(_element_count, message.subtopologies))
+    subtopologies: Sequence[SubtopologyMessage] = message.subtopologies
+    elements = sum(map(_element_count, in_steps(subtopologies)))
     if elements > MAX_TOPOLOGY_ELEMENTS:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             facts={
                 "rule": f"at most {MAX_TOPOLOGY_ELEMENTS} names, numbers and lists",
+                "elements": elements,
+            },
+        )
+
+
+def check_member_size(message: StreamsGroupHeartbeatRequest) -> None:
+    """Raise KafkaError(UNKNOWN_SERVER_ERROR) for too many tags, tasks and offsets of a member.
+
+    The tags are in a record, as above. No member has so many tasks.
+    """
+    elements = _ELEMENTS_OF_TAG * len(message.client_tags or ())
+    for tasks in (message.active_tasks, message.standby_tasks, message.warmup_tasks):
+        elements += sum(_ELEMENTS_OF_TASK + len(each.partitions) for each in in_steps(tasks or ()))
+    elements += len(message.task_offsets or ()) + len(message.task_end_offsets or ())
+    if elements > MAX_MEMBER_ELEMENTS:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            facts={
+                "rule": f"at most {MAX_MEMBER_ELEMENTS} tags, tasks and offsets",
                 "elements": elements,
             },
         )

@@ -56,7 +56,7 @@ public final class AdminSweep {
         this.admin = client(Map.of("bootstrap.servers", bootstrap));
     }
 
-    /** Run the sweep at a broker, with an address for SASL if the security calls are included. */
+    /** Run the sweep at a broker, and at a listener with SASL and a controller if they are given. */
     public static void main(String[] arguments) throws Exception {
         AdminSweep sweep = new AdminSweep(arguments[0]);
         try (sweep.admin) {
@@ -70,6 +70,7 @@ public final class AdminSweep {
                 new ShareCalls(sweep).run();
                 new StreamsCalls(sweep).run();
                 new ClusterCalls(sweep).run();
+                new ControllerCalls(sweep, arguments[2]).run();
             }
         }
         ObjectMapper json = new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT);

@@ -170,6 +170,12 @@ final class ClusterCalls {
         sweep.show("listClientMetricsResources timeoutMs", () -> admin.listClientMetricsResources(
                 AdminSweep.timed(new ListClientMetricsResourcesOptions())).all());
         sweep.show("clientInstanceId", () -> admin.clientInstanceId(Duration.ofSeconds(3)));
+        sweep.show("clientInstanceId with metrics", () -> {
+            try (Admin pushing = sweep.client(Map.of(
+                    "bootstrap.servers", sweep.bootstrap, "enable.metrics.push", "true"))) {
+                return pushing.clientInstanceId(Duration.ofSeconds(3));
+            }
+        });
         KafkaMetric metric = new KafkaMetric(new Object(),
                 new MetricName("own", "own", "", Map.of()),
                 (Gauge<Integer>) (config, now) -> 1, new MetricConfig(), Time.SYSTEM);

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
 from tests.conformance.sasl_kafka import SETTINGS, USERS, kafka_with_sasl
+from tests.oracle.jars import compiled
 from tests.oracle.served_kafkalite import ServedKafkalite
 from tests.oracle.target import COMMON_CONFIG, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
     from typing import TypeVar
 
     from tests.oracle.target import Target
 
     T = TypeVar("T")
+
+_TELEMETRY_RECEIVER: Final = Path(__file__).parents[1] / "telemetry_receiver"
 
 
 class Address(NamedTuple):
@@ -26,6 +29,7 @@ class Address(NamedTuple):
 
     plaintext: str
     sasl: str
+    controller: str
 
 
 class Pair(NamedTuple):
@@ -43,15 +47,21 @@ class Pair(NamedTuple):
 
 @contextmanager
 def brokers(directory: Path) -> Iterator[Pair]:
-    """Start both brokers."""
+    """Start both brokers; both receive the metrics of clients."""
     ports = free_port(), free_port()
-    kafka = kafka_with_sasl(directory / "kafka", ports[0])
+    controller = f"127.0.0.1:{free_port()}"
+    kafka = kafka_with_sasl(
+        directory / "kafka",
+        ports[0],
+        settings={"metric.reporters": "TelemetryReceiver"},
+        classes=compiled(_TELEMETRY_RECEIVER),
+    )
     users = [f"--user={name}:{password}:PLAIN" for name, password in USERS.items()]
     emulator = ServedKafkalite(
         directory / "kafkalite",
-        {**KAFKALITE_DEFAULTS, **COMMON_CONFIG, **SETTINGS},
+        {**KAFKALITE_DEFAULTS, **COMMON_CONFIG, **SETTINGS, "kafkalite.client.telemetry": "true"},
         options=(
-            *("--defaults", "kafka", "--as-version", "4.4"),
+            *("--defaults", "kafka", "--controller-listen", controller),
             *("--listen", f"SASL_PLAINTEXT://127.0.0.1:{ports[1]}", *users),
         ),
     )
@@ -61,8 +71,10 @@ def brokers(directory: Path) -> Iterator[Pair]:
             list(pool.map(lambda target: target.start(), targets))
         yield Pair(
             *(
-                Address(target.bootstrap, f"127.0.0.1:{port}")
-                for target, port in zip(targets, ports, strict=True)
+                Address(target.bootstrap, f"127.0.0.1:{port}", address)
+                for target, port, address in zip(
+                    targets, ports, (kafka.controller, controller), strict=True
+                )
             )
         )
     finally:

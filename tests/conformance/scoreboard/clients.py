@@ -25,7 +25,7 @@ CLIENTS: Final = (
     AdminClient(
         "java",
         "Java: `Admin` of kafka-clients 4.4.0",
-        lambda address: admin_sweep(address.plaintext, address.sasl),
+        lambda address: admin_sweep(address.plaintext, address.sasl, address.controller),
     ),
     AdminClient(
         "confluent-kafka",

@@ -18,51 +18,18 @@ class Difference(NamedTuple):
     """The release of Kafka since which the answers differ."""
 
 
-_WHOLE: Final = ("",)
-
-_QUORUM: Final = Difference(_WHOLE, "the APIs of the controller quorum are not served", "3.3")
-
-_UNREGISTER_CONTROLLER: Final = Difference(_WHOLE, "UnregisterController is not served", "4.4")
-
-_KRAFT_VERSION: Final = "the feature `kraft.version` of the controller quorum is not served"
-
 _JAVA: Final = {
-    **dict.fromkeys(
-        (
-            "describeMetadataQuorum",
-            "describeMetadataQuorum timeoutMs",
-            "addRaftVoter of a voter",
-            "addRaftVoter setClusterId",
-            "removeRaftVoter unknown",
-            "removeRaftVoter setClusterId",
-        ),
-        _QUORUM,
-    ),
-    **dict.fromkeys(
-        (
-            "unregisterController unknown",
-            "unregisterController timeoutMs",
-            "unregisterController of a voter",
-        ),
-        _UNREGISTER_CONTROLLER,
-    ),
-    "describeFeatures": Difference(
-        (".finalized.kraft.version", ".supported.kraft.version"), _KRAFT_VERSION, "3.9"
-    ),
-}
-
-_KAFKA_PYTHON: Final = {
-    "describe_metadata_quorum": _QUORUM,
-    "describe_features": Difference((".kraft.version",), _KRAFT_VERSION, "3.9"),
-    "describe_features send_request_to_controller": Difference(
-        (".kraft.version",), _KRAFT_VERSION, "3.9"
+    "controller: describeFeatures": Difference(
+        (".nodeApiVersions",),
+        "the APIs between controllers and brokers are not served",
+        "3.7",
     ),
 }
 
 DIFFERENCES: Final[Mapping[str, Mapping[str, Difference]]] = {
     "java": _JAVA,
     "confluent-kafka": {},
-    "kafka-python": _KAFKA_PYTHON,
+    "kafka-python": {},
     "franz-go": {},
 }
 """Client → cell → difference."""

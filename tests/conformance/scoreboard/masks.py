@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 _PRESENCE: Final = frozenset((
     # Java
-    "consumerId", "memberId", "processId", "replicaDirectoryId", "port", "producerId",
+    "consumerId", "memberId", "processId", "clusterId", "replicaDirectoryId", "port", "producerId",
     "lastCaughtUpTimestamp", "lastFetchTimestamp", "logEndOffset", "highWatermark",
+    "finalizedFeaturesEpoch",
     # confluent-kafka, kafka-python
     "member_id", "cluster_id", "topic_id", "producer_id", "replica_directory_id", "timestamp",
     "last_caught_up_timestamp", "last_fetch_timestamp", "log_end_offset", "high_watermark",
@@ -36,13 +37,17 @@ _PATTERNS: Final = tuple(
         (r"directoryId=[\w-]{22}", "directoryId=<id>"),
         (r'cluster id "[\w-]{22}"', 'cluster id "<id>"'),
         (r"^Call\(callName=(\w+).* timed out at .*$", r"\1 timed out"),
+        # The time may end before or after a retry is sent.
+        (r"^Timed out waiting for a node assignment\. Call: (\w+)\(.*$", r"\1 timed out"),
         (r"/\S*/(kafka|kafkalite)/data\b", "<directory>"),
     )
 )
 
 _ENTITY: Final = re.compile(r"entries=\{([^}]*)\}")
 
-_SETUP: Final = frozenset(("inter.broker.listener.name", "sasl.enabled.mechanisms"))
+_SETUP: Final = frozenset((
+    "inter.broker.listener.name", "metric.reporters", "sasl.enabled.mechanisms",
+))  # fmt: skip
 """Settings that differ because the two brokers are configured in different ways."""
 
 _SETUP_PREFIX: Final = "listener.name."

@@ -61,6 +61,17 @@ def test_one_refused_level_refuses_all(version: int) -> None:
     assert world.image.features["group.version"] == 1
 
 
+@pytest.mark.parametrize("name", ["{}", "{:08000}"])
+def test_one_of_many_unknown_features_is_named(name: str) -> None:
+    updates = (("group.version", 0, 2), *((name.format(n), 1, 1) for n in range(3_000)))
+    world = MetadataWorld()
+    answer = update(world, *updates)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "Invalid update version 1 for feature " in answer.error_message
+    assert "does not support this feature" in answer.error_message
+    assert world.image.features["group.version"] == 1
+
+
 def test_validation_changes_nothing() -> None:
     world = MetadataWorld()
     before = world.image.version

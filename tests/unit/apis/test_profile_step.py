@@ -28,7 +28,9 @@ from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
+from kafkalite.protocol._generated.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.codec import api_name
 from kafkalite.protocol.error_codes import ErrorCode
@@ -277,6 +279,45 @@ def test_a_limit_is_enforced(profile: Profile, row: Row) -> None:
     refusal = service.refusals.pop()
     assert refusal.kind is SubjectKind.TOPIC
     check_refusal(row, profile, refusal.error)
+
+
+@pytest.mark.parametrize("name", ["eventhubs", "msk-serverless"])
+def test_metadata_creates_no_topics_beyond_a_limit(name: str) -> None:
+    service = Service(name)
+    row = PROFILES[name].limit(profiles.TOPICS) or PROFILES[name].limit(profiles.PARTITIONS)
+    assert row is not None
+    within, beyond = (
+        MetadataRequest(
+            topics=[
+                MetadataRequest.MetadataRequestTopic(name=f"t{index}") for index in range(count)
+            ],
+            allow_auto_topic_creation=True,
+        )
+        for count in (2, int(row.value) + 1)
+    )
+    passed: list[bool] = []
+
+    def serve(call: Call, request: Any) -> None:
+        del call
+        passed.append(request.allow_auto_topic_creation)
+
+    api = find_api(ApiKey.METADATA)
+    assert api is not None
+    handler = service.step.wrap(api, 12, serve)
+    handler(service.call, within)
+    handler(service.call, beyond)
+    assert passed == [True, False]
+    check_refusal(row, PROFILES[name], service.refusals.pop().error)
+
+
+def test_every_api_that_creates_groups_is_limited() -> None:
+    service = Service("eventhubs")
+    row = PROFILES["eventhubs"].limit(profiles.GROUP_ID_CHARACTERS)
+    assert row is not None
+    with pytest.raises(KafkaError):
+        service.pass_to_stub(
+            "TxnOffsetCommit", TxnOffsetCommitRequest(group_id="g" * (int(row.value) + 1))
+        )
 
 
 def add_partitions(service: Service, topic: str, count: int) -> int:

@@ -163,6 +163,16 @@ def test_a_voter_needs_an_endpoint_for_controllers(wire: ClusterWire) -> None:
     assert add(wire, listeners=others) == (ErrorCode.INVALID_REQUEST, text.format(endpoints))
 
 
+@pytest.mark.parametrize("length", [8, 5_000])
+def test_the_first_of_too_many_endpoints_are_named(wire: ClusterWire, length: int) -> None:
+    endpoints = [Listener(name=f"{n:0{length}}", host="h", port=n) for n in range(3_000)]
+    code, text = add(wire, listeners=endpoints)
+    assert code == ErrorCode.INVALID_REQUEST
+    assert text is not None
+    assert f"ListenerName({0:0{length}})=h/<unresolved>:0" in text
+    assert len(text) < 17 * (length + 40)
+
+
 def test_the_id_of_the_voter_is_a_duplicate(wire: ClusterWire) -> None:
     code, text = add(wire, cluster_id=None, voter_id=1)
     assert code == ErrorCode.DUPLICATE_VOTER

@@ -14,8 +14,10 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.shares.dead_letters import Cause, DeadLetters
 from kafkalite.shares.state import ShareKey
-from kafkalite.storage.batch import split_batches
-from tests.unit.apis.share_wire import FIRST, ShareWire
+from kafkalite.storage.batch import NO_PRODUCER, BatchView, assemble, build_batch, split_batches
+from kafkalite.storage.compression import CODEC_NUMBERS
+from kafkalite.storage.record_format import NewRecord
+from tests.unit.apis.share_wire import ACCEPT, FIRST, REJECT, ShareWire
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 TOPIC_KEY = "errors.deadletterqueue.topic.name"
 COPY_KEY = "errors.deadletterqueue.copy.record.enable"
 ACCEPTS = {"errors.deadletterqueue.group.enable": "true"}
-REJECT = 3
 
 
 def new_wire(path: Path, **settings: str) -> ShareWire:
@@ -108,3 +109,74 @@ def test_failed_calls_are_retried_four_times(
     (result,) = results
     assert isinstance(result, KafkaError) is (failures == 5)
     assert len(written(wire)) == (failures < 5)
+
+
+def test_records_that_are_rejected_one_by_one_are_written_in_turns(tmp_path: Path) -> None:
+    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
+    wire.produce(100, 100)
+    wire.fetch(FIRST)
+    assert wire.ack(1, (0, 199, [REJECT, ACCEPT] * 100)) == (0, 0)
+    counts = [len(written(wire))]
+    wire.clock.call_at(wire.clock.now_ms(), lambda: counts.append(len(written(wire))))
+    wire.clock.advance(100)
+    assert counts == [8, 16]
+    records = written(wire)
+    offsets = [int(dict(each.headers)["__dlq.errors.offset"] or b"") for each in records]
+    assert offsets == list(range(0, 200, 2))
+    assert {each.value for each in records} == {b"v"}
+    summary = wire.cluster.shares.summary("g", wire.topic_id, 0)
+    assert summary.start_offset + summary.delivery_complete_count == 200
+
+
+def test_many_records_of_one_cause_are_written_in_turns(tmp_path: Path) -> None:
+    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
+    batch = build_batch(
+        [NewRecord(key=None, value=bytes(100_000), timestamp=wire.clock.now_ms())] * 20,
+        attributes=CODEC_NUMBERS["zstd"],
+    )
+    wire.log().append(BatchView(bytearray(batch)), wire.clock.now_ms())
+    outcome = wire.cluster.nodes[1].dead_letter_queues.write(letters(wire, last=19))
+    assert isinstance(outcome, Waiting)
+    outcomes: list[bool] = []
+    wire.clock.call_at(wire.clock.now_ms(), lambda: outcomes.append(outcome.is_resolved))
+    wire.clock.advance(100)
+    assert outcomes == [False]
+    assert outcome.value is None
+    topic = wire.cluster.partitions.topic("dlq.a")
+    assert topic is not None
+    assert topic.partitions[0].end_offset == 20
+
+
+def test_queued_records_fail_when_the_node_stops(tmp_path: Path) -> None:
+    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a"})
+    node = wire.cluster.nodes[1]
+    outcomes = [node.dead_letter_queues.write(letters(wire)) for _ in range(10)]
+    assert outcomes[:8] == [None] * 8
+    node.stop()
+    for outcome in outcomes[8:]:
+        assert isinstance(outcome, Waiting)
+        assert isinstance(outcome.value, KafkaError)
+
+
+def test_the_copy_of_an_unreadable_record_has_headers_only(tmp_path: Path) -> None:
+    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a", COPY_KEY: "true"})
+    batch = BatchView(
+        bytearray(
+            assemble(
+                b"no zstd",
+                base_offset=0,
+                leader_epoch=0,
+                attributes=CODEC_NUMBERS["zstd"],
+                last_offset_delta=0,
+                base_timestamp=wire.clock.now_ms(),
+                max_timestamp=wire.clock.now_ms(),
+                producer=NO_PRODUCER,
+                record_count=1,
+            )
+        )
+    )
+    wire.log().append(batch, wire.clock.now_ms())
+    assert wire.cluster.nodes[1].dead_letter_queues.write(letters(wire)) is None
+    (record,) = written(wire)
+    assert (record.key, record.value) == (None, None)
+    assert dict(record.headers)["__dlq.errors.offset"] == b"0"

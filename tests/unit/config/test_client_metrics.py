@@ -88,3 +88,23 @@ def test_expressions_have_the_syntax_of_java(expression: str, matching: str, oth
 def test_an_expression_that_would_backtrack_takes_linear_time() -> None:
     matches = parse_selectors(("client_id=(a+)+b",))["client_id"]
     assert not matches("a" * 30_000)
+
+
+def test_the_time_of_an_expression_that_must_backtrack_is_limited() -> None:
+    matches = parse_selectors(("client_id=(?!x)(a|aa)+b",))["client_id"]
+    assert matches("aab")
+    assert not matches("a" * 200)
+
+
+@pytest.mark.parametrize(
+    "expression", ["(?!x)(a{1000}){1000}", "(?!x)" + "a" * 10_000, "(?!x)((a{50}){1,50}){3,50}"]
+)
+def test_an_expression_that_takes_long_to_compile_is_illegal(expression: str) -> None:
+    # A comma begins the next pattern of a list.
+    with pytest.raises(ConfigError, match="Illegal client matching pattern"):
+        parse_selectors((f"client_id={expression}",))
+
+
+def test_a_counted_repetition_of_many_characters_is_illegal() -> None:
+    with pytest.raises(ConfigError, match="Illegal client matching pattern"):
+        parse_selectors((r"client_id=(\pL{1,1000}){1,1000}",))

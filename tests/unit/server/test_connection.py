@@ -459,6 +459,14 @@ async def test_a_client_without_an_address_is_accepted() -> None:
     assert node.admission.is_empty.is_set()
 
 
+async def test_an_ipv4_client_of_a_socket_for_both_families_has_its_own_address() -> None:
+    node = ListeningNode()
+    connection = Connection(node.context)
+    connection.connection_made(FakeTransport(connection, "::ffff:10.1.2.3", 5))
+    assert connection.host == "10.1.2.3"
+    connection.connection_lost(None)
+
+
 async def test_an_idle_connection_is_closed_after_the_limit() -> None:
     node = ListeningNode(connections_max_idle_ms="8000")
     node.admission.start()

@@ -73,6 +73,21 @@ def test_an_impossible_listener_of_the_controller_is_rejected(
         _ = Settings(listen=(listen,), controller_listen=controller_listen).listeners
 
 
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SSL", "SASL_SSL"])
+def test_the_listener_of_the_controller_does_not_bypass_the_security_of_others(
+    listener: str,
+) -> None:
+    settings = Settings(listen=("PLAINTEXT://h:1", f"{listener}://h:2"), controller_listen="h:3")
+    with pytest.raises(SettingsError, match="No security protocol defined for listener CONTROLLER"):
+        _ = settings.listeners
+    protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+    chosen = settings._replace(config={"listener.security.protocol.map": protocols})
+    assert chosen.listeners[-1].protocol is SecurityProtocol.PLAINTEXT
+    secured = settings._replace(config={"controller.listener.names": listener})
+    with pytest.raises(AddressError, match="given twice"):
+        _ = secured.listeners
+
+
 @pytest.mark.parametrize(
     ("config", "protocol"),
     [

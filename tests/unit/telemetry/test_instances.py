@@ -207,3 +207,38 @@ def test_a_reserved_id_is_no_instance(reserved: bytes) -> None:
         check_instance_id(reserved)
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
     check_instance_id(OTHER)
+
+
+def test_many_subscriptions_take_long() -> None:
+    instances = Instances(1_000, lambda: bytes(16))
+    few, many = (
+        {
+            ConfigResource(ResourceType.CLIENT_METRICS, f"{number}"): {"metrics": "a."}
+            for number in range(count)
+        }
+        for count in (1, 100)
+    )
+    assert not instances.has_many_subscriptions(few)
+    assert instances.has_many_subscriptions(many)
+    instances.update_subscriptions(many)
+    assert instances.has_many_subscriptions(many)
+    instances.update_subscriptions(few)
+    assert not instances.has_many_subscriptions(few)
+
+
+def test_settings_that_another_request_used_during_a_pause_remain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instances = Instances(1_000, lambda: bytes(16))
+    resource = ConfigResource(ResourceType.CLIENT_METRICS, "one")
+    earlier, later = {resource: {"metrics": "a."}}, {resource: {"metrics": "b."}}
+
+    def pause() -> None:
+        monkeypatch.undo()
+        instances.update_subscriptions(later)
+
+    monkeypatch.setattr("kafkalite.telemetry.subscriptions.pause", pause)
+    instances.update_subscriptions(earlier)
+    client = ClientAttributes("id", "c", "java", "4", "10.0.0.1", None)
+    subscription = instances.get_subscription(client, bytes(15) + b"x", None, 1_000_000)
+    assert subscription.metrics == ["b."]

@@ -122,6 +122,30 @@ def test_the_number_of_elements_is_limited(monkeypatch: pytest.MonkeyPatch) -> N
         decode_metrics(b"\x0a\x00" * 21)
 
 
+def test_points_share_the_texts_of_their_metric_and_resource() -> None:
+    data = MetricsData()
+    resource = data.resource_metrics.add()
+    resource.resource.attributes.add(key="k").value.string_value = "x" * 10_000
+    metric = resource.scope_metrics.add().metrics.add(name="n" * 100, description="d" * 10_000)
+    for number in range(3):
+        metric.gauge.data_points.add(as_int=number)
+    first, *others = (each.metric for each in decode_metrics(data.SerializeToString()))
+    for other in others:
+        assert other.name is first.name
+        assert other.description is first.description
+        assert other.labels[0][1] is first.labels[0][1]
+
+
+def test_the_size_of_nested_attributes_is_limited() -> None:
+    metric = counter()
+    value = metric.sum.data_points[0].attributes.add(key="list").value
+    value.array_value.values.add(string_value="x" * (otlp.MAX_NESTED_BYTES - 20))
+    assert len(decode_metrics(serialized(metric))) == 1
+    value.array_value.values.add(string_value="x" * 20)
+    with pytest.raises(InvalidMetricsError, match="a list or a map has more than 4096 bytes"):
+        decode_metrics(serialized(metric))
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_decoded_or_refused(payload: bytes) -> None:
     try:

@@ -97,9 +97,47 @@ def test_clients_may_disagree_about_the_type() -> None:
     )
     assert "# TYPE x gauge" in text
     text = prometheus_text(
-        [client("a", metric("x", "gauge", 1)), client("b", metric("x", "counter", 2))]
+        [
+            client("a", metric("x", "gauge", 1)),
+            client("b", metric("x", "summary", Distribution(1, 2))),
+        ]
     )
     assert "# TYPE x untyped" in text
+    text = prometheus_text(
+        [client("a", metric("x", "gauge", 1)), client("b", metric("x", "counter", 2))]
+    )
+    assert "# TYPE x gauge" in text
+    assert "# TYPE x_total counter" in text
+
+
+def test_labels_have_valid_names_that_are_not_reserved() -> None:
+    labels = (("", "a"), ("1x", "b"), ("__name__", "c"), ("le", "d"), ("client_id", "e"))
+    text = prometheus_text([client("a", metric("x", "gauge", 1, *labels))])
+    (family,) = text_string_to_metric_families(text)
+    found = family.samples[0].labels
+    assert (found["label_"], found["label_1x"], found["label___name__"]) == ("a", "b", "c")
+    assert found["client_id"] == "a"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_counter_and_a_gauge_with_its_suffix_are_one_family(order: int) -> None:
+    metrics = [metric("x", "counter", 1), metric("x.total", "gauge", 2)]
+    text = prometheus_text(
+        [client(f"{index}", each) for index, each in enumerate(metrics[::order])]
+    )
+    assert text.count("# TYPE") == 1
+    (family,) = text_string_to_metric_families(text)
+    assert sorted((each.name, each.value) for each in family.samples) == [
+        ("x_total", 1), ("x_total", 2),
+    ]  # fmt: skip
+
+
+def test_values_that_are_no_numbers_are_written() -> None:
+    values = [float("nan"), float("inf"), float("-inf"), 10**30]
+    text = prometheus_text(
+        [client("a", *(metric(f"x{n}", "gauge", value) for n, value in enumerate(values)))]
+    )
+    assert len(list(text_string_to_metric_families(text))) == len(values)
 
 
 def test_no_clients_are_no_text() -> None:

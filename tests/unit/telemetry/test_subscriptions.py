@@ -91,3 +91,12 @@ def test_only_resources_of_the_type_are_subscriptions() -> None:
         ConfigResource(ResourceType.TOPIC, "t"): {"retention.ms": "1"},
     }
     assert subscription_settings(configs) == {"s": metrics}
+
+
+def test_unchanged_subscriptions_are_not_parsed_again() -> None:
+    settings = {"one": {"metrics": "a."}, "two": {"match": "client_id=x"}}
+    before = parse_subscriptions(settings)
+    after = parse_subscriptions({**settings, "two": {"match": "client_id=y"}}, before)
+    assert after["one"] is before["one"]
+    assert after["two"].subscription.selectors["client_id"]("y")
+    assert set(parse_subscriptions({"two": settings["two"]}, after)) == {"two"}

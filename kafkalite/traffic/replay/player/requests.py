@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.catalogue import Entity, entities_in_request, keys_where
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.model import Direction
 from kafkalite.traffic.replay.comparison.refusals import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _LONG_POLLS = keys_where(lambda row: row.request.max_wait_ms)
 _CREATE_TOPICS = ApiKey.CREATE_TOPICS
+_NO_NODE = -1
 _MS_NS = 1_000_000
 _EXPIRED_SHARE = 0.8
 """A long poll counts as expired if it took this share of its maximum wait."""
@@ -82,7 +84,13 @@ class OutgoingRequests:
         must_limit_replicas = (
             exchange.api_key == _CREATE_TOPICS and self._mapping.node_counts is not None
         )
-        if not (may_shorten or must_limit_replicas or self._rewriter.may_change(shape)):
+        may_name_cluster = exchange.api_key == ApiKey.API_VERSIONS
+        if not (
+            may_shorten
+            or must_limit_replicas
+            or may_name_cluster
+            or self._rewriter.may_change(shape)
+        ):
             return exchange.request
         request = parse_request(exchange)
         is_changed = self._rewriter.rewrite(shape, request)
@@ -90,6 +98,8 @@ class OutgoingRequests:
             is_changed |= self._shorten(exchange, request)
         if must_limit_replicas:
             is_changed |= self._limit_replicas(request)
+        if may_name_cluster:
+            is_changed |= self._omit_cluster(exchange, request)
         if not is_changed:
             return exchange.request
         return build_frame(
@@ -115,6 +125,25 @@ class OutgoingRequests:
                 is_changed |= replicas != row.broker_ids
                 row.broker_ids = replicas
         return is_changed
+
+    def _omit_cluster(self, exchange: Exchange, request: Any) -> bool:  # noqa: ANN401 - an ApiVersionsRequest
+        """Remove the recorded cluster and node, unless the request was refused because of them.
+
+        The target is another cluster, and would refuse all of these requests.
+        """
+        if request.cluster_id is None or self._had_to_rebootstrap(exchange):
+            return False
+        request.cluster_id, request.node_id = None, _NO_NODE
+        return True
+
+    def _had_to_rebootstrap(self, exchange: Exchange) -> bool:
+        if exchange.response is None:
+            return False
+        try:
+            response: Any = parse_response(exchange)
+        except ProtocolViolation:
+            return False
+        return bool(response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED)
 
     def _may_shorten(self, exchange: Exchange) -> bool:
         return (

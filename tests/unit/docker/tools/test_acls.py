@@ -29,33 +29,57 @@ def secured(
         yield ToolRunner(broker, capsys, monkeypatch)
 
 
-def allowed(operation: str, resource: str) -> str:
-    return f"allows User:alice from host * operation {operation} on {resource}"
+def pattern(kind: str, name: str, pattern_type: str = "LITERAL") -> str:
+    return f"ResourcePattern(resourceType={kind}, name={name}, patternType={pattern_type})"
+
+
+def allowed(operation: str) -> str:
+    return f"(principal=User:alice, host=*, operation={operation}, permissionType=ALLOW)"
 
 
 def test_acls_are_added_listed_and_removed(secured: ToolRunner) -> None:
     options = (*ALICE, "--operation", "Read", "--operation", "Describe", "--topic", "orders")
-    acls = [allowed(operation, "TOPIC LITERAL orders") for operation in ("READ", "DESCRIBE")]
-    assert secured.ask(ACLS, "--add", *options).lines == [f"Added: {acl}" for acl in acls]
-    assert secured.ask(ACLS, "--list").lines == acls
-    assert secured.ask(ACLS, "--list", "--topic", "orders").lines == acls
+    added = secured.ask(ACLS, "--add", *options)
+    acls = [f"\t{allowed(operation)}" for operation in ("READ", "DESCRIBE")]
+    orders = pattern("TOPIC", "orders")
+    assert added.lines == [
+        f"Adding ACLs for resource `{orders}`: ", f" {acls[0]}", acls[1], ""
+    ]  # fmt: skip
+    listed = [f"Current ACLs for resource `{orders}`:", *acls, ""]
+    assert secured.ask(ACLS, "--list").lines == listed
+    assert secured.ask(ACLS, "--list", "--topic", "orders").lines == listed
     assert secured.ask(ACLS, "--list", "--topic", "other").lines == []
-    assert secured.ask(ACLS, "--list", "--principal", "User:bob").lines == []
-    removed = secured.ask(ACLS, "--remove", "--force", *options)
-    assert removed.lines == [f"Removed: {acl}" for acl in acls]
+    title = "ACLs for principal `User:alice`"
+    assert secured.ask(ACLS, "--list", "--principal", "User:alice").lines == [title, *listed]
+    assert secured.ask(ACLS, "--remove", "--force", *options) == (0, [], "")
     assert secured.ask(ACLS, "--list").lines == []
+
+
+def test_an_existing_acl_is_not_added_again(secured: ToolRunner) -> None:
+    options = (*ALICE, "--operation", "Read", "--topic", "orders")
+    secured.ask(ACLS, "--add", *options)
+    acl = f"(pattern={pattern('TOPIC', 'orders')}, entry={allowed('READ')})"
+    assert secured.ask(ACLS, "--add", *options).lines == [f"Acl {acl} already exists."]
+
+
+def test_all_acls_of_a_resource_are_removed(secured: ToolRunner) -> None:
+    for topic in ("orders", "others"):
+        secured.ask(ACLS, "--add", *ALICE, "--producer", "--topic", topic)
+    assert secured.ask(ACLS, "--remove", "--force", "--topic", "orders") == (0, [], "")
+    (title, *_) = secured.ask(ACLS, "--list").lines
+    assert title == f"Current ACLs for resource `{pattern('TOPIC', 'others')}`:"
 
 
 def test_roles_allow_their_operations(secured: ToolRunner) -> None:
     secured.ask(ACLS, "--add", *ALICE, "--consumer", "--topic", "orders", "--group", "g")
     secured.ask(ACLS, "--add", *ALICE, "--producer", "--topic", "orders")
-    operations = [line.split()[6:9:2] for line in secured.ask(ACLS, "--list").lines]
-    assert operations == [
-        ["READ", "TOPIC"],
-        ["WRITE", "TOPIC"],
-        ["CREATE", "TOPIC"],
-        ["DESCRIBE", "TOPIC"],
-        ["READ", "GROUP"],
+    assert secured.ask(ACLS, "--list").lines == [
+        f"Current ACLs for resource `{pattern('TOPIC', 'orders')}`:",
+        *(f"\t{allowed(operation)}" for operation in ("READ", "WRITE", "CREATE", "DESCRIBE")),
+        "",
+        f"Current ACLs for resource `{pattern('GROUP', 'g')}`:",
+        f"\t{allowed('READ')}",
+        "",
     ]
 
 
@@ -65,10 +89,16 @@ def test_prefixes_hosts_and_denials(secured: ToolRunner) -> None:
         "--transactional-id", "tx-", "--resource-pattern-type", "prefixed",
     )  # fmt: skip
     assert added.lines == [
-        "Added: denies User:bob from host 10.0.0.1 operation ALL on TRANSACTIONAL_ID PREFIXED tx-"
+        f"Adding ACLs for resource `{pattern('TRANSACTIONAL_ID', 'tx-', 'PREFIXED')}`: ",
+        " \t(principal=User:bob, host=10.0.0.1, operation=ALL, permissionType=DENY)",
+        "",
     ]
     added = secured.ask(ACLS, "--add", *ALICE, "--cluster", "--operation", "idempotent-write")
-    assert added.lines == [f"Added: {allowed('IDEMPOTENT_WRITE', 'CLUSTER LITERAL kafka-cluster')}"]
+    assert added.lines == [
+        f"Adding ACLs for resource `{pattern('CLUSTER', 'kafka-cluster')}`: ",
+        f" \t{allowed('IDEMPOTENT_WRITE')}",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(

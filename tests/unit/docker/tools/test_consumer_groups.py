@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Consumer
 
 from kafkalite.client import OffsetAndEpochs, PartitionConsumer, TopicPartition
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from tests.unit.docker.tools.tool import ToolRunner
 
 GROUPS = "kafka-consumer-groups"
+PARTITIONS = 3
+HEADER = [
+    *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"),
+    *("CONSUMER-ID", "HOST", "CLIENT-ID"),
+]
 
 
 async def commit(servers: str, offset: int) -> None:
@@ -28,17 +34,48 @@ def test_offsets_of_a_group_are_printed(broker: Broker, tools: ToolRunner) -> No
     asyncio.run(commit(broker.bootstrap_servers, 1))
     assert tools.ask(GROUPS, "--list").lines == ["readers"]
     described = tools.ask(GROUPS, "--describe", "--group", "readers")
-    assert described.lines == [
-        "GROUP\tTOPIC\tPARTITION\tCURRENT-OFFSET\tLOG-END-OFFSET\tLAG",
-        "readers\torders\t0\t1\t2\t1",
+    assert described.status == 0
+    assert described.lines[0] == ""
+    assert described.lines[1].split() == HEADER
+    assert [line.split() for line in described.lines[2:]] == [
+        ["readers", "orders", "0", "1", "2", "1", "-", "-", "-"]
     ]
+    assert described.error == "\nConsumer group 'readers' has no active members.\n"
     assert tools.ask(GROUPS, "--describe", "--all-groups") == described
 
 
-def test_missing_group_is_an_error(tools: ToolRunner) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_are_printed(broker: Broker, tools: ToolRunner, protocol: str) -> None:
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": "readers",
+        "group.protocol": protocol,
+        "client.id": "reader",
+    }
+    consumer = Consumer(settings)
+    consumer.subscribe(["orders"])
+    while not consumer.assignment():
+        consumer.poll(0.05)
+    described = tools.ask(GROUPS, "--describe", "--group", "readers")
+    member_id = consumer.memberid()
+    consumer.close()
+    assert (described.status, described.error) == (0, "")
+    assert [line.split() for line in described.lines[2:]] == [
+        ["readers", "orders", str(index), "-", "0", "-", member_id, "/127.0.0.1", "reader"]
+        for index in range(PARTITIONS)
+    ]
+
+
+def test_missing_group_is_reported(tools: ToolRunner) -> None:
     result = tools.ask(GROUPS, "--describe", "--group", "none")
-    assert result.status == 1
-    assert "Consumer group 'none' does not exist" in result.error
+    assert (result.status, result.error) == (0, "")
+    assert result.lines == [
+        "",
+        (
+            "Error: Executing consumer group command failed due to "
+            "org.apache.kafka.common.errors.GroupIdNotFoundException: Group none not found."
+        ),
+    ]
 
 
 @pytest.mark.parametrize(

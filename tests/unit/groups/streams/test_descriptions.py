@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from kafkalite.groups.streams.descriptions import (
+    MAX_DESCRIPTION_ELEMENTS,
     NO_BACKOFF,
     check_described_epoch,
+    check_description_size,
     description_of,
 )
 from kafkalite.protocol._generated.messages.streams_group_topology_description_update import (
@@ -79,3 +81,18 @@ def test_the_delay_doubles_up_to_an_hour_and_starts_again_with_an_epoch() -> Non
         assert not backoff.is_active(0, backoff.next_attempt_ms)
         assert not backoff.is_active(1, 0)
     assert backoff.next(1, 0, entropy).next_attempt_ms <= 36_000
+
+
+@pytest.mark.parametrize("field", ["source_topics", "stores", "successors"])
+def test_the_size_of_a_description_is_limited(field: str) -> None:
+    def message(count: int) -> Update.TopologyDescription:
+        node = Node()
+        setattr(node, field, ["x"] * count)
+        store = Update.TopologyDescriptionGlobalStore(source=node, processor=node)
+        subtopology = Update.TopologyDescriptionSubtopology(nodes=[node])
+        return Update.TopologyDescription(subtopologies=[subtopology], global_stores=[store])
+
+    each = (MAX_DESCRIPTION_ELEMENTS - 7) // 3
+    check_description_size(message(each))
+    with pytest.raises(KafkaError, match="more than 50000"):
+        check_description_size(message(each + 1))

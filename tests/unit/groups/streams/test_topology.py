@@ -6,8 +6,10 @@ import pytest
 
 from kafkalite.groups.streams.streams_group_records import topology_record
 from kafkalite.groups.streams.topology import (
+    MAX_MEMBER_ELEMENTS,
     MAX_TOPOLOGY_ELEMENTS,
     Topology,
+    check_member_size,
     check_size,
     topology_of,
 )
@@ -90,3 +92,28 @@ def test_topologies_with_too_many_elements_are_refused() -> None:
         with pytest.raises(KafkaError) as refused:
             check_size(Request.Topology(subtopologies=[large]))
         assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+TAGS = [Request.KeyValue(key="k", value="v")]
+TASKS = [Request.TaskIds(subtopology_id="0")]
+LARGE_TASK = [Request.TaskIds(partitions=[0] * MAX_MEMBER_ELEMENTS)]
+OFFSETS = [Request.TaskOffset()]
+
+
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [
+        (Request(client_tags=TAGS), Request(client_tags=TAGS * (MAX_MEMBER_ELEMENTS // 4 + 1))),
+        (Request(active_tasks=TASKS), Request(active_tasks=TASKS * (MAX_MEMBER_ELEMENTS // 2 + 1))),
+        (Request(standby_tasks=TASKS), Request(standby_tasks=LARGE_TASK)),
+        (Request(warmup_tasks=TASKS), Request(warmup_tasks=LARGE_TASK)),
+        (Request(task_offsets=OFFSETS), Request(task_offsets=OFFSETS * (MAX_MEMBER_ELEMENTS + 1))),
+        (Request(), Request(task_end_offsets=OFFSETS * (MAX_MEMBER_ELEMENTS + 1))),
+    ],
+    ids=["tags", "tasks", "standby tasks", "warm-up tasks", "offsets", "end offsets"],
+)
+def test_the_size_of_a_member_is_limited(small: Request, large: Request) -> None:
+    check_member_size(small)
+    with pytest.raises(KafkaError) as refused:
+        check_member_size(large)
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -6,6 +6,10 @@ import pytest
 
 from kafkalite.protocol import codec
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol._generated.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 from kafkalite.protocol._generated.messages.end_txn import EndTxnRequest
 from kafkalite.protocol._generated.messages.fetch import FetchRequest, FetchResponse
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
@@ -16,6 +20,8 @@ from kafkalite.protocol._generated.messages.init_producer_id import (
 from kafkalite.protocol._generated.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkalite.protocol._generated.messages.produce import ProduceRequest
 from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkalite.protocol.api_keys import ApiKey
+from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import ProtocolViolation
 from kafkalite.traffic.replay.comparison.refusals import NO_SECRETS, REFUSED_WITH_RETRIABLE_ERROR
 from kafkalite.traffic.replay.player.requests import OpenTransactions, OutgoingRequests
@@ -55,6 +61,31 @@ def test_expired_long_poll_is_shortened() -> None:
 def test_request_without_changes_keeps_its_bytes() -> None:
     heartbeat = exchange(HeartbeatRequest(group_id="g", member_id="a-1"), None, 4)
     assert OutgoingRequests(IdMapping(), 0).frame(heartbeat) is heartbeat.request
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        (None, (None, -1)),
+        (ApiVersionsResponse(), (None, -1)),
+        (ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED), ("recorded", 2)),
+    ],
+)
+def test_recorded_cluster_is_sent_only_if_it_was_refused(
+    response: ApiVersionsResponse | None, expected: tuple[str | None, int]
+) -> None:
+    recorded = exchange(ApiVersionsRequest(cluster_id="recorded", node_id=2), response, 5)
+    frame = OutgoingRequests(IdMapping(), 0).frame(recorded)
+    request, _ = codec.request_parser(ApiKey.API_VERSIONS, 5)(
+        frame, recorded.request_start, len(frame)
+    )
+    assert (request.cluster_id, request.node_id) == expected
+
+
+def test_api_versions_without_a_cluster_keeps_its_bytes() -> None:
+    for version in (0, 4, 5):
+        recorded = exchange(ApiVersionsRequest(), ApiVersionsResponse(), version)
+        assert OutgoingRequests(IdMapping(), 0).frame(recorded) is recorded.request
 
 
 def test_malformed_request_that_must_be_translated_is_an_error() -> None:
