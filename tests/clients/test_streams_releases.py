@@ -21,7 +21,10 @@ _UNDER_DEVELOPMENT: Final = {
     "unstable.api.versions.enable": "true",
     "group.coordinator.rebalance.protocols": "classic,consumer,streams",
 }
-"""Settings of a broker of 4.1, in which the streams protocol was under development."""
+"""Settings of a broker of 4.1, in which the streams protocol was under development.
+
+Kafka 4.1 also needs a feature level that was under development.
+"""
 _TYPES: Final = {"classic": "Classic/consumer", "streams": "Streams/streams"}
 _CONFIG: Final = {
     "offsets.topic.num.partitions": "1",
