@@ -8,26 +8,11 @@ from typing import Final
 
 from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.jars import SHORT_LIVED, compiled, jar_directory
+from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import program, required
 
 _SOURCES: Final = Path(__file__).parent / "java_releases"
 _TIMEOUT_S: Final = 180
-
-CLIENTS: Final = {
-    "3.3": "3.3.2",
-    "3.4": "3.4.1",
-    "3.5": "3.5.2",
-    "3.6": "3.6.2",
-    "3.7": "3.7.2",
-    "3.8": "3.8.1",
-    "3.9": "3.9.1",
-    "4.0": "4.0.1",
-    "4.1": "4.1.1",
-    "4.2": "4.2.0",
-    "4.3": "4.3.1",
-    "4.4": "4.4.0",
-}
-"""Release → version of its client."""
 
 
 def release_jar(artifact: str, version: str) -> Path:
@@ -52,7 +37,7 @@ def run_on_release(
     with required():
         # The libraries that the clients need are those of the pinned release.
         others = [jar for jar in sorted(jar_directory().glob("*.jar")) if "kafka" not in jar.name]
-        kafka = [release_jar(artifact, CLIENTS[release]) for artifact in artifacts]
+        kafka = [release_jar(artifact, LATEST_PATCH[release]) for artifact in artifacts]
         path = ":".join(map(str, [compiled(_SOURCES), *kafka, *others]))
         java = program("java")
     level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"

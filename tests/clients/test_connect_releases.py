@@ -15,8 +15,8 @@ from kafkalite.testing import Broker
 from tests.clients.committed_reader import CommittedReader
 from tests.clients.connect import Worker
 from tests.clients.observer import wait_until
-from tests.clients.release_clients import CLIENTS
 from tests.oracle.jars import classpath_of, dependencies, jar_directory
+from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def jar_path(release: str) -> str:
     """Return the class path of Connect in a release."""
     with required():
         jar_directory()  # checks the version of Java
-        return classpath_of(dependencies("connect-jars", _POM, CLIENTS[release]))
+        return classpath_of(dependencies("connect-jars", _POM, LATEST_PATCH[release]))
 
 
 class Copy:

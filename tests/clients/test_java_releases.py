@@ -7,7 +7,8 @@ from typing import Any, Final
 import pytest
 
 from kafkalite.testing import Broker
-from tests.clients.release_clients import CLIENTS, run_on_release
+from tests.clients.release_clients import run_on_release
+from tests.oracle.releases import LATEST_PATCH
 
 pytestmark = [pytest.mark.client, pytest.mark.endurance, pytest.mark.timeout(240)]
 
@@ -52,7 +53,7 @@ def run_clients(release: str, *bootstraps: str) -> dict[str, str]:
     return run_on_release(release, "ReleaseClients", *arguments)
 
 
-@pytest.mark.parametrize("release", CLIENTS)
+@pytest.mark.parametrize("release", LATEST_PATCH)
 def test_clients_work_with_their_release_and_the_default_one(release: str) -> None:
     with (
         Broker(**settings_of(release), log_level="error") as own,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from kafkalite.testing import Broker
-from tests.clients.release_clients import CLIENTS, run_on_release
+from tests.clients.release_clients import run_on_release
+from tests.oracle.releases import LATEST_PATCH
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,7 @@ def settings_of(release: str) -> dict[str, Any]:
     return {"topics": topics, "config": config, "as_version": release}
 
 
-@pytest.mark.parametrize("release", CLIENTS)
+@pytest.mark.parametrize("release", LATEST_PATCH)
 def test_word_counts_are_right_at_their_release_and_the_default_one(
     release: str, tmp_path: Path
 ) -> None:
