@@ -53,9 +53,9 @@ def handle_update_features(call: Call, request: UpdateFeaturesRequest) -> Update
         error_message=None,
         results=[
             UpdateFeaturesResponse.UpdatableFeatureResult(
-                feature=update.name, error_message=ErrorCode.NONE.name
+                feature=update.feature, error_message=ErrorCode.NONE.name
             )
-            for update in updates
+            for update in in_steps(request.feature_updates)
         ]
         if era.has_results
         else [],

@@ -44,6 +44,11 @@ def test_each_updated_feature_has_a_row_before_version_2(version: int) -> None:
     ]
 
 
+def test_a_repeated_feature_has_repeated_rows() -> None:
+    answer = update(MetadataWorld(), ("group.version", 1, 2), ("group.version", 1, 3), version=1)
+    assert [row.feature for row in answer.results] == ["group.version", "group.version"]
+
+
 def test_version_2_has_one_result() -> None:
     answer = update(MetadataWorld(), ("group.version", 1, 1))
     assert (answer.error_code, answer.error_message, answer.results) == (0, None, [])
