@@ -45,6 +45,25 @@ def test_both_clusters_give_the_same_answers(
     compare(clusters, scenario, scenario.__name__, attempt)
 
 
+def test_the_end_of_a_node_is_noticed(clusters: NodeClusters, attempt: int) -> None:
+    """Kafka's controller waits for the session of a broker, and kafkalite's does not."""
+
+    def leaders(cluster: NodeCluster) -> tuple[int, int]:
+        """Return the leader at once after the end of its node, and later."""
+        worlds = NodeWorlds(cluster, f"noticed-{attempt}")
+        try:
+            worlds.create("led", (2, 1))
+            worlds.kill(2)
+            at_once = worlds.leader_at(1, "led")
+            worlds.settle("led", 1, (1,))
+            return at_once, worlds.leader_at(1, "led")
+        finally:
+            worlds.close()
+
+    assert leaders(clusters.real) == (2, 1)
+    assert leaders(clusters.emulated) == (1, 1)
+
+
 def test_releases_advertise_the_same(clusters: NodeClusters, attempt: int) -> None:
     real, emulated = (
         advertised_by(cluster, f"advertised-{attempt}")
