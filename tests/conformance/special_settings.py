@@ -23,6 +23,7 @@ _SPECIAL: Final = {
     "allow.everyone.if.no.acl.found": "yes",
     "delegation.token.expiry.time.ms": _LONGEST_MS,
     "delegation.token.max.lifetime.ms": _LONGEST_MS,
+    "group.consumer.max.size": "2",
     "group.streams.topology.description.plugin.class": (
         "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
     ),

@@ -109,6 +109,7 @@ NO_ANSWER: Final = "no answer"
 _PATIENCE_S: Final = 4.0
 """The time after which a request counts as not answered; other requests take milliseconds."""
 _HEARTBEAT: Final = 1
+_CLASSIC_HEARTBEAT: Final = 4
 _JOIN: Final = 9
 _SYNC: Final = 5
 _LEAVE_FOR_A_WHILE: Final = -2
@@ -117,6 +118,7 @@ _MAX_FETCHES, _MORE_FETCHES, _FETCH_MS = 100, 4, 300
 _SETTLE_S, _PAUSE_S, _DELETION_S = 0.5, 0.02, 8.0
 _STATE_CHANGES: Final = 1_200
 _REBALANCE_MS: Final = 800
+_OFFSETS, _LARGEST = "__consumer_offsets", "max.message.bytes"
 _GZIP: Final = 1
 _NOT_STORED, _AVAILABLE = 1, 3
 """States of the description of a topology."""
@@ -534,6 +536,48 @@ def test_a_limit_that_is_lower_than_stored_records(real_kafka: Target, emulator:
 
     assert ask(real_kafka) == (ErrorCode.INVALID_RECORD, -1)
     assert ask(emulator) == (ErrorCode.NONE, 0)
+
+
+def failed_upgrade(
+    target: Target | SpecialBroker, largest_bytes: str | None = None
+) -> tuple[ErrorCode, ErrorCode]:
+    """Try to upgrade a group of two members, one of which waits for its JoinGroup response.
+
+    Return the error of the upgrade, and that of the member's response.
+    """
+    world = new_world(target, "failed-upgrade")
+    play = migration.Play(world)
+    member, classics = play.classic(0, 1, 2, 3), play.classics
+    refused = world.probe(classics.join(), _JOIN)
+    world.send(classics.join(refused.member_id), _JOIN, on="second")
+    world.call_until(
+        classics.heartbeat(member, 1), _CLASSIC_HEARTBEAT, lambda answer: answer.error_code != 0
+    )
+    if largest_bytes is not None:
+        world.probe(alter(TOPIC, _OFFSETS, (_LARGEST, SET, largest_bytes)), 1)
+        settled(world, _LARGEST, largest_bytes, name=_OFFSETS)
+    upgrade = world.probe(play.consumers.join("c"), _HEARTBEAT)
+    if largest_bytes is not None:
+        world.probe(alter(TOPIC, _OFFSETS, (_LARGEST, DELETE, None)), 1)
+        time.sleep(_SETTLE_S)
+    world.send(classics.join(member), _JOIN, on="first")
+    answer = world.receive("second")
+    world.close()
+    return ErrorCode(upgrade.error_code), ErrorCode(answer.error_code)
+
+
+def test_an_upgrade_of_a_full_group(special: Special) -> None:
+    """`group.consumer.max.size` is 2."""
+    real, emulated = special
+    full = ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert failed_upgrade(real) == (full, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert failed_upgrade(emulated) == (full, ErrorCode.NONE)
+
+
+def test_an_upgrade_whose_records_are_too_large(real_kafka: Target, emulator: Target) -> None:
+    failed = ErrorCode.UNKNOWN_SERVER_ERROR
+    assert failed_upgrade(real_kafka, "200") == (failed, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert failed_upgrade(emulator, "200") == (failed, failed)
 
 
 def test_a_classic_member_changes_its_protocol(real_kafka: Target, emulator: Target) -> None:
