@@ -71,7 +71,8 @@ class FeatureUpdate(NamedTuple):
     """1 for an upgrade, 2 for a safe downgrade, 3 for an unsafe one."""
 
 
-_MAX_HASHED_CHARACTERS: Final = 16_384
+_MAX_HASHED_CHARACTERS: Final = 256
+"""The names of all features of a release have fewer characters."""
 
 
 def supported_features(release: Release, finalized: Mapping[str, int]) -> dict[str, Feature]:

@@ -19,6 +19,7 @@ SETTINGS: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin;User:ANONYMOUS",
 }
+PROTOCOLS: Final = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
 _JAAS: Final = "org.apache.kafka.common.security"
 _NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -49,9 +50,7 @@ def kafka_with_sasl(
     config |= {
         "listeners": listeners,
         "advertised.listeners": listeners,
-        "listener.security.protocol.map": (
-            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL"
-        ),
+        "listener.security.protocol.map": PROTOCOLS if tls_port is None else f"{PROTOCOLS},SSL:SSL",
         "inter.broker.listener.name": "PLAINTEXT",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": (

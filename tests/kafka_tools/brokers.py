@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
-from tests.conformance.sasl_kafka import SETTINGS, USERS, kafka_with_sasl
+from tests.conformance.sasl_kafka import PROTOCOLS, SETTINGS, USERS, kafka_with_sasl
 from tests.kafka_tools.cases import FILES
 from tests.kafka_tools.sides import Side
 from tests.oracle.served_kafkalite import ServedKafkalite
@@ -39,7 +39,12 @@ def kafkalite_side(directory: Path) -> Iterator[Side]:
     controller = f"127.0.0.1:{free_port()}"
     kafkalite = ServedKafkalite(
         directory / "kafkalite",
-        {**KAFKALITE_DEFAULTS, **COMMON_CONFIG, **SETTINGS},
+        {
+            **KAFKALITE_DEFAULTS,
+            **COMMON_CONFIG,
+            **SETTINGS,
+            "listener.security.protocol.map": PROTOCOLS,
+        },
         options=(
             *("--defaults", "kafka", "--controller-listen", controller),
             *("--listen", f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
-from tests.conformance.sasl_kafka import SETTINGS, USERS, kafka_with_sasl
+from tests.conformance.sasl_kafka import PROTOCOLS, SETTINGS, USERS, kafka_with_sasl
 from tests.oracle.jars import compiled
 from tests.oracle.served_kafkalite import ServedKafkalite
 from tests.oracle.target import COMMON_CONFIG, free_port
@@ -59,7 +59,13 @@ def brokers(directory: Path) -> Iterator[Pair]:
     users = [f"--user={name}:{password}:PLAIN" for name, password in USERS.items()]
     emulator = ServedKafkalite(
         directory / "kafkalite",
-        {**KAFKALITE_DEFAULTS, **COMMON_CONFIG, **SETTINGS, "kafkalite.client.telemetry": "true"},
+        {
+            **KAFKALITE_DEFAULTS,
+            **COMMON_CONFIG,
+            **SETTINGS,
+            "kafkalite.client.telemetry": "true",
+            "listener.security.protocol.map": PROTOCOLS,
+        },
         options=(
             *("--defaults", "kafka", "--controller-listen", controller),
             *("--listen", f"SASL_PLAINTEXT://127.0.0.1:{ports[1]}", *users),
