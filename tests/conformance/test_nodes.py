@@ -114,7 +114,7 @@ def group_at(node: World) -> str:
         4,
         lambda answer: all(row.error_code == ErrorCode.NONE for row in answer.coordinators),
     )
-    return next(row.key for row in found.coordinators if row.port == node.port)
+    return str(next(row.key for row in found.coordinators if row.port == node.port))
 
 
 def _error(answer: Any) -> ErrorCode:  # noqa: ANN401 - a response
