@@ -17,6 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from kafkalite.config.log_config import LogConfig
+from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.groups.offsets_topic_records import written_version
+from kafkalite.ports.files import OsFiles
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -41,8 +45,12 @@ from kafkalite.protocol._generated.messages.streams_group_describe import (
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
 )
+from kafkalite.protocol._generated.records.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataValue,
+)
 from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.storage.batch import build_batch
+from kafkalite.storage.batch import BatchView, build_batch
+from kafkalite.storage.log import Log
 from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing import Broker
 from tests.conformance.compare import differences
@@ -112,7 +120,7 @@ _HEARTBEAT: Final = 1
 _CLASSIC_HEARTBEAT: Final = 4
 _JOIN: Final = 9
 _SYNC: Final = 5
-_LEAVE_FOR_A_WHILE: Final = -2
+_LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
 _MAX_FETCHES, _MORE_FETCHES, _FETCH_MS = 100, 4, 300
 
 _SETTLE_S, _PAUSE_S, _DELETION_S = 0.5, 0.02, 8.0
@@ -578,6 +586,54 @@ def test_an_upgrade_whose_records_are_too_large(real_kafka: Target, emulator: Ta
     failed = ErrorCode.UNKNOWN_SERVER_ERROR
     assert failed_upgrade(real_kafka, "200") == (failed, ErrorCode.REBALANCE_IN_PROGRESS)
     assert failed_upgrade(emulator, "200") == (failed, failed)
+
+
+def test_a_leave_beside_a_damaged_member(restartable: tuple[Target, Target]) -> None:
+    """A group has a member of each protocol, and the log has no valid subscription of one."""
+
+    def ask(target: Target) -> ErrorCode:
+        """Return the error of the other member's leave, which would downgrade the group."""
+        world = new_world(target, "damaged")
+        play = migration.Play(world)
+        member = play.mixed()
+        world.close()
+        target.stop()
+        damage_subscription(target, member)
+        target.start()
+        wait_for_group_coordinator(world, world.name)
+        answer = world.probe(play.consumers.heartbeat("c", _LEAVE), _HEARTBEAT)
+        world.close()
+        return ErrorCode(answer.error_code)
+
+    real, emulated = restartable
+    assert ask(real) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert ask(emulated) == ErrorCode.NONE
+
+
+def damage_subscription(target: Target, member: str) -> None:
+    """Add a record to the log of a stopped broker: a classic member's subscription is empty."""
+    serde = CoordinatorSerde(written_version)
+    for directory in target.data.glob(f"{_OFFSETS}-*"):
+        log = Log.open(OsFiles(), str(directory), LogConfig(), now_ms=0, clean_shutdown=True)
+        records = (record for view in log.batches() for record in view.records())
+        decoded = [serde.decode(record.key, record.value) for record in records]
+        latest = next((each for each in reversed(decoded) if _is_metadata_of(each, member)), None)
+        if latest is not None:
+            _remove_subscription(latest)
+            now_ms = int(time.time() * 1000)
+            data = build_batch([NewRecord(*serde.encode(latest), now_ms)])
+            log.append([BatchView(data)], leader_epoch=log.epochs.latest, now_ms=now_ms)
+        log.close()
+
+
+def _is_metadata_of(record: Any, member: str) -> bool:
+    is_metadata = record is not None and isinstance(record.value, ConsumerGroupMemberMetadataValue)
+    return is_metadata and record.key.member_id == member
+
+
+def _remove_subscription(record: Any) -> None:
+    for protocol in record.value.classic_member_metadata.supported_protocols:
+        protocol.metadata = b""
 
 
 def test_a_classic_member_changes_its_protocol(real_kafka: Target, emulator: Target) -> None:
