@@ -588,7 +588,7 @@ def test_an_upgrade_whose_records_are_too_large(real_kafka: Target, emulator: Ta
     assert failed_upgrade(emulator, "200") == (failed, failed)
 
 
-def test_a_leave_beside_a_damaged_member(restartable: tuple[Target, Target]) -> None:
+def test_a_leave_with_a_damaged_member(restartable: tuple[Target, Target]) -> None:
     """A group has a member of each protocol, and the log has no valid subscription of one."""
 
     def ask(target: Target) -> ErrorCode:

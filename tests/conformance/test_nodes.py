@@ -97,9 +97,9 @@ def test_a_coordinator_with_too_few_in_sync_replicas(clusters: NodeClusters, att
             before_s = time.monotonic()
             error = _error(node.probe(request, 9))
             is_soon = time.monotonic() - before_s < _COMMIT_TIMEOUT_S / 2
-            node.probe(alter(TOPIC, OFFSETS, (_MIN_ISR, DELETE, None)), 1)
             return error, is_soon
         finally:
+            worlds.node(1).probe(alter(TOPIC, OFFSETS, (_MIN_ISR, DELETE, None)), 1)
             worlds.close()
 
     assert ask(clusters.real) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, False)

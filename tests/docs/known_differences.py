@@ -102,7 +102,7 @@ DIFFERENCES = (
     Difference("When a classic member changes to the consumer protocol",
         (f"{_KNOWN}test_a_classic_member_changes_its_protocol",)),
     Difference("A group remains a consumer group",
-        (f"{_KNOWN}test_a_leave_beside_a_damaged_member",)),
+        (f"{_KNOWN}test_a_leave_with_a_damaged_member",)),
     Difference("The state of a share partition is created at once",
         (f"{_KNOWN}test_partitions_of_a_share_member",)),
     Difference("DescribeShareGroupOffsets returns -1",
