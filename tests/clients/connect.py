@@ -55,13 +55,19 @@ _SETTINGS: Mapping[str, str] = {
 
 
 class Worker:
-    """One `connect-distributed` process; port and log file stay the same after a restart."""
+    """One `connect-distributed` process; port and log file stay the same after a restart.
 
-    def __init__(self, bootstrap: str, directory: Path, name: str) -> None:
+    Its jars are those of `RELEASE`, or of `jar_path`.
+    """
+
+    def __init__(
+        self, bootstrap: str, directory: Path, name: str, *, jar_path: str | None = None
+    ) -> None:
         self.port = free_port()
         self.log = directory / f"{name}.log"
         self.is_running = False
         self._bootstrap = bootstrap
+        self._jar_path = jar_path
         self._properties = directory / f"{name}.properties"
         self._process: subprocess.Popen[bytes] | None = None
         self._opener = build_opener(ProxyHandler({}))  # without an HTTP proxy
@@ -85,6 +91,7 @@ class Worker:
             log_level="info",
             flags=(*SHORT_LIVED, f"-D{_LOGGED_CLASS}=debug"),
             release=RELEASE,
+            jar_path=self._jar_path,
         )
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from kafkalite.testing import Broker
-from tests.oracle.build_cache import build_once, run_build
-from tests.oracle.jars import SHORT_LIVED, compiled, jar_directory
-from tests.oracle.requirements import program, required
+from tests.clients.release_clients import run_on_release
+from tests.oracle.releases import LATEST_PATCH
 
 pytestmark = [pytest.mark.client, pytest.mark.endurance, pytest.mark.timeout(240)]
 
-_SOURCES: Final = Path(__file__).parent / "java_releases"
-_TIMEOUT_S: Final = 180
-
-CLIENTS: Final = {
-    "3.3": "3.3.2",
-    "3.4": "3.4.1",
-    "3.5": "3.5.2",
-    "3.6": "3.6.2",
-    "3.7": "3.7.2",
-    "3.8": "3.8.1",
-    "3.9": "3.9.1",
-    "4.0": "4.0.1",
-    "4.1": "4.1.1",
-    "4.2": "4.2.0",
-    "4.3": "4.3.1",
-    "4.4": "4.4.0",
-}
-"""Release → version of its client."""
 _CLASSIC_ONLY: Final = {"3.3", "3.4", "3.5", "3.6"}
 _WITHOUT_SHARE_CONSUMER: Final = {*_CLASSIC_ONLY, "3.7", "3.8", "3.9", "4.0"}
 _OPTIONAL_CONSUMER_PROTOCOL: Final = {"3.7", "3.8", "3.9"}
@@ -45,18 +24,6 @@ _CONFIG: Final = {
     "group.share.assignment.interval.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
 }
-
-
-def client_jar(version: str) -> Path:
-    """Return the jar of a version of the Java client."""
-    maven = program("mvn")
-
-    def fetch(directory: Path) -> None:
-        artifact = f"org.apache.kafka:kafka-clients:{version}"
-        goal = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={directory}"]
-        run_build([maven, "-q", "-B", *goal], directory)
-
-    return build_once(f"kafka-clients-{version}", [], fetch) / f"kafka-clients-{version}.jar"
 
 
 def kinds_of(release: str) -> list[str]:
@@ -81,21 +48,12 @@ def settings_of(release: str) -> dict[str, Any]:
 
 def run_clients(release: str, *bootstraps: str) -> dict[str, str]:
     """Run each kind of client at each broker; return the values that it read."""
-    with required():
-        # The libraries that the client needs are those of the pinned release.
-        others = [jar for jar in sorted(jar_directory().glob("*.jar")) if "kafka" not in jar.name]
-        jars = [compiled(_SOURCES), client_jar(CLIENTS[release]), *others]
     kinds = ",".join(kinds_of(release))
-    level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    command = [program("java"), "-Xmx256m", *SHORT_LIVED, level, "-cp", ":".join(map(str, jars))]
-    command += ["ReleaseClients", *(f"{bootstrap},{kinds}" for bootstrap in bootstraps)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    rows = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
-    return dict(rows)
+    arguments = [f"{bootstrap},{kinds}" for bootstrap in bootstraps]
+    return run_on_release(release, "ReleaseClients", *arguments)
 
 
-@pytest.mark.parametrize("release", CLIENTS)
+@pytest.mark.parametrize("release", LATEST_PATCH)
 def test_clients_work_with_their_release_and_the_default_one(release: str) -> None:
     with (
         Broker(**settings_of(release), log_level="error") as own,

@@ -24,6 +24,7 @@ from tests.java_codec.official import (
 )
 from tests.oracle.build_cache import build_once, run_build
 from tests.oracle.jars import compiled, jar_directory
+from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import program, required
 
 if TYPE_CHECKING:
@@ -33,20 +34,6 @@ pytestmark = pytest.mark.endurance
 
 PINNED: Final = "4.4"
 BEFORE_KAFKA_4: Final = "3.9"
-
-LATEST_PATCH: Final = {
-    "3.3": "3.3.2",
-    "3.4": "3.4.1",
-    "3.5": "3.5.2",
-    "3.6": "3.6.2",
-    "3.7": "3.7.2",
-    "3.8": "3.8.1",
-    "3.9": "3.9.1",
-    "4.0": "4.0.1",
-    "4.1": "4.1.1",
-    "4.2": "4.2.0",
-    "4.3": "4.3.1",
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -73,7 +60,7 @@ def jars_of(release: str) -> Path:
                 [maven, "-q", "-B", goal, coordinates, f"-DoutputDirectory={directory}"], directory
             )
 
-    return build_once(f"kafka-{version}", [Path(__file__)], fetch)
+    return build_once(f"kafka-{version}", [], fetch)
 
 
 def advertised_versions(definition: Definition) -> Versions | None:

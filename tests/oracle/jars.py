@@ -43,6 +43,15 @@ def _fetch_result(release: str | None) -> Path | MissingProgramError | Unavailab
 
 def _fetch_jars(release: str | None) -> Path:
     _check_java()
+    return dependencies("kafka-jars", _POM, release)
+
+
+def dependencies(name: str, pom: Path, release: str | None) -> Path:
+    """Fetch every jar that a POM names, for a release of Kafka, by default that of the POM.
+
+    Returns the directory of the jars. Raises MissingProgramError without Maven, and
+    UnavailableError if the jars cannot be fetched.
+    """
     maven = program("mvn")
 
     def fetch(directory: Path) -> None:
@@ -50,10 +59,9 @@ def _fetch_jars(release: str | None) -> Path:
         arguments = [f"-DoutputDirectory={directory}", "-DincludeScope=runtime"]
         if release is not None:
             arguments.append(f"-Dkafka.version={release}")
-        run_build([maven, "-q", "-B", "-f", str(_POM), goal, *arguments], directory)
+        run_build([maven, "-q", "-B", "-f", str(pom), goal, *arguments], directory)
 
-    name = "kafka-jars" if release is None else f"kafka-jars-{release}"
-    return build_once(name, [_POM], fetch)
+    return build_once(name if release is None else f"{name}-{release}", [pom], fetch)
 
 
 def _check_java() -> None:
@@ -70,11 +78,16 @@ def _check_java() -> None:
 
 @functools.cache
 def classpath(release: str | None = None) -> str:
-    """All jars as one class path, in a stable order so that class-data archives fit.
+    """Return all jars of a release as one class path."""
+    return classpath_of(jar_directory(release))
+
+
+def classpath_of(directory: Path) -> str:
+    """Return all jars of a directory as one class path, ordered so that class-data archives fit.
 
     Releases before 4.0 contain their own SLF4J binding, which would print nothing.
     """
-    jars = sorted(jar_directory(release).glob("*.jar"))
+    jars = sorted(directory.glob("*.jar"))
     return ":".join(str(jar) for jar in jars if not jar.name.startswith(_RELOAD4J_BINDING))
 
 
@@ -86,9 +99,13 @@ def java_command(
     log_level: str = "warn",
     flags: tuple[str, ...] = SHORT_LIVED,
     release: str | None = None,
+    jar_path: str | None = None,
 ) -> list[str]:
-    """Build the command that runs one main class on the jars (and on our own classes)."""
-    jars = classpath(release)
+    """Build the command that runs one main class on the jars (and on our own classes).
+
+    The jars are those of a release, or of `jar_path`.
+    """
+    jars = jar_path or classpath(release)
     path = jars if classes is None else f"{classes}:{jars}"
     level = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
     return [program("java"), f"-Xmx{heap}", *flags, level, "-cp", path, main_class, *arguments]
