@@ -183,6 +183,11 @@ class NodeWorlds:
             self._settle_offsets(topic, epoch, leader, isr)
         return epoch
 
+    def leader_at(self, node_id: int, topic: str) -> int:
+        """Return the leader that a node reports."""
+        row = _partition_row(self.node(node_id).probe(self._describe_request(topic), 0))
+        return int(row.leader_id)
+
     def wait_for_isr(self, topic: str, isr: Sequence[int]) -> None:
         """Wait until every running node reports these in-sync replicas."""
 

@@ -8,40 +8,106 @@ the difference can be removed from the documentation.
 # ruff: noqa: ANN401 - requests and responses of any API
 from __future__ import annotations
 
+import ssl
+import subprocess
+import sys
+import time
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from kafkalite.config.log_config import LogConfig
+from kafkalite.coordinator.serde import CoordinatorSerde
+from kafkalite.groups.offsets_topic_records import written_version
+from kafkalite.ports.files import OsFiles
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
+)
+from kafkalite.protocol._generated.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
 )
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
 from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
 )
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
+from kafkalite.protocol._generated.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+)
+from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
+from kafkalite.protocol._generated.messages.streams_group_describe import (
+    StreamsGroupDescribeRequest,
+)
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
 )
+from kafkalite.protocol._generated.records.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataValue,
+)
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.storage.batch import BatchView, build_batch
+from kafkalite.storage.log import Log
+from kafkalite.storage.record_format import NewRecord
+from kafkalite.testing import Broker
 from tests.conformance.compare import differences
 from tests.conformance.raw import ConnectionClosedError, RawClient
 from tests.conformance.scenario_runs import play
-from tests.conformance.scenarios import consumer_groups, share_groups, streams_groups
+from tests.conformance.scenarios import (
+    consumer_groups,
+    migration,
+    share_groups,
+    streams_groups,
+    streams_roles,
+)
 from tests.conformance.scenarios.classic_groups import Classic
+from tests.conformance.scenarios.configs import BROKER, DELETE, SET, TOPIC, alter, describe, settled
 from tests.conformance.scenarios.share_fetching import (
     ACCEPT,
     FIRST,
     V,
+    delete_state,
+    initialize,
+    read_state,
+    ready_share_coordinator,
     shared_topic,
+    summary,
+    write_state,
 )
-from tests.conformance.setup import create_topic, wait_for_group_coordinator
-from tests.conformance.transactional_producer import NEW, describe, start_producer
+from tests.conformance.setup import (
+    EARLIEST,
+    LATEST,
+    create_topic,
+    list_offsets,
+    produce,
+    wait_for_group_coordinator,
+)
+from tests.conformance.special_settings import (
+    SpecialBroker,
+    authenticated,
+    port_of,
+    special_kafka,
+    special_kafkalite,
+)
+from tests.conformance.test_tls import result_of
+from tests.conformance.transactional_producer import (
+    NEW,
+    OLD,
+    end,
+    start_producer,
+    write,
+)
+from tests.conformance.transactional_producer import (
+    describe as describe_transaction,
+)
 from tests.conformance.world import World
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.conformance.scenario_runs import Scenario
     from tests.oracle.target import Target
 
@@ -51,15 +117,25 @@ NO_ANSWER: Final = "no answer"
 _PATIENCE_S: Final = 4.0
 """The time after which a request counts as not answered; other requests take milliseconds."""
 _HEARTBEAT: Final = 1
+_CLASSIC_HEARTBEAT: Final = 4
 _JOIN: Final = 9
 _SYNC: Final = 5
-_LEAVE_FOR_A_WHILE: Final = -2
+_LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
 _MAX_FETCHES, _MORE_FETCHES, _FETCH_MS = 100, 4, 300
+
+_SETTLE_S, _PAUSE_S, _DELETION_S = 0.5, 0.02, 8.0
+_STATE_CHANGES: Final = 1_200
+_REBALANCE_MS: Final = 800
+_OFFSETS, _LARGEST = "__consumer_offsets", "max.message.bytes"
+_GZIP: Final = 1
+_NOT_STORED, _AVAILABLE = 1, 3
+"""States of the description of a topology."""
+_TIMESTAMP: Final = 1_700_000_000_000
 
 _names = count()
 
 
-def new_world(target: Target, title: str) -> World:
+def new_world(target: Target | SpecialBroker, title: str) -> World:
     """Return a world whose topics and groups have a new name."""
     return World(target.port, f"known-{title}-{next(_names)}")
 
@@ -231,6 +307,361 @@ def test_a_request_version_that_kafka_removed(real_kafka: Target, emulator: Targ
     assert ask(emulator) == []
 
 
+# Settings, listeners and levels that the other tests do not have.
+
+
+@pytest.fixture(scope="module")
+def special(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[SpecialBroker, SpecialBroker]]:
+    """Start a real Kafka and kafkalite with the special settings."""
+    with (
+        special_kafka(tmp_path_factory.mktemp("special")) as real,
+        special_kafkalite() as emulated,
+    ):
+        yield real, emulated
+
+
+Special = tuple[SpecialBroker, SpecialBroker]
+"""A real Kafka and kafkalite."""
+
+
+def default_of(port: int, key: str) -> str:
+    """Return the default of a broker's setting."""
+    world = World(port, "default")
+    (result,) = world.probe(describe(BROKER, "1", [key]), 4).results
+    world.close()
+    (setting,) = result.configs
+    default_source = 5
+    (default,) = (row.value for row in setting.synonyms if row.source == default_source)
+    return str(default)
+
+
+@pytest.mark.parametrize(
+    "key", ["group.initial.rebalance.delay.ms", "group.streams.initial.rebalance.delay.ms"]
+)
+def test_the_delay_of_a_first_rebalance(real_kafka: Target, key: str) -> None:
+    with Broker(log_level="error") as broker:
+        assert default_of(real_kafka.port, key) == "3000"
+        assert default_of(port_of(broker), key) == "0"
+
+
+@pytest.mark.parametrize(("nodes", "replicas"), [(1, 1), (2, 2), (4, 3)])
+def test_replicas_of_an_internal_topic(real_kafka: Target, nodes: int, replicas: int) -> None:
+    assert default_of(real_kafka.port, "offsets.topic.replication.factor") == "3"
+    with Broker(nodes, log_level="error") as broker:
+        port = int(broker.bootstrap_servers.partition(",")[0].rpartition(":")[2])
+        world = World(port, "replicas")
+        world.call_until(
+            FindCoordinatorRequest(key_type=0, coordinator_keys=[world.name]),
+            4,
+            lambda answer: answer.coordinators[0].error_code == ErrorCode.NONE,
+        )
+        row = MetadataRequest.MetadataRequestTopic(name="__consumer_offsets")
+        (topic,) = world.probe(MetadataRequest(topics=[row]), 9).topics
+        world.close()
+    assert {len(partition.replica_nodes) for partition in topic.partitions} == {replicas}
+
+
+def test_a_listener_with_tls_and_without_a_key_store(special: Special) -> None:
+    address = ("127.0.0.1", special[0].tls_port)
+    assert result_of(address, ssl.create_default_context()) == "SSLV3_ALERT_HANDSHAKE_FAILURE"
+    command = ("-m", "kafkalite", "serve", "--listen", "SSL://127.0.0.1:0")
+    completed = subprocess.run(
+        (sys.executable, *command), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert completed.returncode == 2
+    assert "listener SSL needs a certificate" in completed.stderr
+
+
+_MECHANISMS: Final = "listener.name.sasl_plaintext.sasl.enabled.mechanisms"
+
+
+def test_mechanisms_are_changed(special: Special) -> None:
+    """Enable an unknown mechanism, and then fewer mechanisms than before."""
+
+    def ask(broker: SpecialBroker) -> tuple[ErrorCode, ErrorCode, list[str]]:
+        admin = authenticated(broker, "admin")
+        unknown = admin.call(alter(BROKER, "1", (_MECHANISMS, SET, "UNKNOWN")), 1)
+        fewer = admin.call(alter(BROKER, "1", (_MECHANISMS, SET, "PLAIN")), 1)
+        time.sleep(_SETTLE_S)
+        client = RawClient(broker.sasl_port)
+        handshake = client.call(SaslHandshakeRequest(mechanism="OTHER"), 1)
+        client.close()
+        admin.call(alter(BROKER, "1", (_MECHANISMS, DELETE, None)), 1)
+        admin.close()
+        return (
+            ErrorCode(unknown.responses[0].error_code),
+            ErrorCode(fewer.responses[0].error_code),
+            sorted(handshake.mechanisms),
+        )
+
+    before = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    real, emulated = special
+    assert ask(real) == (ErrorCode.NONE, ErrorCode.NONE, before)
+    assert ask(emulated) == (ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ["PLAIN"])
+
+
+def test_a_delegation_token_with_the_longest_time(special: Special) -> None:
+    def ask(broker: SpecialBroker) -> bool:
+        """Return whether a token expires before its renewal."""
+        client = authenticated(broker, "alice")
+        create = CreateDelegationTokenRequest(
+            owner_principal_type=None, owner_principal_name=None, max_lifetime_ms=-1
+        )
+        token = client.call(create, 3)
+        assert token.error_code == ErrorCode.NONE
+        time.sleep(_SETTLE_S)
+        renewed = client.call(RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1), 2)
+        client.close()
+        assert renewed.error_code == ErrorCode.NONE
+        return bool(renewed.expiry_timestamp_ms < token.issue_timestamp_ms)
+
+    assert [ask(broker) for broker in special] == [True, False]
+
+
+def test_a_stored_description_of_an_empty_streams_group(special: Special) -> None:
+    def ask(broker: SpecialBroker) -> list[tuple[ErrorCode, int]]:
+        """Return the different descriptions of a group until it is deleted."""
+        world = new_world(broker, "description")
+        group = streams_groups.new_group(world)
+        joined = world.probe(group.join("a"), 1)
+        update = streams_roles.update(group.group, "a", 0, streams_roles.NODES)
+        assert world.probe(update, 0).error_code == ErrorCode.NONE
+        world.probe(group.heartbeat("a", streams_groups.LEAVE), 1)
+        request = StreamsGroupDescribeRequest(
+            group_ids=[group.group], include_topology_description=True
+        )
+        seen: list[tuple[ErrorCode, int]] = []
+        deadline = time.monotonic() + _DELETION_S
+        while time.monotonic() < deadline:
+            (row,) = world.probe(request, 1).groups
+            answer = ErrorCode(row.error_code), row.topology_description_status
+            if answer not in seen:
+                seen.append(answer)
+            if row.error_code:
+                break
+            time.sleep(_PAUSE_S)
+        assert joined.error_code == ErrorCode.NONE
+        world.close()
+        return seen
+
+    real, emulated = special
+    stored, without, deleted = (
+        (ErrorCode.NONE, _AVAILABLE),
+        (ErrorCode.NONE, _NOT_STORED),
+        (ErrorCode.GROUP_ID_NOT_FOUND, 0),
+    )
+    assert ask(real) == [stored, without, deleted]
+    assert ask(emulated) == [stored, deleted]
+
+
+def test_old_records_of_the_state_of_share_groups(special: Special) -> None:
+    """Change the state of one share partition often, and that of another one never."""
+
+    def ask(broker: SpecialBroker) -> tuple[bool, bool]:
+        """Return whether the unchanged state's record is deleted, and again after its change."""
+        world = new_world(broker, "share-state")
+        topic_id = create_topic(world, world.name, 2)
+        ready_share_coordinator(world, world.name, topic_id)
+        end = offset(world, LATEST)
+        world.call_until(
+            initialize(world.name, topic_id, 2),
+            0,
+            lambda answer: all(row.error_code == 0 for row in answer.results[0].partitions),
+        )
+        connection = world.connection("probe")
+        for number in range(_STATE_CHANGES):
+            batches = [(number, number, 2, 1)]
+            connection.send(write_state(world.name, topic_id, 0, 0, 0, number, 0, batches), 1)
+        for _ in range(_STATE_CHANGES):
+            answer = connection.receive()
+            assert answer.results[0].partitions[0].error_code == ErrorCode.NONE
+        time.sleep(_SETTLE_S)
+        is_deleted = offset(world, EARLIEST) > end + 1
+        world.probe(initialize(world.name, topic_id, 2, epoch=1), 0)
+        deadline = time.monotonic() + _PATIENCE_S
+        while offset(world, EARLIEST) <= end + 1 and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+        is_deleted_later = offset(world, EARLIEST) > end + 1
+        for partition in range(2):
+            world.probe(delete_state(world.name, topic_id, partition), 0)
+        world.close()
+        return is_deleted, is_deleted_later
+
+    def offset(world: World, which: int) -> int:
+        answer = world.probe(list_offsets("__share_group_state", timestamp=which), 7)
+        return int(answer.topics[0].partitions[0].offset)
+
+    real, emulated = special
+    assert ask(real) == (False, True)
+    assert ask(emulated) == (True, True)
+
+
+def test_a_produce_outside_of_the_transaction(special: Special) -> None:
+    """`transaction.version` is 0, and the client uses a Produce that adds partitions itself."""
+
+    def ask(broker: SpecialBroker) -> tuple[ErrorCode, ErrorCode]:
+        world = new_world(broker, "outside")
+        create_topic(world, world.name, 2)
+        producer = start_producer(world, OLD)
+        producer.begin(0)
+        name = producer.transactional_id
+        request = write(name, producer.producer, world.name, partition=1)
+        refused = world.probe(request, NEW.produce)
+        (row,) = refused.responses[0].partition_responses
+        ended = ErrorCode.NONE
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            answer = world.probe(end(name, producer.producer, is_commit=True), OLD.end)
+            ended = ErrorCode(answer.error_code)
+            if ended == ErrorCode.NONE:
+                break
+            time.sleep(_PAUSE_S)
+        world.close()
+        return ErrorCode(row.error_code), ended
+
+    real, emulated = special
+    assert ask(real) == (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert ask(emulated) == (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.NONE)
+
+
+def test_a_limit_that_is_lower_than_stored_records(real_kafka: Target, emulator: Target) -> None:
+    def ask(target: Target) -> tuple[ErrorCode, int]:
+        """Search by timestamp in a compressed batch."""
+        world = new_world(target, "decompressed")
+        create_topic(world, world.name)
+        data = build_batch([NewRecord(None, b"v" * 1000, _TIMESTAMP)], attributes=_GZIP)
+        answer = world.probe(produce(world.name, data), 9)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+        key = "max.decompressed.message.bytes"
+        world.probe(alter(TOPIC, world.name, (key, SET, "100")), 1)
+        settled(world, key, "100")
+        answer = world.probe(list_offsets(world.name, timestamp=_TIMESTAMP), 7)
+        (row,) = answer.topics[0].partitions
+        world.close()
+        return ErrorCode(row.error_code), row.offset
+
+    assert ask(real_kafka) == (ErrorCode.INVALID_RECORD, -1)
+    assert ask(emulator) == (ErrorCode.NONE, 0)
+
+
+def failed_upgrade(
+    target: Target | SpecialBroker, largest_bytes: str | None = None
+) -> tuple[ErrorCode, ErrorCode]:
+    """Try to upgrade a group of two members, one of which waits for its JoinGroup response.
+
+    Return the error of the upgrade, and that of the member's response.
+    """
+    world = new_world(target, "failed-upgrade")
+    play = migration.Play(world)
+    member, classics = play.classic(0, 1, 2, 3), play.classics
+    refused = world.probe(classics.join(), _JOIN)
+    world.send(classics.join(refused.member_id), _JOIN, on="second")
+    world.call_until(
+        classics.heartbeat(member, 1), _CLASSIC_HEARTBEAT, lambda answer: answer.error_code != 0
+    )
+    if largest_bytes is not None:
+        world.probe(alter(TOPIC, _OFFSETS, (_LARGEST, SET, largest_bytes)), 1)
+        settled(world, _LARGEST, largest_bytes, name=_OFFSETS)
+    upgrade = world.probe(play.consumers.join("c"), _HEARTBEAT)
+    if largest_bytes is not None:
+        world.probe(alter(TOPIC, _OFFSETS, (_LARGEST, DELETE, None)), 1)
+        time.sleep(_SETTLE_S)
+    world.send(classics.join(member), _JOIN, on="first")
+    answer = world.receive("second")
+    world.close()
+    return ErrorCode(upgrade.error_code), ErrorCode(answer.error_code)
+
+
+def test_an_upgrade_of_a_full_group(special: Special) -> None:
+    """`group.consumer.max.size` is 2."""
+    real, emulated = special
+    full = ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert failed_upgrade(real) == (full, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert failed_upgrade(emulated) == (full, ErrorCode.NONE)
+
+
+def test_an_upgrade_whose_records_are_too_large(real_kafka: Target, emulator: Target) -> None:
+    failed = ErrorCode.UNKNOWN_SERVER_ERROR
+    assert failed_upgrade(real_kafka, "200") == (failed, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert failed_upgrade(emulator, "200") == (failed, failed)
+
+
+def test_a_leave_with_a_damaged_member(restartable: tuple[Target, Target]) -> None:
+    """A group has a member of each protocol, and the log has no valid subscription of one."""
+
+    def ask(target: Target) -> ErrorCode:
+        """Return the error of the other member's leave, which would downgrade the group."""
+        world = new_world(target, "damaged")
+        play = migration.Play(world)
+        member = play.mixed()
+        world.close()
+        target.stop()
+        damage_subscription(target, member)
+        target.start()
+        wait_for_group_coordinator(world, world.name)
+        answer = world.probe(play.consumers.heartbeat("c", _LEAVE), _HEARTBEAT)
+        world.close()
+        return ErrorCode(answer.error_code)
+
+    real, emulated = restartable
+    assert ask(real) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert ask(emulated) == ErrorCode.NONE
+
+
+def damage_subscription(target: Target, member: str) -> None:
+    """Add a record to the log of a stopped broker: a classic member's subscription is empty."""
+    serde = CoordinatorSerde(written_version)
+    for directory in target.data.glob(f"{_OFFSETS}-*"):
+        log = Log.open(OsFiles(), str(directory), LogConfig(), now_ms=0, clean_shutdown=True)
+        records = (record for view in log.batches() for record in view.records())
+        decoded = [serde.decode(record.key, record.value) for record in records]
+        latest = next((each for each in reversed(decoded) if _is_metadata_of(each, member)), None)
+        if latest is not None:
+            _remove_subscription(latest)
+            now_ms = int(time.time() * 1000)
+            data = build_batch([NewRecord(*serde.encode(latest), now_ms)])
+            log.append([BatchView(data)], leader_epoch=log.epochs.latest, now_ms=now_ms)
+        log.close()
+
+
+def _is_metadata_of(record: Any, member: str) -> bool:
+    is_metadata = record is not None and isinstance(record.value, ConsumerGroupMemberMetadataValue)
+    return is_metadata and record.key.member_id == member
+
+
+def _remove_subscription(record: Any) -> None:
+    for protocol in record.value.classic_member_metadata.supported_protocols:
+        protocol.metadata = b""
+
+
+def test_a_classic_member_changes_its_protocol(real_kafka: Target, emulator: Target) -> None:
+    """A classic member waits for its assignment, and sends a heartbeat of a consumer instead."""
+
+    def ask(target: Target) -> ErrorCode:
+        world = new_world(target, "protocol")
+        play = migration.Play(world)
+        world.probe(play.consumers.join("b"), _HEARTBEAT)
+        refused = world.probe(play.classics.join(rebalance_ms=_REBALANCE_MS), _JOIN)
+        member = refused.member_id
+        joined = world.probe(play.classics.join(member, rebalance_ms=_REBALANCE_MS), _JOIN)
+        assert joined.error_code == ErrorCode.NONE
+        answer = world.probe(play.consumers.join(member), _HEARTBEAT)
+        assert answer.error_code == ErrorCode.NONE
+        epoch = answer.member_epoch
+        deadline = time.monotonic() + 3 * _REBALANCE_MS / 1000
+        while time.monotonic() < deadline and not answer.error_code:
+            time.sleep(_PAUSE_S)
+            answer = world.probe(play.consumers.heartbeat(member, epoch), _HEARTBEAT)
+            epoch = answer.member_epoch
+        world.close()
+        return ErrorCode(answer.error_code)
+
+    assert ask(real_kafka) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ask(emulator) == ErrorCode.NONE
+
+
 # Work that kafkalite has done when it answers, and that Kafka does then or later.
 
 
@@ -241,7 +672,7 @@ def test_a_transaction_after_its_end(real_kafka: Target, emulator: Target) -> No
         producer = start_producer(world, NEW)
         producer.begin(0, 1, 2)
         assert producer.commit().error_code == ErrorCode.NONE
-        answer = world.probe(describe(producer.transactional_id), 0)
+        answer = world.probe(describe_transaction(producer.transactional_id), 0)
         world.close()
         (state,) = answer.transaction_states
         return str(state.transaction_state)
@@ -285,7 +716,7 @@ def test_internal_topics_of_a_streams_group(real_kafka: Target, emulator: Target
     assert ask(emulator) == []
 
 
-# Earlier differences, which this Kafka does not have.
+# Earlier differences, which this Kafka or kafkalite does not have.
 
 
 def an_instance_id_is_given_up(world: World) -> None:
@@ -316,12 +747,28 @@ def subscriptions_have_invalid_lengths(world: World) -> None:
         world.ask(group.sync(member_id, joined.generation_id, member_id), _SYNC)
 
 
+def a_state_gets_a_smaller_start_offset(world: World) -> None:
+    topic_id = create_topic(world, world.name)
+    ready_share_coordinator(world, world.name, topic_id)
+    world.call_until(
+        initialize(world.name, topic_id, 1),
+        0,
+        lambda answer: answer.results[0].partitions[0].error_code == ErrorCode.NONE,
+    )
+    for start, complete in ((5, 3), (2, 1), (2, 9), (5, 1), (5, 4), (-1, 2), (-1, 6), (6, 1)):
+        batches = [(max(start, 4) + 3, max(start, 4) + 4, 2, 1), (1, 4, 0, 2)]
+        world.ask(write_state(world.name, topic_id, 0, 0, 0, start, complete, batches), 1)
+        world.ask(read_state(world.name, topic_id, 0), 0)
+        world.ask(summary(world.name, topic_id, 0), 1)
+
+
 @pytest.mark.parametrize(
     "scenario",
     [
         subscriptions_have_invalid_lengths,
         an_instance_id_is_given_up,
         a_dynamic_member_follows_a_static_one,
+        a_state_gets_a_smaller_start_offset,
     ],
     ids=lambda scenario: scenario.__name__,
 )
@@ -329,3 +776,16 @@ def test_an_earlier_difference_is_gone(
     scenario: Scenario, real_kafka: Target, emulator: Target
 ) -> None:
     assert differences(play(scenario, real_kafka), play(scenario, emulator)) == []
+
+
+def test_a_principal_without_acls_is_refused(special: Special) -> None:
+    """`allow.everyone.if.no.acl.found` is `yes`, which does not mean `true` to either broker."""
+    for broker in special:
+        world = new_world(broker, "allowed")
+        create_topic(world, world.name)
+        world.close()
+        client = authenticated(broker, "alice")
+        row = MetadataRequest.MetadataRequestTopic(name=world.name)
+        (topic,) = client.call(MetadataRequest(topics=[row]), 9).topics
+        client.close()
+        assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
+from kafkalite.protocol._generated.messages.metadata import MetadataRequest
+from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.advertised import advertised
 from tests.conformance.compared_releases import RELEASES
 from tests.conformance.node_comparison import compare, node_clusters
 from tests.conformance.node_scenarios import failures, followers, lag, quorum, reassignments
 from tests.conformance.node_world import NodeWorlds
+from tests.conformance.scenarios.commits import commit
+from tests.conformance.scenarios.configs import DELETE, SET, TOPIC, alter, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tests.conformance.node_comparison import NodeClusters
+    from tests.conformance.world import World
     from tests.oracle.node_clusters import NodeCluster
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
+
+OFFSETS: Final = "__consumer_offsets"
+_MIN_ISR: Final = "min.insync.replicas"
+_OFFSETS_METADATA: Final = MetadataRequest(
+    topics=[MetadataRequest.MetadataRequestTopic(name=OFFSETS)]
+)
+_COMMIT_TIMEOUT_S: Final = 5.0
+"""The default of offsets.commit.timeout.ms."""
 
 SCENARIOS = [
     *followers.SCENARIOS,
@@ -43,6 +58,72 @@ def test_both_clusters_give_the_same_answers(
     clusters: NodeClusters, scenario: Callable[[NodeWorlds], None], attempt: int
 ) -> None:
     compare(clusters, scenario, scenario.__name__, attempt)
+
+
+def test_the_end_of_a_node_is_noticed(clusters: NodeClusters, attempt: int) -> None:
+    """Kafka's controller waits for the session of a broker, and kafkalite's does not."""
+
+    def leaders(cluster: NodeCluster) -> tuple[int, int]:
+        """Return the leader at once after the end of its node, and later."""
+        worlds = NodeWorlds(cluster, f"noticed-{attempt}")
+        try:
+            worlds.create("led", (2, 1))
+            worlds.kill(2)
+            at_once = worlds.leader_at(1, "led")
+            worlds.settle("led", 1, (1,))
+            return at_once, worlds.leader_at(1, "led")
+        finally:
+            worlds.close()
+
+    assert leaders(clusters.real) == (2, 1)
+    assert leaders(clusters.emulated) == (1, 1)
+
+
+def test_a_coordinator_with_too_few_in_sync_replicas(clusters: NodeClusters, attempt: int) -> None:
+    """Kafka's coordinator waits for `offsets.commit.timeout.ms`."""
+
+    def ask(cluster: NodeCluster) -> tuple[ErrorCode, bool]:
+        """Return the error of a commit, and whether the answer came soon."""
+        worlds = NodeWorlds(cluster, f"coordinator-{attempt}")
+        try:
+            worlds.create("topic", (1,))
+            request = commit(group_at(worlds.node(1)), worlds.full_name("topic"), 0)
+            node = worlds.node(1)
+            node.call_until(request, 9, lambda answer: _error(answer) == ErrorCode.NONE)
+            node.probe(alter(TOPIC, OFFSETS, (_MIN_ISR, SET, "3")), 1)
+            settled(node, _MIN_ISR, "3", name=OFFSETS)
+            worlds.kill(2)
+            node.call_until(_OFFSETS_METADATA, 9, lambda answer: not _has_in_sync(answer, 2))
+            before_s = time.monotonic()
+            error = _error(node.probe(request, 9))
+            is_soon = time.monotonic() - before_s < _COMMIT_TIMEOUT_S / 2
+            return error, is_soon
+        finally:
+            worlds.node(1).probe(alter(TOPIC, OFFSETS, (_MIN_ISR, DELETE, None)), 1)
+            worlds.close()
+
+    assert ask(clusters.real) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, False)
+    assert ask(clusters.emulated) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, True)
+
+
+def group_at(node: World) -> str:
+    """Return a group whose coordinator is this node."""
+    names = [f"{node.name}-group-{number}" for number in range(20)]
+    found = node.call_until(
+        FindCoordinatorRequest(key_type=0, coordinator_keys=names),
+        4,
+        lambda answer: all(row.error_code == ErrorCode.NONE for row in answer.coordinators),
+    )
+    return str(next(row.key for row in found.coordinators if row.port == node.port))
+
+
+def _error(answer: Any) -> ErrorCode:  # noqa: ANN401 - a response
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+def _has_in_sync(answer: Any, node_id: int) -> bool:  # noqa: ANN401 - a response
+    (topic,) = answer.topics
+    return any(node_id in partition.isr_nodes for partition in topic.partitions)
 
 
 def test_releases_advertise_the_same(clusters: NodeClusters, attempt: int) -> None:

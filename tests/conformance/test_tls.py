@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from cryptography import x509
 
 from kafkalite.protocol._generated.messages.api_versions import ApiVersionsRequest
 from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
@@ -174,6 +175,18 @@ def test_handshakes_end_as_in_kafka(targets: Targets, certificates: Certificates
                     found.add((listener, name, minor, real, emulated))
     assert found == ALERTS
     assert results >= {_ANSWERED, "TLSV1_ALERT_PROTOCOL_VERSION"}
+
+
+def test_a_client_certificate_without_a_subject(
+    targets: Targets, certificates: Certificates
+) -> None:
+    """Java refuses the certificate, and OpenSSL accepts it."""
+    context = certificates.client(x509.Name([]))
+    real, emulated = (
+        result_of(("127.0.0.1", target.ports["REQUIRED"]), context) for target in targets
+    )
+    assert real == "SSLV3_ALERT_BAD_CERTIFICATE"
+    assert emulated == _ANSWERED
 
 
 def test_clients_without_a_common_suite_or_trust_fail_as_in_kafka(

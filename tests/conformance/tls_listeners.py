@@ -123,16 +123,20 @@ class Certificates:
 
     def client(
         self,
-        subject: str | None = None,
+        subject: str | x509.Name | None = None,
         *,
         is_foreign: bool = False,
         lifetime: timedelta = _LIFETIME,
     ) -> ssl.SSLContext:
-        """Return the context of a client, by default without a certificate."""
+        """Return the context of a client, by default without a certificate.
+
+        The subject is one of `SUBJECTS`, or any other one.
+        """
         context = ssl.create_default_context(cafile=self.trusted)
         if subject is not None:
             authority = self._foreign if is_foreign else self._authority
-            issued = authority.issue(SUBJECTS[subject], lifetime=lifetime)
+            name = SUBJECTS[subject] if isinstance(subject, str) else subject
+            issued = authority.issue(name, lifetime=lifetime)
             context.load_cert_chain(self._write("client.pem", authority.chain_pem(issued)))
         return context
 

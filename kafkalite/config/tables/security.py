@@ -173,8 +173,8 @@ ssl.truststore.type string JKS - medium per-broker
 """
 
 AUTHORIZER_KEYS = """
-allow.everyone.if.no.acl.found boolean false - low
-    Whether everyone may use a resource that no ACL applies to.
+allow.everyone.if.no.acl.found string false - low
+    Whether everyone may use a resource that no ACL applies to: with `true`, and no other value.
 super.users string "" - low
     Principals that may do everything, separated by semicolons.
 """

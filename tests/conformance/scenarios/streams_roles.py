@@ -196,7 +196,7 @@ def _node(name: str, node_type: int, **fields: Any) -> Update.TopologyDescriptio
     return Update.TopologyDescriptionNode(name=name, node_type=node_type, **fields)
 
 
-def _update(
+def update(
     group: str,
     member: str,
     epoch: int,
@@ -214,7 +214,7 @@ def _update(
     )
 
 
-_NODES = (
+NODES = (
     _node("source", 1, source_topics=["t", "u", "t"], successors=["map", "map", "out"]),
     _node("map", 2, stores=["store"], source_topics=["ignored"], successors=["out"]),
     _node("out", 3, sink_topic="result", stores=["ignored"]),
@@ -234,19 +234,19 @@ def topologies_are_described(world: World) -> None:
     world.ask(group.join("a"), 1)
     world.ask(group.heartbeat("a", 2), 1)
     _described(world, name, include_topology_description=True)
-    wrong_store = Update.TopologyDescriptionGlobalStore(source=_STORE.source, processor=_NODES[2])
-    for update in (
-        _update(f"{name}-missing", "a", 0, _NODES),
-        _update(name, "b", 0, _NODES),
-        _update(name, "a", 1, _NODES),
-        _update(name, "", 0, _NODES),
-        _update(name, "a", 0, [_node("x", 4)]),
-        _update(name, "a", 0, _NODES, [wrong_store]),
-        _update("", "a", 0, _NODES),
+    wrong_store = Update.TopologyDescriptionGlobalStore(source=_STORE.source, processor=NODES[2])
+    for request in (
+        update(f"{name}-missing", "a", 0, NODES),
+        update(name, "b", 0, NODES),
+        update(name, "a", 1, NODES),
+        update(name, "", 0, NODES),
+        update(name, "a", 0, [_node("x", 4)]),
+        update(name, "a", 0, NODES, [wrong_store]),
+        update("", "a", 0, NODES),
     ):
-        world.ask(update, 0)
+        world.ask(request, 0)
     for _ in range(2):
-        world.ask(_update(name, "a", 0, _NODES, [_STORE]), 0)
+        world.ask(update(name, "a", 0, NODES, [_STORE]), 0)
     _described(world, name)
     _described(world, name, include_topology_description=True)
     _described(world, f"{name}-missing", include_topology_description=True)

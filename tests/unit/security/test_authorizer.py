@@ -221,6 +221,8 @@ def test_settings_are_read_from_broker_settings() -> None:
     assert parsed.super_users == {"User:admin", "User:CN=a,O=b"}
     assert parsed.allows_without_acls
     assert AuthorizerSettings.from_text({}) == (frozenset(), False, True)
+    text["allow.everyone.if.no.acl.found"] = "yes"
+    assert not AuthorizerSettings.from_text(text).allows_without_acls
 
 
 def test_a_super_user_without_a_type_is_invalid() -> None:
