@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.conformance.sasl_kafka import kafka_with_sasl, kafkalite_with_sasl
 from tests.kafka_tools.cases import FILES
-from tests.kafka_tools.sides import Side
+from tests.kafka_tools.sides import Side, placeholders
 from tests.oracle.target import free_port
 
 if TYPE_CHECKING:
@@ -48,11 +48,8 @@ def _side(
     directory: Path, bootstrap: str, controller: str, sasl_port: int, data: Path
 ) -> Iterator[Side]:
     names = {
-        "bootstrap": bootstrap,
-        "controller": controller,
+        **placeholders(bootstrap, controller),
         "sasl": f"127.0.0.1:{sasl_port}",
-        "port": bootstrap.rpartition(":")[2],
-        "controller-port": controller.rpartition(":")[2],
         "id": _UNKNOWN_ID,
         "data": str(data),
         "files": str(directory / "files"),
