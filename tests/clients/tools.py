@@ -60,16 +60,11 @@ class Output:
         return [line.split() for line in self.lines]
 
 
-def run_tool(
-    name: str, bootstrap: str, *arguments: str, text: str = "", release: str | None = None
-) -> Output:
-    """Run one tool against a broker; any exit status is allowed.
-
-    `release` is the release of the tool, by default the pinned one.
-    """
+def run_tool(name: str, bootstrap: str, *arguments: str, text: str = "") -> Output:
+    """Run one tool against a broker; any exit status is allowed."""
     address = (_ADDRESS_OPTIONS.get(name, "--bootstrap-server"), bootstrap)
     command_line = (*address, *arguments) if name in _ADDRESS_FIRST else (*arguments, *address)
-    command = java_command(MAIN_CLASSES[name], *command_line, release=release)
+    command = java_command(MAIN_CLASSES[name], *command_line)
     completed = subprocess.run(
         command, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )
