@@ -5,35 +5,14 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 
+from tests.kafka_tools.scripts import SCRIPTS
 from tests.oracle.jars import java_command
 
 _TIMEOUT_S = 60.0
-_TOOLS = "org.apache.kafka.tools"
 
 MAIN_CLASSES = {
-    "kafka-topics": f"{_TOOLS}.TopicCommand",
-    "kafka-console-producer": f"{_TOOLS}.ConsoleProducer",
-    "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",
-    "kafka-consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
-    "kafka-configs": f"{_TOOLS}.ConfigCommand",
-    "kafka-delegation-tokens": f"{_TOOLS}.DelegationTokenCommand",
-    "kafka-client-metrics": f"{_TOOLS}.ClientMetricsCommand",
-    "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
-    "kafka-log-dirs": f"{_TOOLS}.LogDirsCommand",
-    "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
-    "kafka-delete-records": f"{_TOOLS}.DeleteRecordsCommand",
-    "kafka-leader-election": f"{_TOOLS}.LeaderElectionCommand",
-    "kafka-share-groups": f"{_TOOLS}.consumer.group.ShareGroupCommand",
-    "kafka-console-share-consumer": f"{_TOOLS}.consumer.ConsoleShareConsumer",
-    "kafka-verifiable-share-consumer": f"{_TOOLS}.VerifiableShareConsumer",
-    "kafka-streams-groups": f"{_TOOLS}.streams.StreamsGroupCommand",
-    "kafka-groups": f"{_TOOLS}.GroupsCommand",
-    "kafka-cluster": f"{_TOOLS}.ClusterTool",
-    "kafka-transactions": f"{_TOOLS}.TransactionsCommand",
-    "kafka-producer-perf-test": f"{_TOOLS}.ProducerPerformance",
-    "kafka-verifiable-producer": f"{_TOOLS}.VerifiableProducer",
-    "kafka-verifiable-consumer": f"{_TOOLS}.VerifiableConsumer",
-    "transactional-message-copier": f"{_TOOLS}.TransactionalMessageCopier",
+    **{name: script.main_class for name, script in SCRIPTS.items()},
+    "transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
 }
 
 # Tools whose `--bootstrap-server` must not come last.
