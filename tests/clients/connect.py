@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RELEASE = "4.3.1"
-"""The release of the workers. Its connectors fail in 4.4, and Maven Central has none of 4.4."""
+"""The release of the workers and of their connectors.
+
+Maven Central has no connectors of 4.4, and those of 4.3 fail in workers of 4.4.
+"""
 GROUP = "connect"
 CONFIGS, OFFSETS, STATUSES = "connect-configs", "connect-offsets", "connect-statuses"
 OFFSET_PARTITIONS = 3

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.oracle.build_cache import build_once, run_build
-from tests.oracle.jars import SHORT_LIVED, compiled, jar_directory
+from tests.oracle.jars import compiled, jar_directory, java_command
 from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import program, required
 
@@ -38,10 +38,13 @@ def run_on_release(
         # The libraries that the clients need are those of the pinned release.
         others = [jar for jar in sorted(jar_directory().glob("*.jar")) if "kafka" not in jar.name]
         kafka = [release_jar(artifact, LATEST_PATCH[release]) for artifact in artifacts]
-        path = ":".join(map(str, [compiled(_SOURCES), *kafka, *others]))
-        java = program("java")
-    level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    command = [java, "-Xmx256m", *SHORT_LIVED, level, "-cp", path, main_class, *arguments]
+        command = java_command(
+            main_class,
+            *arguments,
+            classes=compiled(_SOURCES),
+            log_level="error",
+            jar_path=":".join(map(str, [*kafka, *others])),
+        )
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]

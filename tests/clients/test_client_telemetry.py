@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from kafkalite.config.releases import DEFAULT
 from kafkalite.testing import Broker
 from tests.clients.tools import MAIN_CLASSES, Output, run_tool
 from tests.oracle.jars import jar_directory, java_command
+from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
-_RELEASE = "4.4.0"
 _TOPIC = "orders"
 _DEADLINE_S = 60.0
 
@@ -31,7 +32,7 @@ _DEADLINE_S = 60.0
 def broker() -> Iterator[Broker]:
     """Start a broker whose clients push their metrics as often as is possible."""
     with required():
-        jar_directory(_RELEASE)
+        jar_directory()
     config = {"kafkalite.client.telemetry": "true"}
     with Broker(topics={_TOPIC: 1}, config=config) as running:
         tool(running, "--alter", "--name", "all", "--interval", "100", "--metrics", "*")
@@ -40,8 +41,7 @@ def broker() -> Iterator[Broker]:
 
 def tool(broker: Broker, *arguments: str) -> Output:
     """Run kafka-client-metrics.sh."""
-    bootstrap = broker.bootstrap_servers
-    output = run_tool("kafka-client-metrics", bootstrap, *arguments, release=_RELEASE)
+    output = run_tool("kafka-client-metrics", broker.bootstrap_servers, *arguments)
     assert output.status == 0, output
     return output
 
@@ -68,7 +68,6 @@ def test_the_tool_manages_subscriptions(broker: Broker) -> None:
         "kafka-client-metrics",
         broker.bootstrap_servers,
         *("--alter", "--name", "x", "--match", "client_id"),
-        release=_RELEASE,
     )
     assert refused.status == 1
     assert "Illegal client matching pattern: client_id" in refused.stdout + refused.stderr
@@ -91,7 +90,7 @@ def test_java_clients_push_their_metrics(broker: Broker) -> None:
             )
             attributes = client.client
             assert attributes.client_software_name == "apache-kafka-java"
-            assert attributes.client_software_version == _RELEASE
+            assert attributes.client_software_version == LATEST_PATCH[DEFAULT]
             assert attributes.client_source_address == "127.0.0.1"
 
 
@@ -116,7 +115,7 @@ def test_librdkafka_pushes_its_metrics(broker: Broker) -> None:
 @contextmanager
 def running(name: str, *arguments: str) -> Iterator[None]:
     """Run one of Kafka's tools until the end of the block."""
-    command = java_command(MAIN_CLASSES[name], *arguments, release=_RELEASE)
+    command = java_command(MAIN_CLASSES[name], *arguments)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.client, pytest.mark.endurance]
 
-_RELEASE = "4.4.0"
 _TOPIC = "orders"
 _REBOOTSTRAP = "Rebootstrap requested by server due to cluster metadata mismatch for cluster"
 
@@ -38,7 +37,7 @@ def _producer(port: int, log: Path, *settings: str) -> Iterator[IO[str]]:
     arguments += [f"--command-property={setting}" for setting in settings]
     with required():
         name = MAIN_CLASSES["kafka-console-producer"]
-        command = java_command(name, *arguments, log_level="info", release=_RELEASE)
+        command = java_command(name, *arguments, log_level="info")
     with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, text=True

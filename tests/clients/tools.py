@@ -5,35 +5,14 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 
+from tests.kafka_tools.scripts import SCRIPTS
 from tests.oracle.jars import java_command
 
 _TIMEOUT_S = 60.0
-_TOOLS = "org.apache.kafka.tools"
 
 MAIN_CLASSES = {
-    "kafka-topics": f"{_TOOLS}.TopicCommand",
-    "kafka-console-producer": f"{_TOOLS}.ConsoleProducer",
-    "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",
-    "kafka-consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
-    "kafka-configs": f"{_TOOLS}.ConfigCommand",
-    "kafka-delegation-tokens": f"{_TOOLS}.DelegationTokenCommand",
-    "kafka-client-metrics": f"{_TOOLS}.ClientMetricsCommand",
-    "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
-    "kafka-log-dirs": f"{_TOOLS}.LogDirsCommand",
-    "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
-    "kafka-delete-records": f"{_TOOLS}.DeleteRecordsCommand",
-    "kafka-leader-election": f"{_TOOLS}.LeaderElectionCommand",
-    "kafka-share-groups": f"{_TOOLS}.consumer.group.ShareGroupCommand",
-    "kafka-console-share-consumer": f"{_TOOLS}.consumer.ConsoleShareConsumer",
-    "kafka-verifiable-share-consumer": f"{_TOOLS}.VerifiableShareConsumer",
-    "kafka-streams-groups": f"{_TOOLS}.streams.StreamsGroupCommand",
-    "kafka-groups": f"{_TOOLS}.GroupsCommand",
-    "kafka-cluster": f"{_TOOLS}.ClusterTool",
-    "kafka-transactions": f"{_TOOLS}.TransactionsCommand",
-    "kafka-producer-perf-test": f"{_TOOLS}.ProducerPerformance",
-    "kafka-verifiable-producer": f"{_TOOLS}.VerifiableProducer",
-    "kafka-verifiable-consumer": f"{_TOOLS}.VerifiableConsumer",
-    "transactional-message-copier": f"{_TOOLS}.TransactionalMessageCopier",
+    **{name: script.main_class for name, script in SCRIPTS.items()},
+    "transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
 }
 
 # Tools whose `--bootstrap-server` must not come last.
@@ -60,16 +39,11 @@ class Output:
         return [line.split() for line in self.lines]
 
 
-def run_tool(
-    name: str, bootstrap: str, *arguments: str, text: str = "", release: str | None = None
-) -> Output:
-    """Run one tool against a broker; any exit status is allowed.
-
-    `release` is the release of the tool, by default the pinned one.
-    """
+def run_tool(name: str, bootstrap: str, *arguments: str, text: str = "") -> Output:
+    """Run one tool against a broker; any exit status is allowed."""
     address = (_ADDRESS_OPTIONS.get(name, "--bootstrap-server"), bootstrap)
     command_line = (*address, *arguments) if name in _ADDRESS_FIRST else (*arguments, *address)
-    command = java_command(MAIN_CLASSES[name], *command_line, release=release)
+    command = java_command(MAIN_CLASSES[name], *command_line)
     completed = subprocess.run(
         command, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )

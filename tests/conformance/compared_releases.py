@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.apis.releases import served_rows
 from kafkalite.config.releases import DEFAULT, emulated_release
+from tests.oracle.releases import LATEST_PATCH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ class Release(NamedTuple):
 
 
 RELEASES: Final[Mapping[str, Release]] = {
-    "4.3": Release("4.3", "4.3.1"),
+    "4.3": Release("4.3", LATEST_PATCH["4.3"]),
     "4.4": Release(None, None),
 }
 """Release → what is compared."""

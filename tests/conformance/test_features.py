@@ -13,6 +13,7 @@ from tests.conformance.tool_runs import run_with_each, tool_sides
 from tests.kafka_tools.case import Case
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.real_kafka import RealKafka
+from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import required
 from tests.oracle.served_kafkalite import ServedKafkalite
 from tests.oracle.target import COMMON_CONFIG, restart
@@ -81,11 +82,12 @@ def _print_with_each(brokers: tuple[Target, Target], *commands: str) -> list[lis
 
 
 def test_the_tool_of_kafka_prints_the_same(brokers: tuple[Target, Target]) -> None:
-    printed = dict(zip(_COMMANDS, _print_with_each(brokers, *_COMMANDS), strict=True))
-    described = printed["describe"][0]
-    assert described is not None
-    assert any("share.version" in line for line in described.output), printed
-    different = {command for command, (real, emulated) in printed.items() if real != emulated}
+    printed = list(zip(_COMMANDS, _print_with_each(brokers, *_COMMANDS), strict=True))
+    for command, (described, _) in printed:
+        if command == "describe":
+            assert described is not None
+            assert any("share.version" in line for line in described.output), printed
+    different = [command for command, (real, emulated) in printed if real != emulated]
     assert not different, printed
 
 
@@ -102,7 +104,7 @@ _UPGRADE: Final = (
 def upgraded(tmp_path: Path) -> Iterator[tuple[Target, Target]]:
     """Yield a real Kafka and kafkalite of release 4.4 that continue clusters of release 4.3."""
     kafka = RealKafka(tmp_path / "kafka")
-    earlier_kafka = RealKafka(tmp_path / "kafka", release="4.3.1")
+    earlier_kafka = RealKafka(tmp_path / "kafka", release=LATEST_PATCH["4.3"])
     kafka.port = earlier_kafka.port  # the properties of a data directory are written once
     emulator = ServedKafkalite(tmp_path / "emulator")
     earlier_emulator = ServedKafkalite(tmp_path / "emulator", options=("--as-version", "4.3"))

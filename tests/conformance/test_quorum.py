@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from shutil import copytree
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -103,31 +104,35 @@ def test_the_listener_for_controllers_answers_as_that_of_kafka(
     assert_equal(quorums, scenario, attempt, at_controller=True)
 
 
-def test_fixed_voters_answer_as_those_of_kafka(tmp_path: Path, attempt: int) -> None:
+def kafka_with_fixed_voters(
+    directory: Path, *format_options: str
+) -> tuple[RealKafka, Mapping[str, str]]:
+    """Return a real Kafka that is not started yet, and its settings."""
     config = dict(COMMON_CONFIG)
-    with required():
-        real = RealKafka(tmp_path / "kafka", config, format_options=())
-        config["controller.quorum.voters"] = f"1@{real.controller}"
-        config["controller.quorum.bootstrap.servers"] = ""
-        real.start()
-    try:
+    kafka = RealKafka(directory, config, format_options=format_options)
+    config["controller.quorum.voters"] = f"1@{kafka.controller}"
+    config["controller.quorum.bootstrap.servers"] = ""
+    return kafka, config
+
+
+def test_fixed_voters_answer_as_those_of_kafka(tmp_path: Path, attempt: int) -> None:
+    real, config = kafka_with_fixed_voters(tmp_path / "kafka")
+    with ExitStack() as stopping:
+        with required():
+            real.start()
+        stopping.callback(real.kill)
         emulated, quorum = start_kafkalite(tmp_path / "kafkalite", config)
+        stopping.callback(emulated.kill)
         quorums = Quorum(real.bootstrap, real.controller), quorum
         assert_equal(quorums, fixed_voters_are_upgraded, attempt, at_controller=False)
-        emulated.kill()
-    finally:
-        real.kill()
 
 
 def test_kafka_with_fixed_voters_starts_on_the_directory(tmp_path: Path) -> None:
     emulated, _ = start_kafkalite(tmp_path / "kafkalite", COMMON_CONFIG, "--topic", "stored:2")
     emulated.stop()
-    config = dict(COMMON_CONFIG)
+    real, _ = kafka_with_fixed_voters(tmp_path / "kafka", "--ignore-formatted")
+    copytree(emulated.data, real.data)
     with required():
-        real = RealKafka(tmp_path / "kafka", config, format_options=("--ignore-formatted",))
-        config["controller.quorum.voters"] = f"1@{real.controller}"
-        config["controller.quorum.bootstrap.servers"] = ""
-        copytree(emulated.data, real.data)
         real.start()
     try:
         client = RawClient(real.port)

@@ -19,6 +19,7 @@ from tests.conformance.compare import differences
 from tests.conformance.setup import create_topic
 from tests.conformance.world import Entry, World
 from tests.oracle.real_kafka import RealKafka
+from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import required
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def test_the_default_release_is_presented_like_kafka(real_kafka: RealKafka) -> N
 @pytest.mark.endurance
 def test_an_older_release_is_presented_like_kafka(tmp_path: Path) -> None:
     with required():
-        kafka = RealKafka(tmp_path, release="4.2.0")
+        kafka = RealKafka(tmp_path, release=LATEST_PATCH["4.2"])
         kafka.start()
     try:
         compare(kafka.port, "4.2")
@@ -129,7 +130,7 @@ def _play_settings(port: int) -> list[Entry]:
 @pytest.mark.endurance
 def test_settings_removed_in_4_0_are_those_of_3_9(tmp_path: Path) -> None:
     with required():
-        kafka = RealKafka(tmp_path, _SHARE_DEFAULTS, release="3.9.1")
+        kafka = RealKafka(tmp_path, _SHARE_DEFAULTS, release=LATEST_PATCH["3.9"])
         kafka.start()
     try:
         real = _play_settings(kafka.port)

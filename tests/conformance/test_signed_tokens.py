@@ -17,6 +17,7 @@ from kafkalite.security.sasl.json_web_keys import ALGORITHMS, KeySet, parse_key_
 from kafkalite.security.sasl.oauthbearer import InvalidTokenError
 from kafkalite.security.sasl.signed_tokens import SignedTokenRules, validate_signed_token
 from tests.oracle.jars import compiled, java_command
+from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import required
 from tests.unit.security.sasl.token_signer import TokenSigner, section
 
@@ -140,7 +141,9 @@ def line_of(rules: SignedTokenRules, token: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("release", "accepts_any_audience"), [("4.3.1", False), (None, True)], ids=["4.3", "4.4"]
+    ("release", "accepts_any_audience"),
+    [(LATEST_PATCH["4.3"], False), (None, True)],
+    ids=["4.3", "4.4"],
 )
 def test_kafka_accepts_the_same_tokens(
     tmp_path: Path, release: str | None, *, accepts_any_audience: bool

@@ -16,6 +16,7 @@ from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.consumer_groups import Consumers, new_group
 from tests.conformance.world import World
 from tests.oracle.real_kafka import RealKafka
+from tests.oracle.releases import LATEST_PATCH
 from tests.oracle.requirements import required
 from tests.oracle.served_kafkalite import ServedKafkalite
 from tests.oracle.target import COMMON_CONFIG
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance]
 
-RELEASE: Final = "4.2.0"
+RELEASE: Final = LATEST_PATCH["4.2"]
 _HEARTBEAT, _COMMIT, _LEAVE = 1, 9, -1
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
-from tests.kafka_tools.sides import Side
+from tests.kafka_tools.sides import Side, placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ def tool_sides(addresses: Sequence[tuple[str, str]]) -> Iterator[list[Side]]:
     """Start a Java process for each broker; an address is that of a broker and its controller."""
     with ExitStack() as running:
         yield [
-            running.enter_context(closing(Side(_placeholders(bootstrap, controller))))
+            running.enter_context(closing(Side(placeholders(bootstrap, controller))))
             for bootstrap, controller in addresses
         ]
 
@@ -29,12 +29,3 @@ def run_with_each(sides: Sequence[Side], case: Case) -> list[Result | None]:
     """Run a tool with all brokers at the same time."""
     with ThreadPoolExecutor(len(sides)) as pool:
         return list(pool.map(lambda side: side.perform(case), sides))
-
-
-def _placeholders(bootstrap: str, controller: str) -> dict[str, str]:
-    return {
-        "bootstrap": bootstrap,
-        "controller": controller,
-        "port": bootstrap.rpartition(":")[2],
-        "controller-port": controller.rpartition(":")[2],
-    }

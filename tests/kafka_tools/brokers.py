@@ -5,12 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
-from tests.conformance.sasl_kafka import PROTOCOLS, SETTINGS, USERS, kafka_with_sasl
+from tests.conformance.sasl_kafka import kafka_with_sasl, kafkalite_with_sasl
 from tests.kafka_tools.cases import FILES
-from tests.kafka_tools.sides import Side
-from tests.oracle.served_kafkalite import ServedKafkalite
-from tests.oracle.target import COMMON_CONFIG, free_port
+from tests.kafka_tools.sides import Side, placeholders
+from tests.oracle.target import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,23 +32,9 @@ def kafka_side(directory: Path) -> Iterator[Side]:
 @contextmanager
 def kafkalite_side(directory: Path) -> Iterator[Side]:
     """Start kafkalite with the settings of that Kafka."""
-    users = [f"--user={name}:{password}:PLAIN" for name, password in USERS.items()]
     sasl_port = free_port()
     controller = f"127.0.0.1:{free_port()}"
-    kafkalite = ServedKafkalite(
-        directory / "kafkalite",
-        {
-            **KAFKALITE_DEFAULTS,
-            **COMMON_CONFIG,
-            **SETTINGS,
-            "listener.security.protocol.map": PROTOCOLS,
-        },
-        options=(
-            *("--defaults", "kafka", "--controller-listen", controller),
-            *("--listen", f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"),
-            *users,
-        ),
-    )
+    kafkalite = kafkalite_with_sasl(directory / "kafkalite", sasl_port, controller)
     try:
         kafkalite.start()
         with _side(directory, kafkalite.bootstrap, controller, sasl_port, kafkalite.data) as side:
@@ -64,11 +48,8 @@ def _side(
     directory: Path, bootstrap: str, controller: str, sasl_port: int, data: Path
 ) -> Iterator[Side]:
     names = {
-        "bootstrap": bootstrap,
-        "controller": controller,
+        **placeholders(bootstrap, controller),
         "sasl": f"127.0.0.1:{sasl_port}",
-        "port": bootstrap.rpartition(":")[2],
-        "controller-port": controller.rpartition(":")[2],
         "id": _UNKNOWN_ID,
         "data": str(data),
         "files": str(directory / "files"),

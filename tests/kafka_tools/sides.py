@@ -26,6 +26,16 @@ _STATE_TIMEOUT_S: Final = 40.0
 _POLL_S: Final = 0.1
 
 
+def placeholders(bootstrap: str, controller: str) -> dict[str, str]:
+    """Return the placeholders for the addresses of a broker and of its controller."""
+    return {
+        "bootstrap": bootstrap,
+        "controller": controller,
+        "port": bootstrap.rpartition(":")[2],
+        "controller-port": controller.rpartition(":")[2],
+    }
+
+
 class Result(NamedTuple):
     """The comparable result of a tool."""
 

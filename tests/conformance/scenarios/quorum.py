@@ -12,7 +12,6 @@ from kafkalite.protocol._generated.messages.create_partitions import CreateParti
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.delete_topics import DeleteTopicsRequest
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
-from kafkalite.protocol._generated.messages.describe_configs import DescribeConfigsRequest
 from kafkalite.protocol._generated.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
 )
@@ -21,9 +20,6 @@ from kafkalite.protocol._generated.messages.describe_user_scram_credentials impo
     DescribeUserScramCredentialsRequest,
 )
 from kafkalite.protocol._generated.messages.elect_leaders import ElectLeadersRequest
-from kafkalite.protocol._generated.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-)
 from kafkalite.protocol._generated.messages.list_groups import ListGroupsRequest
 from kafkalite.protocol._generated.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -34,8 +30,15 @@ from kafkalite.protocol._generated.messages.unregister_broker import UnregisterB
 from kafkalite.protocol._generated.messages.unregister_controller import (
     UnregisterControllerRequest,
 )
-from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
 from kafkalite.protocol.error_codes import ErrorCode
+from tests.conformance.scenarios.configs import SET, TOPIC, alter, describe
+from tests.conformance.scenarios.features import (
+    KRAFT,
+    SAFE_DOWNGRADE,
+    UNSAFE_DOWNGRADE,
+    UPGRADE,
+    update,
+)
 from tests.oracle.real_kafka import CLUSTER_ID
 
 if TYPE_CHECKING:
@@ -50,8 +53,6 @@ IGNORED: Final = frozenset(("high_watermark", "log_end_offset", "leader_epoch"))
 METADATA: Final = "__cluster_metadata"
 _DIRECTORY: Final = bytes(range(16))
 _NO_DIRECTORY: Final = bytes(16)
-_TOPIC, _BROKER = 2, 4
-_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _OWN_DIRECTORY: Final = re.compile(r"directoryId=(?!AAECAwQFBgcICQoLDA0ODw)[\w-]{22}")
 
 _Listener = AddRaftVoterRequest.Listener
@@ -244,15 +245,8 @@ def topics_are_managed_by_the_controller(world: World) -> None:
         world.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 4)
     more = CreatePartitionsRequest.CreatePartitionsTopic(name=world.name, count=2)
     world.ask(CreatePartitionsRequest(topics=[more], timeout_ms=10_000), 3)
-    change = IncrementalAlterConfigsRequest.AlterableConfig(name="retention.ms", value="5000")
-    row = IncrementalAlterConfigsRequest.AlterConfigsResource(
-        resource_type=_TOPIC, resource_name=world.name, configs=[change]
-    )
-    world.ask(IncrementalAlterConfigsRequest(resources=[row]), 1)
-    described = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=_TOPIC, resource_name=world.name, configuration_keys=["retention.ms"]
-    )
-    world.ask(DescribeConfigsRequest(resources=[described]), 4)
+    world.ask(alter(TOPIC, world.name, ("retention.ms", SET, "5000")), 1)
+    world.ask(describe(TOPIC, world.name, ["retention.ms"], fully=False), 4)
     world.ask(ElectLeadersRequest(topic_partitions=[], timeout_ms=10_000), 2)
     world.ask(ListPartitionReassignmentsRequest(topics=None, timeout_ms=10_000), 0)
     world.ask(AlterClientQuotasRequest(entries=[]), 1)
@@ -277,38 +271,31 @@ CONTROLLER_SCENARIOS = (
 """Scenarios for the listener for controllers."""
 
 
-def _update(level: int, upgrade_type: int, *, validate_only: bool = False) -> UpdateFeaturesRequest:
-    row = UpdateFeaturesRequest.FeatureUpdateKey(
-        feature="kraft.version", max_version_level=level, upgrade_type=upgrade_type
-    )
-    return UpdateFeaturesRequest(feature_updates=[row], validate_only=validate_only)
-
-
 def fixed_voters_are_upgraded(world: World) -> None:
     partitions_are_described(world)
     voters_are_not_added(world)
     voters_are_not_removed(world)
     features_have_a_version_of_the_quorum(world)
     for level, upgrade_type, validate_only in (
-        (0, _UPGRADE, False),
-        (0, _SAFE_DOWNGRADE, False),
-        (2, _UPGRADE, False),
-        (-1, _UPGRADE, False),
-        (1, _SAFE_DOWNGRADE, False),
-        (1, _UNSAFE_DOWNGRADE, False),
-        (1, _UPGRADE, True),
-        (1, _UPGRADE, False),
-        (1, _UPGRADE, False),
-        (0, _UPGRADE, False),
-        (0, _SAFE_DOWNGRADE, False),
-        (0, _UNSAFE_DOWNGRADE, False),
+        (0, UPGRADE, False),
+        (0, SAFE_DOWNGRADE, False),
+        (2, UPGRADE, False),
+        (-1, UPGRADE, False),
+        (1, SAFE_DOWNGRADE, False),
+        (1, UNSAFE_DOWNGRADE, False),
+        (1, UPGRADE, True),
+        (1, UPGRADE, False),
+        (1, UPGRADE, False),
+        (0, UPGRADE, False),
+        (0, SAFE_DOWNGRADE, False),
+        (0, UNSAFE_DOWNGRADE, False),
     ):
-        request = _update(level, upgrade_type, validate_only=validate_only)
+        request = update((KRAFT, level, upgrade_type), validate_only=validate_only)
         _ask_with_text(world, request, 1)
     world.call_until(
         ApiVersionsRequest(client_software_name="test", client_software_version="1"),
         4,
-        lambda answer: any(row.name == "kraft.version" for row in answer.finalized_features),
+        lambda answer: any(row.name == KRAFT for row in answer.finalized_features),
         is_recorded=False,
     )
     features_have_a_version_of_the_quorum(world)

@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
-from tests.conformance.sasl_kafka import PROTOCOLS, SETTINGS, USERS, kafka_with_sasl
+from tests.conformance.sasl_kafka import kafka_with_sasl, kafkalite_with_sasl
 from tests.oracle.jars import compiled
-from tests.oracle.served_kafkalite import ServedKafkalite
-from tests.oracle.target import COMMON_CONFIG, free_port
+from tests.oracle.target import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,20 +54,11 @@ def brokers(directory: Path) -> Iterator[Pair]:
         settings={"metric.reporters": "TelemetryReceiver"},
         classes=compiled(_TELEMETRY_RECEIVER),
     )
-    users = [f"--user={name}:{password}:PLAIN" for name, password in USERS.items()]
-    emulator = ServedKafkalite(
+    emulator = kafkalite_with_sasl(
         directory / "kafkalite",
-        {
-            **KAFKALITE_DEFAULTS,
-            **COMMON_CONFIG,
-            **SETTINGS,
-            "kafkalite.client.telemetry": "true",
-            "listener.security.protocol.map": PROTOCOLS,
-        },
-        options=(
-            *("--defaults", "kafka", "--controller-listen", controller),
-            *("--listen", f"SASL_PLAINTEXT://127.0.0.1:{ports[1]}", *users),
-        ),
+        ports[1],
+        controller,
+        settings={"kafkalite.client.telemetry": "true"},
     )
     targets: tuple[Target, Target] = (kafka, emulator)
     try:
