@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.config.tables.kafkalite import CLIENT_TELEMETRY
 from kafkalite.gateway.api import Api
+from kafkalite.gateway.refusals import client_address
 from kafkalite.protocol._generated.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
@@ -153,7 +154,7 @@ def _attributes(call: Call, instance_id: bytes) -> ClientAttributes:
         call.client_id,
         name,
         version,
-        call.client_host.removeprefix("/"),
+        client_address(call),
         None if connection is None or connection.port is None else str(connection.port),
     )
 
