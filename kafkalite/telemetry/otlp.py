@@ -38,7 +38,7 @@ class DecoderMissingError(ImportError):
     """The package that decodes metrics is not installed; the text says how to install it."""
 
 
-def new_metrics_data() -> metrics_pb2.MetricsData:
+def _new_metrics_data() -> metrics_pb2.MetricsData:
     """Return an empty message; raises DecoderMissingError if the package is not installed."""
     try:
         from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData  # noqa: PLC0415 - extra
@@ -50,12 +50,21 @@ def new_metrics_data() -> metrics_pb2.MetricsData:
     return MetricsData()
 
 
+def reason_not_decoded() -> str | None:
+    """Return why pushed metrics are not decoded, and what to install; None if they are."""
+    try:
+        _new_metrics_data()
+    except DecoderMissingError as error:
+        return str(error)
+    return None
+
+
 def decode_metrics(payload: bytes) -> list[DecodedMetric]:
     """Return the metrics of a push.
 
     Raises InvalidMetricsError, or DecoderMissingError.
     """
-    data = new_metrics_data()
+    data = _new_metrics_data()
     try:
         data.ParseFromString(payload)
     except Exception as error:

@@ -16,6 +16,7 @@ from kafkalite.telemetry.otlp import (
     DecoderMissingError,
     InvalidMetricsError,
     decode_metrics,
+    reason_not_decoded,
 )
 from tests.unit.telemetry.pushes import CUMULATIVE, counter, gauge, serialized, series
 
@@ -158,3 +159,9 @@ def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
     with pytest.raises(DecoderMissingError, match=r"pip install 'kafkalite\[telemetry\]'"):
         decode_metrics(b"")
+
+
+def test_the_reason_why_metrics_are_not_decoded_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reason_not_decoded() is None
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
+    assert "pip install 'kafkalite[telemetry]'" in str(reason_not_decoded())
