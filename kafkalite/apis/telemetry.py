@@ -27,7 +27,7 @@ from kafkalite.telemetry.instances import (
     check_instance_id,
 )
 from kafkalite.telemetry.metrics import AcceptedPush
-from kafkalite.telemetry.otlp import DecoderMissingError, InvalidMetricsError, decode_metrics
+from kafkalite.telemetry.otlp import InvalidMetricsError, MissingPackageError, decode_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,7 @@ def _decode(call: Call, request: PushTelemetryRequest) -> Sequence[DecodedMetric
     limit = call.node.config.int(_MAX_BYTES)
     try:
         return decode_metrics(decompress(request.compression_type, request.metrics, limit))
-    except DecoderMissingError:
+    except MissingPackageError:
         return ()
     except (CompressedDataError, InvalidMetricsError) as error:
         raise KafkaError(

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kafkalite.telemetry.metrics import Distribution
-from kafkalite.telemetry.otlp import DecoderMissingError
+from kafkalite.telemetry.otlp import MissingPackageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,12 +28,12 @@ _RESERVED = "__"
 def prometheus_text(clients: Iterable[ClientMetrics]) -> str:
     """Return the metrics of all clients, with labels that identify the client.
 
-    Raises DecoderMissingError if the package is not installed.
+    Raises MissingPackageError if the package is not installed.
     """
     try:
         from prometheus_client import generate_latest  # noqa: PLC0415 - extra
     except ImportError as error:
-        raise DecoderMissingError(
+        raise MissingPackageError(
             "the text for Prometheus needs the extra telemetry: pip install 'kafkalite[telemetry]'"
         ) from error
     return generate_latest(_Families(clients)).decode()

@@ -13,8 +13,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 from kafkalite.telemetry import otlp
 from kafkalite.telemetry.metrics import Distribution, Metric
 from kafkalite.telemetry.otlp import (
-    DecoderMissingError,
     InvalidMetricsError,
+    MissingPackageError,
     decode_metrics,
     reason_not_decoded,
 )
@@ -157,7 +157,7 @@ def test_any_bytes_are_decoded_or_refused(payload: bytes) -> None:
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
-    with pytest.raises(DecoderMissingError, match=r"pip install 'kafkalite\[telemetry\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'kafkalite\[telemetry\]'"):
         decode_metrics(b"")
 
 

@@ -16,7 +16,7 @@ from kafkalite.telemetry.metrics import (
     Metric,
     PushedMetrics,
 )
-from kafkalite.telemetry.otlp import DecoderMissingError
+from kafkalite.telemetry.otlp import MissingPackageError
 from kafkalite.telemetry.prometheus_text import prometheus_text
 
 
@@ -146,5 +146,5 @@ def test_no_clients_are_no_text() -> None:
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(DecoderMissingError, match=r"pip install 'kafkalite\[telemetry\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'kafkalite\[telemetry\]'"):
         prometheus_text([])
