@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from kafkalite.telemetry.metrics import DecodedMetric
 
 _UNKNOWN_SOFTWARE = ("unknown", "unknown")
-_MAX_BYTES = "telemetry.max.bytes"
+_MAX_BYTES_KEY = "telemetry.max.bytes"
 _CLOSE_KEY = "telemetry"
-"""The key of the function that forgets the instance of a closed connection."""
+"""The key in `Call.on_close` of the function that forgets the instance of the connection."""
 
 
 def handle_get_telemetry_subscriptions(
@@ -60,7 +60,7 @@ def handle_get_telemetry_subscriptions(
         subscription_id=subscription.id,
         accepted_compression_types=list(ACCEPTED_COMPRESSION_TYPES),
         push_interval_ms=subscription.interval_ms,
-        telemetry_max_bytes=node.config.int(_MAX_BYTES),
+        telemetry_max_bytes=node.config.int(_MAX_BYTES_KEY),
         delta_temporality=True,
         requested_metrics=list(subscription.metrics),
     )
@@ -117,7 +117,7 @@ def _decode(call: Call, request: PushTelemetryRequest) -> Sequence[DecodedMetric
     """Return the metrics of a push; raises KafkaError INVALID_RECORD if that is impossible."""
     if not request.metrics:
         return ()
-    limit = call.node.config.int(_MAX_BYTES)
+    limit = call.node.config.int(_MAX_BYTES_KEY)
     try:
         return decode_metrics(decompress(request.compression_type, request.metrics, limit))
     except MissingPackageError:
