@@ -105,11 +105,15 @@ def _add_samples(family: Family, name: str, metric: Metric, labels: Mapping[str,
         family.add_sample(name, dict(labels), value)
         return
     for quantile, at in value.quantiles:
-        family.add_sample(name, {**labels, "quantile": f"{quantile:g}"}, at)
+        family.add_sample(name, {**labels, "quantile": _number_text(quantile)}, at)
     count = 0
     for bound, in_bucket in value.buckets:
         count += in_bucket
-        text = "+Inf" if bound == float("inf") else f"{bound:g}"
-        family.add_sample(f"{name}_bucket", {**labels, "le": text}, count)
+        family.add_sample(f"{name}_bucket", {**labels, "le": _number_text(bound)}, count)
     family.add_sample(f"{name}_count", dict(labels), value.count)
     family.add_sample(f"{name}_sum", dict(labels), value.sum)
+
+
+def _number_text(number: float) -> str:
+    """Return the text of a label; it has all digits, because it identifies a bucket."""
+    return "+Inf" if number == float("inf") else f"{number:.15g}"

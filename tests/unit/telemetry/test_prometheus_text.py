@@ -76,6 +76,14 @@ def test_distributions_have_cumulative_buckets_or_quantiles() -> None:
     }  # fmt: skip
 
 
+def test_buckets_with_close_bounds_differ() -> None:
+    buckets = ((0.1, 1), (1048576.0, 1), (1048577.0, 1))
+    text = prometheus_text([client("a", metric("h", "histogram", Distribution(3, 6.0, buckets)))])
+    (family,) = text_string_to_metric_families(text)
+    bounds = [each.labels["le"] for each in family.samples if each.name == "h_bucket"]
+    assert bounds == ["0.1", "1048576", "1048577"]
+
+
 def test_names_of_clients_cannot_break_the_text() -> None:
     hostile = 'evil"} 1\nother{a="'
     text = prometheus_text(
