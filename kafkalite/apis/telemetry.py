@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.config.tables.kafkalite import CLIENT_TELEMETRY
 from kafkalite.gateway.api import Api
+from kafkalite.gateway.refusals import client_address
 from kafkalite.protocol._generated.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
@@ -26,7 +27,7 @@ from kafkalite.telemetry.instances import (
     check_instance_id,
 )
 from kafkalite.telemetry.metrics import AcceptedPush
-from kafkalite.telemetry.otlp import DecoderMissingError, InvalidMetricsError, decode_metrics
+from kafkalite.telemetry.otlp import InvalidMetricsError, MissingPackageError, decode_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from kafkalite.telemetry.metrics import DecodedMetric
 
 _UNKNOWN_SOFTWARE = ("unknown", "unknown")
-_MAX_BYTES = "telemetry.max.bytes"
+_MAX_BYTES_KEY = "telemetry.max.bytes"
 _CLOSE_KEY = "telemetry"
-"""The key of the function that forgets the instance of a closed connection."""
+"""The key in `Call.on_close` of the function that forgets the instance of the connection."""
 
 
 def handle_get_telemetry_subscriptions(
@@ -59,7 +60,7 @@ def handle_get_telemetry_subscriptions(
         subscription_id=subscription.id,
         accepted_compression_types=list(ACCEPTED_COMPRESSION_TYPES),
         push_interval_ms=subscription.interval_ms,
-        telemetry_max_bytes=node.config.int(_MAX_BYTES),
+        telemetry_max_bytes=node.config.int(_MAX_BYTES_KEY),
         delta_temporality=True,
         requested_metrics=list(subscription.metrics),
     )
@@ -116,10 +117,10 @@ def _decode(call: Call, request: PushTelemetryRequest) -> Sequence[DecodedMetric
     """Return the metrics of a push; raises KafkaError INVALID_RECORD if that is impossible."""
     if not request.metrics:
         return ()
-    limit = call.node.config.int(_MAX_BYTES)
+    limit = call.node.config.int(_MAX_BYTES_KEY)
     try:
         return decode_metrics(decompress(request.compression_type, request.metrics, limit))
-    except DecoderMissingError:
+    except MissingPackageError:
         return ()
     except (CompressedDataError, InvalidMetricsError) as error:
         raise KafkaError(
@@ -153,7 +154,7 @@ def _attributes(call: Call, instance_id: bytes) -> ClientAttributes:
         call.client_id,
         name,
         version,
-        call.client_host.removeprefix("/"),
+        client_address(call),
         None if connection is None or connection.port is None else str(connection.port),
     )
 

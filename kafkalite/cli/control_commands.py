@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from kafkalite.control.client import ControlClient
-    from kafkalite.control.client_metrics_json import ClientMetricsJson
+    from kafkalite.control.client_metrics_json import ClientMetricsJson, NumberJson
     from kafkalite.control.http import ClockJson, EntryJson, FaultJson
 
 _ACTIONS = ("show", "advance", "set", "pause", "resume", "rate")
@@ -262,16 +262,17 @@ def _client_lines(client: ClientMetricsJson) -> Iterator[str]:
         f"{client['pushes']} pushes, the last at {client['last_push_iso']}{state}"
     )
     for metric in client["metrics"]:
-        labels = ",".join(f"{name}={text}" for name, text in metric["labels"].items())
+        labels = ",".join(f"{name}={label}" for name, label in metric["labels"].items())
         value = metric["value"]
-        shown = (
-            f"count={value['count']} sum={value['sum']:g}"
-            if isinstance(value, dict)
-            else value
-            if isinstance(value, str)
-            else f"{value:.12g}"
-        )
-        yield f"  {metric['name']}{{{labels}}} {shown}"
+        if isinstance(value, dict):
+            text = f"count={value['count']} sum={_number_text(value['sum'])}"
+        else:
+            text = _number_text(value)
+        yield f"  {metric['name']}{{{labels}}} {text}"
+
+
+def _number_text(number: NumberJson) -> str:
+    return number if isinstance(number, str) else f"{number:.12g}"
 
 
 def fault(arguments: Namespace) -> None:

@@ -89,7 +89,7 @@ class ControlClient:
     def prometheus_text(self, client_id: str | None = None) -> str:
         """Return the same metrics in Prometheus's text format."""
         path = f"/v1/client-metrics/prometheus{_client_query(client_id)}"
-        return self._read(path).decode()
+        return self._read(path)
 
     def faults(self) -> FaultsJson:
         """Return all faults."""
@@ -171,12 +171,13 @@ class ControlClient:
         return cast("FailuresJson", self._request("/v1/identity/failures", method="DELETE"))
 
     def _request(self, path: str, body: bytes | None = None, method: str | None = None) -> object:
+        text = self._read(path, body, method)
         try:
-            return json.loads(self._read(path, body, method))
+            return json.loads(text)
         except ValueError as error:
             raise ControlError(failure_text(self._url, error)) from error
 
-    def _read(self, path: str, body: bytes | None = None, method: str | None = None) -> bytes:
+    def _read(self, path: str, body: bytes | None = None, method: str | None = None) -> str:
         headers = {"Content-Type": "application/json"}
         request = Request(self._url + path, body, headers, method=method)  # noqa: S310 - http or https
         for name, value in self._endpoint.headers.items():
@@ -185,11 +186,11 @@ class ControlClient:
         try:
             with self._opener.open(request, timeout=_TIMEOUT_S) as response:
                 content: bytes = response.read()
-                return content
+                return content.decode()
         except HTTPError as http_error:
             with http_error:  # it holds the connection
                 raise ControlError(_error_text(http_error)) from http_error
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:
             reason = error.reason if isinstance(error, URLError) else error
             raise ControlError(failure_text(self._url, reason)) from error
 

@@ -86,7 +86,8 @@ class ClientMetricsJson(TypedDict):
     terminated: bool
     """Whether the client has announced that it sends no further push."""
     omitted_series: int
-    """Number of series that were not stored, because a client has a limit of 4 MiB."""
+    """Number of values that exceeded the memory of a client, 4 MiB, and were not stored. A series
+    that is not stored counts once in each push."""
     metrics: Sequence[MetricJson]
     """Metrics by name and labels."""
 

@@ -362,18 +362,13 @@ def perform_explain(broker: Broker, command: Explain) -> Explanation:
 
 def perform_client_metrics(broker: Broker, command: ShowClientMetrics) -> ClientMetricsStatus:
     """Return the metrics of clients; raises CommandError if clients are not offered to push any."""
-    from kafkalite.telemetry.otlp import DecoderMissingError, new_metrics_data  # noqa: PLC0415 - rarely used
+    from kafkalite.telemetry.otlp import reason_not_decoded  # noqa: PLC0415 - rarely used
 
     cluster = running_cluster(broker)
     if not cluster.config.bool(CLIENT_TELEMETRY):
         raise CommandError(f"clients push no metrics without the setting {CLIENT_TELEMETRY}=true")
-    problem = None
-    try:
-        new_metrics_data()
-    except DecoderMissingError as error:
-        problem = str(error)
     clients = cluster.pushed_metrics.clients(command.client_id)
-    return ClientMetricsStatus(broker.clock.now_ms(), problem, clients)
+    return ClientMetricsStatus(broker.clock.now_ms(), reason_not_decoded(), clients)
 
 
 def perform_fault_command(broker: Broker, command: FaultCommand) -> Sequence[FaultState]:

@@ -655,13 +655,13 @@ class ControlApp:
         )
 
     async def _prometheus(self, request: Request) -> object:
-        from kafkalite.telemetry.otlp import DecoderMissingError  # noqa: PLC0415 - rarely used
+        from kafkalite.telemetry.otlp import MissingPackageError  # noqa: PLC0415 - rarely used
         from kafkalite.telemetry.prometheus_text import CONTENT_TYPE, prometheus_text  # noqa: PLC0415 - as above
 
         status = perform_client_metrics(self._broker, _client_metrics_command(request))
         try:
             text = prometheus_text(status.clients)
-        except DecoderMissingError as missing:
+        except MissingPackageError as missing:
             raise CommandError(str(missing)) from missing
         return Response(text, media_type=CONTENT_TYPE)
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kafkalite.security.sasl.authenticator import Authenticator
 
 
-class MutableConnection(Protocol):
-    """A connection whose requests can be delayed."""
+class ClientConnection(Protocol):
+    """The connection of a client, whose requests can be delayed."""
 
     @property
     def port(self) -> int | None:
@@ -76,7 +76,7 @@ class Call:
         """The authentication of the connection; None on a listener without SASL."""
         self.sender = sender
         """The node that calls; None if a client calls."""
-        self.connection: MutableConnection | None = None
+        self.connection: ClientConnection | None = None
         """The connection of the client; None if there is none, or if it is closed."""
         self.client_id: str | None = None
         self.client_software: tuple[str, str] | None = None

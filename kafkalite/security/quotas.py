@@ -6,9 +6,10 @@ quota of a client is that of Kafka's ClientQuotaManager.
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from math import floor, inf, isnan
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from kafkalite.security.client_addresses import canonical_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -335,17 +336,3 @@ def _limits_of_addresses(
             address = None if name is None else canonical_address(name)
             limits[address] = int(values[CONNECTION_CREATION_RATE])
     return limits
-
-
-def canonical_address(text: str) -> str:
-    """Return the one form of an IP address; other texts are returned as they are.
-
-    As in Java, an IPv4 address within IPv6 is that IPv4 address, and zones do not matter.
-    """
-    if text == "localhost":
-        return "127.0.0.1"
-    try:
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return text
-    return str(getattr(address, "ipv4_mapped", None) or address)

@@ -14,11 +14,11 @@ from collections import Counter, deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafkalite.security.client_addresses import canonical_address
 from kafkalite.security.quotas import (
     CONNECTION_CREATION_RATE,
     UNLIMITED_CONNECTIONS,
     ConnectionRates,
-    canonical_address,
 )
 from kafkalite.server.logging import Level
 

@@ -431,15 +431,11 @@ class Broker:
         """Warn if clients are offered to push metrics that cannot be decoded."""
         if not config.bool(CLIENT_TELEMETRY):
             return
-        from kafkalite.telemetry.otlp import (  # noqa: PLC0415 - rarely used
-            DecoderMissingError,
-            new_metrics_data,
-        )
+        from kafkalite.telemetry.otlp import reason_not_decoded  # noqa: PLC0415 - rarely used
 
-        try:
-            new_metrics_data()
-        except DecoderMissingError as error:
-            self._log.warning(str(error))
+        reason = reason_not_decoded()
+        if reason is not None:
+            self._log.warning(reason)
 
     def _warn_about_security(self, config: BrokerConfig, image: MetadataImage) -> None:
         """Warn about listeners that are not secured as expected, and about the authorizer."""

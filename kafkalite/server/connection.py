@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from kafkalite.coordinator.contract import Event, SubjectKind
 from kafkalite.gateway.call import Call
-from kafkalite.server.client_address import java_address
+from kafkalite.security.client_addresses import java_address
 from kafkalite.server.client_warnings import kind_of
 from kafkalite.server.logging import Level, log_requests
 from kafkalite.wire.session import Session

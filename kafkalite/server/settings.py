@@ -134,10 +134,10 @@ class Settings(NamedTuple):
         return ListenerSpec(name, address, is_for_controllers=True)
 
     def _check_controller_is_secured(self, specs: Iterable[ListenerSpec]) -> None:
-        """Raise SettingsError if only the controller's listener is open, and that was not asked.
+        """Raise SettingsError if the controller's listener needs a security protocol and has none.
 
-        As in Kafka, a listener for controllers without a security protocol is plain text only while
-        no other listener is secured. Otherwise it would bypass the authentication of clients.
+        As in Kafka, it is plain text by default only if no other listener is secured. Otherwise it
+        would bypass the authentication of clients.
         """
         named = parse_protocol_map(self.config.get(PROTOCOL_MAP_KEY, ""))
         is_secured = any(spec.protocol is not SecurityProtocol.PLAINTEXT for spec in specs)

@@ -123,8 +123,8 @@ def read_signed_token_settings(
 ) -> SignedTokenSettings:
     """Return the settings of a listener; raises ConfigError.
 
-    `options` are those of the login module. With `requires_names`, tokens need an expected audience
-    and an expected issuer, unless settings name these checks as omitted (as since Kafka 4.4).
+    `options` are those of the login module. With `requires_names`, as since Kafka 4.4, the settings
+    must have the expected audience and issuer of tokens, or allow tokens without these checks.
     """
     security.get("sasl.oauthbearer.jwt.validator.class")  # both of its classes do the same
     url = _url(security)
@@ -142,8 +142,8 @@ def _text(security: ListenerSecurity, key: str) -> str | None:
     return str(value or "").strip() or None
 
 
-def _required_name(security: ListenerSecurity, name: str, *, is_present: bool) -> None:
-    """Raise ConfigError unless tokens need this name or may omit it."""
+def _check_expected_name(security: ListenerSecurity, name: str, *, is_present: bool) -> None:
+    """Raise ConfigError if an expected name is missing, and unverified ones are not allowed."""
     key, permission = f"{_PREFIX}expected.{name}", f"{_PREFIX}allow.unverified.{name}"
     if not is_present and not security.mechanism_get(OAUTHBEARER, permission):
         raise ConfigError(
@@ -164,8 +164,8 @@ def _rules(security: ListenerSecurity, *, requires_names: bool) -> SignedTokenRu
     audiences = value if isinstance(value, tuple) else ()
     issuer = _text(security, f"{_PREFIX}expected.issuer")
     if requires_names:
-        _required_name(security, "audience", is_present=bool(audiences))
-        _required_name(security, "issuer", is_present=issuer is not None)
+        _check_expected_name(security, "audience", is_present=bool(audiences))
+        _check_expected_name(security, "issuer", is_present=issuer is not None)
     return SignedTokenRules(
         audiences=audiences,
         accepts_any_audience=requires_names,

@@ -14,7 +14,7 @@ from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.uuids import ZERO_UUID, is_reserved, uuid_to_text
 from kafkalite.storage.compression import CODECS
 from kafkalite.telemetry.subscriptions import (
-    EMPTY,
+    NO_SUBSCRIPTIONS,
     parse_subscriptions,
     subscription_of,
     subscription_settings,
@@ -125,7 +125,7 @@ class Instances:
         self._new_id = new_id
         self._configs: Mapping[ConfigResource, Mapping[str, str]] | None = None
         self._settings: Mapping[str, Mapping[str, str]] = {}
-        self._subscriptions = EMPTY
+        self._subscriptions = NO_SUBSCRIPTIONS
         self._version = 0
         """Number of changes of the subscriptions."""
         self._by_id: OrderedDict[bytes, Instance] = OrderedDict()

@@ -18,7 +18,7 @@ MAX_BYTES = 64 << 20
 """Estimated memory of all metrics; the client that pushed least recently is forgotten first."""
 
 MAX_CLIENT_BYTES = 4 << 20
-"""Estimated memory of the metrics of one client; further series are only counted."""
+"""Estimated memory of the metrics of one client; values beyond it are only counted."""
 
 _CLIENT_BYTES = 2_000
 _SERIES_BYTES = 600
@@ -86,7 +86,8 @@ class ClientMetrics(NamedTuple):
     is_terminated: bool
     """Whether the client has announced that it sends no further push."""
     omitted_series: int
-    """Number of new series in pushes for which the memory of the client did not suffice."""
+    """Number of values that exceeded the memory of a client, 4 MiB, and were not stored. A series
+    that is not stored counts once in each push."""
     metrics: tuple[Metric, ...]
 
     def find(self, name: str, **labels: str) -> tuple[Metric, ...]:

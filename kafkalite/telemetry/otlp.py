@@ -34,28 +34,37 @@ class InvalidMetricsError(ValueError):
     """Bytes that are no MetricsData message, or one with too many elements."""
 
 
-class DecoderMissingError(ImportError):
-    """The package that decodes metrics is not installed; the text says how to install it."""
+class MissingPackageError(ImportError):
+    """A package of the extra `telemetry` is not installed; the text says how to install it."""
 
 
-def new_metrics_data() -> metrics_pb2.MetricsData:
-    """Return an empty message; raises DecoderMissingError if the package is not installed."""
+def _new_metrics_data() -> metrics_pb2.MetricsData:
+    """Return an empty message; raises MissingPackageError if the package is not installed."""
     try:
         from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData  # noqa: PLC0415 - extra
     except ImportError as error:
-        raise DecoderMissingError(
+        raise MissingPackageError(
             "pushed metrics are not decoded without the extra telemetry: "
             "pip install 'kafkalite[telemetry]'"
         ) from error
     return MetricsData()
 
 
+def reason_not_decoded() -> str | None:
+    """Return why pushed metrics are not decoded, and what to install; None if they are."""
+    try:
+        _new_metrics_data()
+    except MissingPackageError as error:
+        return str(error)
+    return None
+
+
 def decode_metrics(payload: bytes) -> list[DecodedMetric]:
     """Return the metrics of a push.
 
-    Raises InvalidMetricsError, or DecoderMissingError.
+    Raises InvalidMetricsError, or MissingPackageError.
     """
-    data = new_metrics_data()
+    data = _new_metrics_data()
     try:
         data.ParseFromString(payload)
     except Exception as error:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kafkalite.telemetry.metrics import Distribution
-from kafkalite.telemetry.otlp import DecoderMissingError
+from kafkalite.telemetry.otlp import MissingPackageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,12 +28,12 @@ _RESERVED = "__"
 def prometheus_text(clients: Iterable[ClientMetrics]) -> str:
     """Return the metrics of all clients, with labels that identify the client.
 
-    Raises DecoderMissingError if the package is not installed.
+    Raises MissingPackageError if the package is not installed.
     """
     try:
         from prometheus_client import generate_latest  # noqa: PLC0415 - extra
     except ImportError as error:
-        raise DecoderMissingError(
+        raise MissingPackageError(
             "the text for Prometheus needs the extra telemetry: pip install 'kafkalite[telemetry]'"
         ) from error
     return generate_latest(_Families(clients)).decode()
@@ -105,11 +105,15 @@ def _add_samples(family: Family, name: str, metric: Metric, labels: Mapping[str,
         family.add_sample(name, dict(labels), value)
         return
     for quantile, at in value.quantiles:
-        family.add_sample(name, {**labels, "quantile": f"{quantile:g}"}, at)
+        family.add_sample(name, {**labels, "quantile": _number_text(quantile)}, at)
     count = 0
     for bound, in_bucket in value.buckets:
         count += in_bucket
-        text = "+Inf" if bound == float("inf") else f"{bound:g}"
-        family.add_sample(f"{name}_bucket", {**labels, "le": text}, count)
+        family.add_sample(f"{name}_bucket", {**labels, "le": _number_text(bound)}, count)
     family.add_sample(f"{name}_count", dict(labels), value.count)
     family.add_sample(f"{name}_sum", dict(labels), value.sum)
+
+
+def _number_text(number: float) -> str:
+    """Return the text of a label; it has all digits, because it identifies a bucket."""
+    return "+Inf" if number == float("inf") else f"{number:.15g}"

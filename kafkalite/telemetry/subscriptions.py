@@ -26,7 +26,7 @@ DEFAULT_INTERVAL_MS = 300_000
 
 ALL_METRICS = "*"
 
-EMPTY: Final[Mapping[str, ParsedSubscription]] = MappingProxyType({})
+NO_SUBSCRIPTIONS: Final[Mapping[str, ParsedSubscription]] = MappingProxyType({})
 
 _UINT32_MASK = 0xFFFF_FFFF
 _INT32_SIGN = 0x8000_0000
@@ -59,7 +59,8 @@ class ParsedSubscription(NamedTuple):
 
 
 def parse_subscriptions(
-    settings: Mapping[str, Mapping[str, str]], parsed: Mapping[str, ParsedSubscription] = EMPTY
+    settings: Mapping[str, Mapping[str, str]],
+    parsed: Mapping[str, ParsedSubscription] = NO_SUBSCRIPTIONS,
 ) -> Mapping[str, ParsedSubscription]:
     """Return the subscriptions by name, in the order in which Kafka evaluates them.
 
@@ -90,8 +91,7 @@ def subscription_of(
         for each in in_steps(subscriptions.values())
         if each.subscription.selects(client)
     ]
-    interval_ms = min((each.interval_ms for each in selected), default=DEFAULT_INTERVAL_MS)
-    interval_ms = min(interval_ms, DEFAULT_INTERVAL_MS)
+    interval_ms = min([DEFAULT_INTERVAL_MS, *(each.interval_ms for each in selected)])
     requested = dict.fromkeys(
         metric for each in selected for metric in in_java_order(each.metrics, string_hash)
     )

@@ -182,9 +182,15 @@ def unbracketed(text: str) -> str:
     return text[1:-1] if text.startswith("[") and text.endswith("]") else text
 
 
-def error_reason(row: Any) -> str:  # noqa: ANN401 - rows of many responses
-    """Return the message of an error in a response, else its name."""
+def error_message(row: Any) -> str:  # noqa: ANN401 - rows of many responses
+    """Return the message of an error in a response, else the one that Kafka has for its code."""
     from kafkalite.protocol.error_codes import ErrorCode  # noqa: PLC0415 - only for errors
 
-    code = ErrorCode(row.error_code)
-    return f"{getattr(row, 'error_message', None) or code.message} ({code.name})"
+    return getattr(row, "error_message", None) or ErrorCode(row.error_code).message
+
+
+def error_reason(row: Any) -> str:  # noqa: ANN401 - rows of many responses
+    """Return the message of an error in a response, and the name of its code."""
+    from kafkalite.protocol.error_codes import ErrorCode  # noqa: PLC0415 - as above
+
+    return f"{error_message(row)} ({ErrorCode(row.error_code).name})"

@@ -10,6 +10,7 @@ from kafkalite.docker.tools.arguments import (
     ToolError,
     ToolParser,
     add_bootstrap_options,
+    error_message,
     key_values,
 )
 from kafkalite.docker.tools.running import run_tool, run_with_client, write_line
@@ -129,10 +130,6 @@ class _TopicError(Exception):
     """The command failed."""
 
 
-def _message(row: Any) -> str:  # noqa: ANN401 - rows of many responses
-    return getattr(row, "error_message", None) or ErrorCode(row.error_code).message
-
-
 async def _create(client: KafkaClient, parsed: Namespace) -> None:
     row = CreateTopicsRequest.CreatableTopic(
         name=parsed.topic,
@@ -149,7 +146,7 @@ async def _create(client: KafkaClient, parsed: Namespace) -> None:
     if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and parsed.if_not_exists:
         return
     if result.error_code:
-        raise _TopicError(_message(result))
+        raise _TopicError(error_message(result))
     write_line(f"Created topic {parsed.topic}.")
 
 
@@ -217,7 +214,7 @@ async def _alter(client: KafkaClient, parsed: Namespace) -> None:
     if result.error_code and not (
         parsed.if_exists and result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     ):
-        raise _TopicError(_message(result))
+        raise _TopicError(error_message(result))
 
 
 async def _delete(client: KafkaClient, parsed: Namespace) -> None:
@@ -232,4 +229,4 @@ async def _delete(client: KafkaClient, parsed: Namespace) -> None:
     response = await client.ask_any(request, _DELETE_VERSIONS)
     for result in response.responses:
         if result.error_code:
-            raise _TopicError(_message(result))
+            raise _TopicError(error_message(result))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from kafkalite.gateway.call import MutableConnection
+    from kafkalite.gateway.call import ClientConnection
     from kafkalite.telemetry.metrics import ClientMetrics
 
 ID = bytes(range(1, 17))
@@ -100,7 +100,7 @@ def test_an_early_request_gets_only_the_error(wire: ClusterWire) -> None:
 
 def test_pushed_metrics_are_stored_with_their_client(wire: ClusterWire) -> None:
     wire.calls[1].client_software = ("java", "4.4.0")
-    wire.calls[1].connection = cast("MutableConnection", SimpleNamespace(port=5_000))
+    wire.calls[1].connection = cast("ClientConnection", SimpleNamespace(port=5_000))
     assert push(wire, serialized(counter(value=2), gauge("g", 0.5))) is ErrorCode.NONE
     (client,) = clients(wire)
     assert client.client == ClientAttributes(

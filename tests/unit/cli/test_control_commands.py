@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from contextlib import closing
+from math import inf, nan
 from typing import TYPE_CHECKING
 
 import pytest
@@ -228,6 +229,20 @@ def test_client_metrics_are_printed(
         monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
         main(["client-metrics", "--client-id", "other"])
         assert output(capsys).endswith("pip install 'kafkalite[telemetry]'\n")
+
+
+def test_numbers_that_json_does_not_have_are_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {"kafkalite.client.telemetry": "true"}
+    with Broker(control=True, clock=f"manual@{START}", config=config) as broker:
+        monkeypatch.setenv("KAFKALITE_CONTROL", broker.control_url)
+        gauge, histogram = Metric(name="g"), Metric(name="h")
+        gauge.gauge.data_points.add(as_double=-inf)
+        histogram.histogram.data_points.add(count=1, sum=nan)
+        push_metrics(broker, serialized(gauge, histogram))
+        main(["client-metrics"])
+    assert output(capsys).splitlines()[1:] == ["  g{} -Infinity", "  h{} count=1 sum=NaN"]
 
 
 @pytest.mark.usefixtures("broker")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -94,6 +95,24 @@ def test_an_unreachable_broker_is_reported() -> None:
      b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno"],
 )  # fmt: skip
 def test_another_program_at_the_address_is_reported(answer: bytes) -> None:
+    with pytest.raises(ControlError) as refusal, _program_that_answers(answer) as client:
+        client.clock()
+    assert "\n" not in str(refusal.value)
+
+
+def test_an_answer_that_is_no_text_is_reported() -> None:
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\xff\xfe"
+    with (
+        pytest.raises(ControlError, match="no control endpoint answers at"),
+        _program_that_answers(answer) as client,
+    ):
+        client.prometheus_text()
+
+
+@contextmanager
+def _program_that_answers(answer: bytes) -> Iterator[ControlClient]:
+    """Yield a client of a program that sends `answer` to any request."""
+
     def serve() -> None:
         with server, server.accept()[0] as peer:
             peer.recv(10_000)
@@ -103,7 +122,7 @@ def test_another_program_at_the_address_is_reported(answer: bytes) -> None:
     port = server.getsockname()[1]
     thread = threading.Thread(target=serve)
     thread.start()
-    with pytest.raises(ControlError) as refusal:
-        ControlClient(Endpoint(f"http://127.0.0.1:{port}")).clock()
-    thread.join()
-    assert "\n" not in str(refusal.value)
+    try:
+        yield ControlClient(Endpoint(f"http://127.0.0.1:{port}"))
+    finally:
+        thread.join()

@@ -13,7 +13,6 @@ from kafkalite.security.quotas import (
     QuotaIndex,
     TokenBucket,
     WindowedRate,
-    canonical_address,
 )
 
 NOW_MS = 1_000_000
@@ -214,9 +213,3 @@ def test_the_rate_of_an_address_is_found_by_any_of_its_forms() -> None:
     assert [each.limit for each in rates.of_address(quotas, "127.0.0.1", NOW_MS)] == [2.0]
     assert rates.of_address(quotas, "10.0.0.2", NOW_MS) == ()
     assert rates.of_address({}, "10.0.0.1", NOW_MS) == ()
-
-
-def test_texts_that_are_no_addresses_are_canonical() -> None:
-    assert canonical_address("") == ""
-    assert canonical_address("fe80::0:1%eth0") == "fe80::1"
-    assert canonical_address("example.org") == "example.org"

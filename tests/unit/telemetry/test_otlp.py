@@ -13,9 +13,10 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 from kafkalite.telemetry import otlp
 from kafkalite.telemetry.metrics import Distribution, Metric
 from kafkalite.telemetry.otlp import (
-    DecoderMissingError,
     InvalidMetricsError,
+    MissingPackageError,
     decode_metrics,
+    reason_not_decoded,
 )
 from tests.unit.telemetry.pushes import CUMULATIVE, counter, gauge, serialized, series
 
@@ -156,5 +157,11 @@ def test_any_bytes_are_decoded_or_refused(payload: bytes) -> None:
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
-    with pytest.raises(DecoderMissingError, match=r"pip install 'kafkalite\[telemetry\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'kafkalite\[telemetry\]'"):
         decode_metrics(b"")
+
+
+def test_the_reason_why_metrics_are_not_decoded_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reason_not_decoded() is None
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
+    assert "pip install 'kafkalite[telemetry]'" in str(reason_not_decoded())

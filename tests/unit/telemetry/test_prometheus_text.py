@@ -16,7 +16,7 @@ from kafkalite.telemetry.metrics import (
     Metric,
     PushedMetrics,
 )
-from kafkalite.telemetry.otlp import DecoderMissingError
+from kafkalite.telemetry.otlp import MissingPackageError
 from kafkalite.telemetry.prometheus_text import prometheus_text
 
 
@@ -74,6 +74,14 @@ def test_distributions_have_cumulative_buckets_or_quantiles() -> None:
         ("h_bucket", "1"): 1, ("h_bucket", "+Inf"): 3, ("h_count", None): 3, ("h_sum", None): 6,
         ("s", "0.5"): 4, ("s_count", None): 2, ("s_sum", None): 8,
     }  # fmt: skip
+
+
+def test_buckets_with_close_bounds_differ() -> None:
+    buckets = ((0.1, 1), (1048576.0, 1), (1048577.0, 1))
+    text = prometheus_text([client("a", metric("h", "histogram", Distribution(3, 6.0, buckets)))])
+    (family,) = text_string_to_metric_families(text)
+    bounds = [each.labels["le"] for each in family.samples if each.name == "h_bucket"]
+    assert bounds == ["0.1", "1048576", "1048577"]
 
 
 def test_names_of_clients_cannot_break_the_text() -> None:
@@ -146,5 +154,5 @@ def test_no_clients_are_no_text() -> None:
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(DecoderMissingError, match=r"pip install 'kafkalite\[telemetry\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'kafkalite\[telemetry\]'"):
         prometheus_text([])

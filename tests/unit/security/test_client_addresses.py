@@ -1,10 +1,10 @@
-"""The addresses of clients, as Java writes them."""
+"""The addresses of clients, as Java writes them and in canonical form."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafkalite.server.client_address import java_address
+from kafkalite.security.client_addresses import canonical_address, java_address
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,9 @@ from kafkalite.server.client_address import java_address
 )
 def test_addresses_have_the_form_of_java(address: str, text: str) -> None:
     assert java_address(address) == text
+
+
+def test_texts_that_are_no_addresses_are_canonical() -> None:
+    assert canonical_address("") == ""
+    assert canonical_address("fe80::0:1%eth0") == "fe80::1"
+    assert canonical_address("example.org") == "example.org"

@@ -1,6 +1,8 @@
-"""Addresses of clients in the form of Java, which ACLs, quotas and answers contain."""
+"""IP addresses of clients as text: in the form of Java, and in one form that can be compared."""
 
 from __future__ import annotations
+
+from ipaddress import AddressValueError, IPv6Address, ip_address
 
 
 def java_address(host: str) -> str:
@@ -11,8 +13,6 @@ def java_address(host: str) -> str:
     """
     if ":" not in host:
         return host
-    from ipaddress import AddressValueError, IPv6Address  # noqa: PLC0415 - not on the start path
-
     text, percent, zone = host.partition("%")
     try:
         address = IPv6Address(text)
@@ -22,3 +22,17 @@ def java_address(host: str) -> str:
         return str(address.ipv4_mapped)
     groups = address.exploded.split(":")
     return ":".join(f"{int(group, 16):x}" for group in groups) + percent + zone
+
+
+def canonical_address(text: str) -> str:
+    """Return the one form of an IP address; other texts are returned as they are.
+
+    As in Java, an IPv4 address within IPv6 is that IPv4 address, and zones do not matter.
+    """
+    if text == "localhost":
+        return "127.0.0.1"
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return text
+    return str(getattr(address, "ipv4_mapped", None) or address)
