@@ -27,6 +27,7 @@ from kafkalite.protocol.api_names import known_api_name, not_served_message
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE
+from kafkalite.storage.compression import CODEC_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -42,9 +43,6 @@ RULE: Final = "vendor profile"
 
 _CODEC_POSITION: Final = 22
 """The position of the compression codec in a batch."""
-
-_COMPRESSION_TYPES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Names of the compression types, by their number in a batch."""
 
 
 def reason_not_served(profile: Profile, key: int) -> str:
@@ -437,8 +435,8 @@ def _produce(guard: Guard) -> Handler:
     if size_row is None and types_row is None:
         return guard.handler
     max_bytes = None if size_row is None else int(size_row.value)
-    allowed = _COMPRESSION_TYPES if types_row is None else tuple(types_row.value.split(", "))
-    numbers = frozenset(map(_COMPRESSION_TYPES.index, allowed))
+    allowed = () if types_row is None else types_row.value.split(", ")
+    numbers = frozenset(CODEC_NUMBERS[name] for name in allowed)
 
     def check(call: Call, request: Any) -> None:
         total_bytes = 0
