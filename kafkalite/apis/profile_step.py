@@ -115,10 +115,15 @@ class Guard:
         self.api = api
         self.handler = handler
 
-    def error(self, row: Row, message: str = "", *, code: ErrorCode | None = None) -> KafkaError:
-        """Return the refusal by a row, with this message if the row has none."""
+    def error(
+        self, row: Row, message: str = "", *, code: ErrorCode | None = None, **values: str
+    ) -> KafkaError:
+        """Return the refusal by a row, with this message if the row has none.
+
+        `values` are for the placeholders in the message of the row.
+        """
         code = ErrorCode[row.error] if code is None else code
-        text = row.message or message
+        text = row.message.format_map(values) or message
         return KafkaError(
             code,
             text or None,
@@ -229,10 +234,8 @@ class TopicSettings:
         if row is not None and not (
             row.value == profiles.EDITABLE or (is_new and row.value == profiles.AT_CREATION)
         ):
-            message = row.message.replace("{name}", name)
-            raise guard.error(
-                row._replace(message=message), f"Topic setting '{name}' cannot be changed."
-            )
+            message = f"Topic setting '{name}' cannot be changed."
+            raise guard.error(row, message, name=name, value=value or "")
         if value is None:
             return
         for bound in self._bounds.get(name, ()):
@@ -255,11 +258,8 @@ def _check_bound(row: Row, name: str, text: str, guard: Guard) -> None:
         limit = int(row.value.removeprefix(profiles.MINIMUM))
         is_valid, relation = value >= limit, "lower than the minimum"
     if not is_valid:
-        message = row.message.replace("{name}", name).replace("{value}", text)
-        raise guard.error(
-            row._replace(message=message),
-            f"Topic setting '{name}' with value '{text}' is {relation} of {limit}.",
-        )
+        message = f"Topic setting '{name}' with value '{text}' is {relation} of {limit}."
+        raise guard.error(row, message, name=name, value=text)
 
 
 class _TopicLimits:
