@@ -13,10 +13,7 @@ from kafkalite.apis.authorization.checks import MAX_REPORTED, with_fields
 from kafkalite.config import profiles
 from kafkalite.config.profiles import Kind
 from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.gateway.refusals import (
-    report_refusal,
-    report_refusal_of_client,
-)
+from kafkalite.gateway.refusals import report_refusal, report_refusal_of_client
 from kafkalite.gateway.steps import DisconnectError, ImmediateStep
 from kafkalite.metadata.configs import AlterOperation
 from kafkalite.metadata.creation import BROKER_DEFAULT
@@ -75,9 +72,9 @@ class ProfileStep(ImmediateStep):
         api = guard.api
         if api.name in self._internal_apis:
             return _not_served(self._profile, api)
-        for row in self._profile.of_kind(Kind.REFUSED):
-            if row.subject == api.name:
-                return guard.refusing(row)
+        row = self._profile.refusal(api.name)
+        if row is not None:
+            return guard.refusing(row)
         check = _CHECKS.get(api.name)
         return guard.handler if check is None else check(guard)
 
@@ -340,7 +337,7 @@ def _metadata(guard: Guard) -> Handler:
         return guard.handler
 
     def handle(call: Call, request: Any) -> Any:
-        if call.sender is None and request.allow_auto_topic_creation:
+        if request.allow_auto_topic_creation:
             topics = call.node.image.topics
             unknown = {
                 topic.name
@@ -423,10 +420,7 @@ def _describe_configs(guard: Guard) -> Handler:
 
 def _broker_row(guard: Guard) -> Row | None:
     """Return the row that refuses an API for the settings of brokers."""
-    subject = f"{guard.api.name} BROKER"
-    return next(
-        (row for row in guard.profile.of_kind(Kind.REFUSED) if row.subject == subject), None
-    )
+    return guard.profile.refusal(f"{guard.api.name} BROKER")
 
 
 def _produce(guard: Guard) -> Handler:

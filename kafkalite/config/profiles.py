@@ -109,7 +109,14 @@ class Profile(NamedTuple):
 
     def limit(self, subject: str) -> Row | None:
         """Return the row with this limit; None if there is no such limit."""
-        return next((row for row in self.of_kind(Kind.LIMIT) if row.subject == subject), None)
+        return self._find(Kind.LIMIT, subject)
+
+    def refusal(self, call: str) -> Row | None:
+        """Return the row that refuses a call; None if no row refuses it."""
+        return self._find(Kind.REFUSED, call)
+
+    def _find(self, kind: Kind, subject: str) -> Row | None:
+        return next((row for row in self.of_kind(kind) if row.subject == subject), None)
 
 
 def _apis(source: Source, table: str) -> Iterator[Row]:
