@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.apis.authorized_operations import NOT_REQUESTED, cluster_operations
-from kafkalite.apis.releases import served_rows
-from kafkalite.apis.table import find_api
+from kafkalite.apis.releases import finder_in, served_rows
 from kafkalite.cluster.quorum import controller_listener, controller_node
 from kafkalite.gateway.api import Eras
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterResponse
@@ -18,7 +17,6 @@ from kafkalite.protocol.api_keys import ApiKey
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
-from kafkalite.protocol.versions import Versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,21 +75,13 @@ def controller_api_finder(
         for key, row in served_rows(release, unstable=unstable).items()
         if key in CONTROLLER_APIS
     }
+    find_at_broker = finder_in(rows, rows)
 
     def find(key: int) -> Api | None:
-        row = rows.get(key)
-        if row is None:
-            return None
-        if key == ApiKey.API_VERSIONS:
-            from kafkalite.apis.api_versions import new_api_versions_api  # noqa: PLC0415 - imported on first use, as in the table
-
-            api: Api | None = new_api_versions_api(rows)
-        else:
-            api = find_api(key)
-        handler = _HANDLERS.get(key)
-        if api is not None and handler is not None:
-            api = api._replace(handler=handler, eras=_ERAS.get(key))
-        return api and api._replace(versions=Versions(row.lowest, row.highest))
+        api, handler = find_at_broker(key), _HANDLERS.get(key)
+        if api is None or handler is None:
+            return api
+        return api._replace(handler=handler, eras=_ERAS.get(key))
 
     return find
 

@@ -13,10 +13,7 @@ from kafkalite.apis.authorization.checks import MAX_REPORTED, with_fields
 from kafkalite.config import profiles
 from kafkalite.config.profiles import Kind
 from kafkalite.coordinator.contract import SubjectKind
-from kafkalite.gateway.refusals import (
-    report_refusal,
-    report_refusal_of_client,
-)
+from kafkalite.gateway.refusals import report_refusal, report_refusal_of_client
 from kafkalite.gateway.steps import DisconnectError, ImmediateStep
 from kafkalite.metadata.configs import AlterOperation
 from kafkalite.metadata.creation import BROKER_DEFAULT
@@ -27,6 +24,7 @@ from kafkalite.protocol.api_names import known_api_name, not_served_message
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE
+from kafkalite.storage.compression import CODEC_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -42,9 +40,6 @@ RULE: Final = "vendor profile"
 
 _CODEC_POSITION: Final = 22
 """The position of the compression codec in a batch."""
-
-_COMPRESSION_TYPES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Names of the compression types, by their number in a batch."""
 
 
 def reason_not_served(profile: Profile, key: int) -> str:
@@ -77,9 +72,9 @@ class ProfileStep(ImmediateStep):
         api = guard.api
         if api.name in self._internal_apis:
             return _not_served(self._profile, api)
-        for row in self._profile.of_kind(Kind.REFUSED):
-            if row.subject == api.name:
-                return guard.refusing(row)
+        row = self._profile.refusal(api.name)
+        if row is not None:
+            return guard.refusing(row)
         check = _CHECKS.get(api.name)
         return guard.handler if check is None else check(guard)
 
@@ -117,10 +112,15 @@ class Guard:
         self.api = api
         self.handler = handler
 
-    def error(self, row: Row, message: str = "", *, code: ErrorCode | None = None) -> KafkaError:
-        """Return the refusal by a row, with this message if the row has none."""
+    def error(
+        self, row: Row, message: str = "", *, code: ErrorCode | None = None, **values: str
+    ) -> KafkaError:
+        """Return the refusal by a row, with this message if the row has none.
+
+        `values` are for the placeholders in the message of the row.
+        """
         code = ErrorCode[row.error] if code is None else code
-        text = row.message or message
+        text = row.message.format_map(values) or message
         return KafkaError(
             code,
             text or None,
@@ -231,10 +231,8 @@ class TopicSettings:
         if row is not None and not (
             row.value == profiles.EDITABLE or (is_new and row.value == profiles.AT_CREATION)
         ):
-            message = row.message.replace("{name}", name)
-            raise guard.error(
-                row._replace(message=message), f"Topic setting '{name}' cannot be changed."
-            )
+            message = f"Topic setting '{name}' cannot be changed."
+            raise guard.error(row, message, name=name, value=value or "")
         if value is None:
             return
         for bound in self._bounds.get(name, ()):
@@ -257,11 +255,8 @@ def _check_bound(row: Row, name: str, text: str, guard: Guard) -> None:
         limit = int(row.value.removeprefix(profiles.MINIMUM))
         is_valid, relation = value >= limit, "lower than the minimum"
     if not is_valid:
-        message = row.message.replace("{name}", name).replace("{value}", text)
-        raise guard.error(
-            row._replace(message=message),
-            f"Topic setting '{name}' with value '{text}' is {relation} of {limit}.",
-        )
+        message = f"Topic setting '{name}' with value '{text}' is {relation} of {limit}."
+        raise guard.error(row, message, name=name, value=text)
 
 
 class _TopicLimits:
@@ -342,7 +337,7 @@ def _metadata(guard: Guard) -> Handler:
         return guard.handler
 
     def handle(call: Call, request: Any) -> Any:
-        if call.sender is None and request.allow_auto_topic_creation:
+        if request.allow_auto_topic_creation:
             topics = call.node.image.topics
             unknown = {
                 topic.name
@@ -425,10 +420,7 @@ def _describe_configs(guard: Guard) -> Handler:
 
 def _broker_row(guard: Guard) -> Row | None:
     """Return the row that refuses an API for the settings of brokers."""
-    subject = f"{guard.api.name} BROKER"
-    return next(
-        (row for row in guard.profile.of_kind(Kind.REFUSED) if row.subject == subject), None
-    )
+    return guard.profile.refusal(f"{guard.api.name} BROKER")
 
 
 def _produce(guard: Guard) -> Handler:
@@ -437,8 +429,8 @@ def _produce(guard: Guard) -> Handler:
     if size_row is None and types_row is None:
         return guard.handler
     max_bytes = None if size_row is None else int(size_row.value)
-    allowed = _COMPRESSION_TYPES if types_row is None else tuple(types_row.value.split(", "))
-    numbers = frozenset(map(_COMPRESSION_TYPES.index, allowed))
+    allowed = () if types_row is None else types_row.value.split(", ")
+    numbers = frozenset(CODEC_NUMBERS[name] for name in allowed)
 
     def check(call: Call, request: Any) -> None:
         total_bytes = 0

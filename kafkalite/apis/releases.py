@@ -45,6 +45,16 @@ def api_finder(release: Release, *, unstable: bool = False) -> Callable[[int], A
         return find_api
     rows = served_rows(release, unstable=unstable)
     advertised = {key: row for key, row in rows.items() if row.name not in release.internal_apis}
+    return finder_in(rows, advertised)
+
+
+def finder_in(
+    rows: Mapping[int, Row], advertised: Mapping[int, Row]
+) -> Callable[[int], Api | None]:
+    """Return a function that finds an API by its key, with the versions of its row.
+
+    ApiVersions lists the `advertised` rows.
+    """
 
     def find(key: int) -> Api | None:
         row = rows.get(key)

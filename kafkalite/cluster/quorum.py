@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
 """Time after its last fetch in which Kafka's leader remembers an observer."""
 
-_DEFAULT_LISTENER: Final = "CONTROLLER"
-
 
 class ReplicaKey(NamedTuple):
     """A replica of the metadata log; the id of its directory is zero if it is unknown."""
@@ -59,8 +57,7 @@ class Quorum(NamedTuple):
 
 def controller_listener(config: BrokerConfig) -> str:
     """Return the name of the listener at which controllers reach each other."""
-    names = config.list("controller.listener.names")
-    return names[0].upper() if names else _DEFAULT_LISTENER
+    return config.list("controller.listener.names")[0].upper()
 
 
 def controller_node(cluster: Cluster) -> Node:

@@ -18,7 +18,7 @@ from kafkalite.config.default_overrides import (
     limit_replication,
 )
 from kafkalite.config.definitions import (
-    IN_MEMORY_PLUGIN,
+    KNOWN_CLASSES,
     ConfigError,
     ConfigType,
     Value,
@@ -35,7 +35,6 @@ from kafkalite.config.keys import (
 )
 from kafkalite.config.log_levels import LogLevels
 from kafkalite.config.releases import emulated_release
-from kafkalite.config.sasl_classes import SASL_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -429,10 +428,9 @@ _ALLOWED_CLASSES: Final[Mapping[str, frozenset[str]]] = {
     "group.share.assignors": frozenset(("simple", f"{_ASSIGNOR_PACKAGE}SimpleAssignor")),
     "group.share.persister.class.name": frozenset(),
     "group.streams.assignors": frozenset((STICKY_TASK_ASSIGNOR,)),
-    "group.streams.topology.description.plugin.class": frozenset((IN_MEMORY_PLUGIN,)),
     "replica.selector.class": frozenset((RACK_AWARE_SELECTOR,)),
     "security.providers": frozenset(),
-    **SASL_CLASSES,
+    **KNOWN_CLASSES,
 }
 """Key → the classes that it may name, in addition to the default."""
 

@@ -19,12 +19,11 @@ from kafkalite.config.validators import Validator, check_throttled_replicas, par
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-IN_MEMORY_PLUGIN: Final = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
-"""The class of Kafka that stores the topology descriptions of streams groups in memory."""
-
-_KNOWN_CLASSES: Final[Mapping[str, frozenset[str]]] = {
+KNOWN_CLASSES: Final[Mapping[str, frozenset[str]]] = {
     **SASL_CLASSES,
-    "group.streams.topology.description.plugin.class": frozenset((IN_MEMORY_PLUGIN,)),
+    "group.streams.topology.description.plugin.class": frozenset(
+        ("org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin",)
+    ),
 }
 """Key of type CLASS → the classes that it may name, in addition to the default."""
 
@@ -91,7 +90,7 @@ class ConfigKey(NamedTuple):
         """Return the parsed value of `text`; raises ConfigError if this key does not accept it."""
         value = parse_value(self.name, self.type, text)
         is_class = self.type is ConfigType.CLASS
-        if is_class and value != self.default and value not in _KNOWN_CLASSES.get(self.name, ()):
+        if is_class and value != self.default and value not in KNOWN_CLASSES.get(self.name, ()):
             # Without a JVM no class can be loaded, so all other classes do not exist.
             raise _invalid(self.name, text, f"Class {value} could not be found.")
         if isinstance(value, tuple) and self.validator is not check_throttled_replicas:

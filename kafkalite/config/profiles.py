@@ -109,7 +109,14 @@ class Profile(NamedTuple):
 
     def limit(self, subject: str) -> Row | None:
         """Return the row with this limit; None if there is no such limit."""
-        return next((row for row in self.of_kind(Kind.LIMIT) if row.subject == subject), None)
+        return self._find(Kind.LIMIT, subject)
+
+    def refusal(self, call: str) -> Row | None:
+        """Return the row that refuses a call; None if no row refuses it."""
+        return self._find(Kind.REFUSED, call)
+
+    def _find(self, kind: Kind, subject: str) -> Row | None:
+        return next((row for row in self.of_kind(kind) if row.subject == subject), None)
 
 
 def _apis(source: Source, table: str) -> Iterator[Row]:
@@ -411,41 +418,33 @@ _CONFLUENT_CLOUD: Final = _profile(
     ),
 )
 
-_REDPANDA_CODE: Final = "https://github.com/redpanda-data/redpanda/blob/v24.3.2/src/v"
-_REDPANDA_APIS: Final = Source(
-    "Redpanda 24.3.2, handlers of Kafka's APIs",
-    f"{_REDPANDA_CODE}/kafka/server/handlers/handlers.h",
-    SourceKind.CODE,
+
+def _redpanda_code(title: str, path: str) -> Source:
+    return Source(
+        f"Redpanda 24.3.2, {title}",
+        f"https://github.com/redpanda-data/redpanda/blob/v24.3.2/src/v/{path}",
+        SourceKind.CODE,
+    )
+
+
+_REDPANDA_APIS: Final = _redpanda_code(
+    "handlers of Kafka's APIs", "kafka/server/handlers/handlers.h"
 )
-_REDPANDA_SETTINGS: Final = Source(
-    "Redpanda 24.3.2, configuration.cc",
-    f"{_REDPANDA_CODE}/config/configuration.cc",
-    SourceKind.CODE,
+_REDPANDA_SETTINGS: Final = _redpanda_code("configuration.cc", "config/configuration.cc")
+_REDPANDA_CREATION: Final = _redpanda_code(
+    "create_topics.cc", "kafka/server/handlers/create_topics.cc"
 )
-_REDPANDA_CREATION: Final = Source(
-    "Redpanda 24.3.2, create_topics.cc",
-    f"{_REDPANDA_CODE}/kafka/server/handlers/create_topics.cc",
-    SourceKind.CODE,
+_REDPANDA_VALIDATORS: Final = _redpanda_code(
+    "validators.h", "kafka/server/handlers/topics/validators.h"
 )
-_REDPANDA_VALIDATORS: Final = Source(
-    "Redpanda 24.3.2, validators.h",
-    f"{_REDPANDA_CODE}/kafka/server/handlers/topics/validators.h",
-    SourceKind.CODE,
+_REDPANDA_TOPIC_TYPES: Final = _redpanda_code(
+    "topics/types.h", "kafka/server/handlers/topics/types.h"
 )
-_REDPANDA_TOPIC_TYPES: Final = Source(
-    "Redpanda 24.3.2, topics/types.h",
-    f"{_REDPANDA_CODE}/kafka/server/handlers/topics/types.h",
-    SourceKind.CODE,
+_REDPANDA_CHANGES: Final = _redpanda_code(
+    "incremental_alter_configs.cc", "kafka/server/handlers/incremental_alter_configs.cc"
 )
-_REDPANDA_CHANGES: Final = Source(
-    "Redpanda 24.3.2, incremental_alter_configs.cc",
-    f"{_REDPANDA_CODE}/kafka/server/handlers/incremental_alter_configs.cc",
-    SourceKind.CODE,
-)
-_REDPANDA_BROKER_CHANGES: Final = Source(
-    "Redpanda 24.3.2, alter_configs.cc",
-    f"{_REDPANDA_CODE}/kafka/server/handlers/alter_configs.cc",
-    SourceKind.CODE,
+_REDPANDA_BROKER_CHANGES: Final = _redpanda_code(
+    "alter_configs.cc", "kafka/server/handlers/alter_configs.cc"
 )
 
 _REDPANDA: Final = _profile(

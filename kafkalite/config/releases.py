@@ -61,7 +61,7 @@ class Release(NamedTuple):
     profile: Profile | None = None
     """The service that is emulated instead of Kafka; `name` is the release that it resembles."""
     internal_apis: frozenset[str] = frozenset()
-    """APIs that only the nodes of the cluster may call, in addition to `apis`."""
+    """Those of `apis` that only the nodes of the cluster may call."""
 
 
 _API_CHANGES: Final[Mapping[str, str]] = {
@@ -263,25 +263,18 @@ def _emulated_service(name: str) -> Release:
         known = ", ".join(map(repr, (*_API_CHANGES, *PROFILES)))
         raise ConfigError(AS_VERSION.name, f"{AS_VERSION.name} {name!r} is not one of {known}")
     base = emulated_release(profile.base)
+    assert base.apis is not None
     rows = {row.subject: row.value for row in profile.of_kind(Kind.API)}
-    apis = {} if OTHERS in rows else dict(base.apis or {})
-    internal = frozenset(
-        api
-        for api in _CALLS_BETWEEN_NODES
-        if rows.get(api, rows.get(OTHERS, "")) == NOT_SERVED and base.apis and api in base.apis
-    )
-    apis |= {api: base.apis[api] for api in internal if base.apis}
-    for api, versions in rows.items():
-        if versions != NOT_SERVED:
-            apis[api] = Versions.parse(versions)
-        elif api not in internal:
-            apis.pop(api, None)
+    refused = {api for api in base.apis if rows.get(api, rows.get(OTHERS)) == NOT_SERVED}
+    internal = refused & _CALLS_BETWEEN_NODES
+    inherited = {api: each for api, each in base.apis.items() if api not in refused - internal}
+    listed = {api: Versions.parse(each) for api, each in rows.items() if each != NOT_SERVED}
     return base._replace(
-        apis=apis,
+        apis=inherited | listed,
         settings={**base.settings, **profile.defaults},
         unstable={},
         profile=profile,
-        internal_apis=internal,
+        internal_apis=frozenset(internal),
     )
 
 
