@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.config.broker import strip_listener_prefix
-from kafkalite.config.default_overrides import DEFAULTS_NAMES
+from kafkalite.config.default_overrides import DEFAULTS_NAMES, IDENTITY
 from kafkalite.config.security_protocols import (
     PROTOCOL_MAP_KEY,
     SecurityProtocol,
@@ -39,8 +39,6 @@ SECRET_KEY_PARTS = ("password", "secret", "jaas.config", "keystore.key")
 """Parts of the names of settings whose values are secret."""
 
 _MAX_LISTED_NODES = 5
-_CONTROLLER_LISTENER = "CONTROLLER"
-"""The name of the listener for clients of the controller, without controller.listener.names."""
 
 
 class SettingsError(ValueError):
@@ -122,8 +120,8 @@ class Settings(NamedTuple):
     def _controller_listener(self, text: str, others: Iterable[ListenerSpec]) -> ListenerSpec:
         """Return the listener for clients of the controller; raises AddressError."""
         address = Address.parse(text)
-        names = self._items("controller.listener.names")
-        name = (names[0] if names else _CONTROLLER_LISTENER).upper()
+        names = self._items("controller.listener.names") or [IDENTITY["controller.listener.names"]]
+        name = names[0].upper()
         if address.listener not in (None, name):
             raise AddressError(
                 f"{text!r}: the listener of the controller has the name {name}, the first of "
