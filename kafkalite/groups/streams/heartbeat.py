@@ -280,10 +280,9 @@ class StreamsHeartbeat(
 
     def _assign(self) -> AssignorRun:
         group, settings = self.group, self._settings()
-        previous = dict(group.target)
+        previous: Mapping[MemberId, Tasks] = group.target
         if self._replaces is not None:
-            del previous[self._replaces]
-            previous[self.member_id] = self.target
+            previous = {**previous, self.member_id: self.target}
         offsets = {**group.soft.task_offsets, self.member_id: self._task_offsets}
         inputs = assignment_input(group, self._context.rules, self._members(), previous, offsets)
         if self._context.rules.starts_from_current_tasks:
