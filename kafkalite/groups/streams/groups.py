@@ -251,7 +251,11 @@ class StreamsGroups:
         ):
             return _NO_CHANGE
         inputs = assignment_input(
-            group, self._context.rules, group.members, group.target, group.soft.task_offsets
+            self._context.rules,
+            group.members,
+            group.current,
+            group.target,
+            group.soft.task_offsets,
         )
         settings = self._settings.of(group)
         target = compute_target(inputs, group.soft.configured, group.assignment_configs)

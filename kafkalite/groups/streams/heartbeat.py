@@ -284,10 +284,8 @@ class StreamsHeartbeat(
         if self._replaces is not None:
             previous = {**previous, self.member_id: self.target}
         offsets = {**group.soft.task_offsets, self.member_id: self._task_offsets}
-        inputs = assignment_input(group, self._context.rules, self._members(), previous, offsets)
-        if self._context.rules.starts_from_current_tasks:
-            current = {**inputs.previous, self.member_id: self.current.assigned.without_epochs()}
-            inputs = inputs._replace(previous=current)
+        current = {**group.current, self.member_id: self.current}
+        inputs = assignment_input(self._context.rules, self._members(), current, previous, offsets)
         target = compute_target(inputs, self._configured, settings.assignment_configs)
         self.events += events.standbys_placed_events(
             group.group_id, self.epoch, target.standbys, settings.rack_tags
@@ -446,18 +444,17 @@ class StreamsHeartbeat(
 
 
 def assignment_input(
-    group: StreamsGroup,
     rules: Rules,
     members: Mapping[MemberId, MemberMetadata],
+    current: Mapping[MemberId, CurrentTasks],
     targets: Mapping[MemberId, Tasks],
     task_offsets: Mapping[MemberId, TaskOffsets],
 ) -> AssignmentInput:
-    """Return the input of the assignor for a group with these members and previous targets."""
+    """Return the input of the assignor for these members, their current tasks and last targets."""
     previous = targets
     if rules.starts_from_current_tasks:
         previous = {
-            member_id: group.current_of(member_id).assigned.without_epochs()
-            for member_id in members
+            member_id: tasks.assigned.without_epochs() for member_id, tasks in current.items()
         }
     return AssignmentInput(members, previous, task_offsets, rules)
 
