@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kafkalite.groups.consumer.admission import AdmittedMember, Identity
     from kafkalite.groups.consumer.member import OwnedPartitions
     from kafkalite.groups.consumer.settings import ConsumerSettings
-    from kafkalite.groups.group import MemberId, Record
+    from kafkalite.groups.group import Record
     from kafkalite.groups.modern.member import Client, MayDescribe
     from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,
@@ -50,9 +50,7 @@ class ConsumerHeartbeat(
 
     __slots__ = (
         "_may_describe",
-        "_replaces",
         "_reported",
-        "_stored",
         "_subscription_changed",
         "resolved_regexes",
     )  # fmt: skip
@@ -79,12 +77,11 @@ class ConsumerHeartbeat(
             member=admitted.stored,
             current=admitted.current,
             target=group.target.get(admitted.replaces or identity.member_id, {}),
+            replaces=admitted.replaces,
             records=(*initial_records, *admitted.records),
             now_ms=now_ms,
         )
         self._reported = identity.reported
-        self._replaces = admitted.replaces
-        self._stored = admitted.stored
         self._subscription_changed = False
         self._may_describe: MayDescribe | None = None
         self.resolved_regexes: Mapping[str, ResolvedRegex] = group.resolved_regexes
@@ -134,7 +131,7 @@ class ConsumerHeartbeat(
             return
         default = assignor_names(config.list("group.consumer.assignors"))[0]
         before = preferred_assignor(self.group.members.values(), default)
-        if preferred_assignor(self._members().values(), default) != before:
+        if preferred_assignor(self._updated_members().values(), default) != before:
             self._add_reason("prefers another assignor")
 
     def _update_regex(self, old: str | None, new: str | None) -> None:
@@ -183,14 +180,6 @@ class ConsumerHeartbeat(
             refresh = RegexRefresh(group.group_id, self.member_id, self._may_describe)
             self.timers.append(SetTimer(key, self.now_ms, refresh))
 
-    def _members(self) -> dict[MemberId, MemberMetadata]:
-        """Return the group's members including this heartbeat's change."""
-        members = dict(self.group.members)
-        if self._replaces is not None:
-            del members[self._replaces]
-        members[self.member_id] = self.member
-        return members
-
     # Step 2: the group epoch.
 
     def update_group_epoch(self) -> None:
@@ -198,7 +187,7 @@ class ConsumerHeartbeat(
         group, context = self.group, self._context
         if not self._reasons and context.is_metadata_hash_current(group.soft):
             return
-        names = subscribed_topics(self._members().values(), self.resolved_regexes)
+        names = subscribed_topics(self._updated_members().values(), self.resolved_regexes)
         topics_hash = context.directory.metadata_hash(names)
         if self._reasons or topics_hash != group.metadata_hash:
             reasons = list(dict.fromkeys(self._reasons)) or [
@@ -219,7 +208,7 @@ class ConsumerHeartbeat(
 
     def _assign(self) -> AssignorRun:
         """Run the assignor that most members request."""
-        directory, members = self._context.directory, self._members()
+        directory, members = self._context.directory, self._updated_members()
         default_assignor = assignor_names(directory.config.list("group.consumer.assignors"))[0]
         previous = dict(self.group.target)
         if self._replaces is not None:

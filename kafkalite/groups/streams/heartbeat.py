@@ -99,11 +99,9 @@ class StreamsHeartbeat(
 
     __slots__ = (
         "_configured",
-        "_replaces",
         "_reported",
         "_request",
         "_status",
-        "_stored",
         "_task_offsets",
         "_topology",
         "_traits",
@@ -132,13 +130,12 @@ class StreamsHeartbeat(
             member=admitted.stored,
             current=admitted.current,
             target=group.target.get(admitted.replaces or request.member_id, NO_TASKS),
+            replaces=admitted.replaces,
             records=(*initial_records, *admitted.records),
             now_ms=now_ms,
         )
         self._request = request
         self._traits = traits
-        self._stored = admitted.stored
-        self._replaces = admitted.replaces
         self._task_offsets = group.soft.task_offsets.get(request.member_id, NO_TASK_OFFSETS)
         self._reported = reported_tasks(request)
         self._status: list[Status] = []
@@ -170,14 +167,6 @@ class StreamsHeartbeat(
             return
         self._reasons.append(f"member {self.member_id} joined")
         self.events.append(events.member_joined_event(group, self.member_id, self.member))
-
-    def _members(self) -> dict[MemberId, MemberMetadata]:
-        """Return the group's members including this heartbeat's change."""
-        members = dict(self.group.members)
-        if self._replaces is not None:
-            del members[self._replaces]
-        members[self.member_id] = self.member
-        return members
 
     # Step 2: the topology.
 
@@ -285,7 +274,9 @@ class StreamsHeartbeat(
             previous = {**previous, self.member_id: self.target}
         offsets = {**group.soft.task_offsets, self.member_id: self._task_offsets}
         current = {**group.current, self.member_id: self.current}
-        inputs = assignment_input(self._context.rules, self._members(), current, previous, offsets)
+        inputs = assignment_input(
+            self._context.rules, self._updated_members(), current, previous, offsets
+        )
         target = compute_target(inputs, self._configured, settings.assignment_configs)
         self.events += events.standbys_placed_events(
             group.group_id, self.epoch, target.standbys, settings.rack_tags
