@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kafkalite.groups.consumer.admission import AdmittedMember, Identity
     from kafkalite.groups.consumer.member import OwnedPartitions
     from kafkalite.groups.consumer.settings import ConsumerSettings
-    from kafkalite.groups.group import Record
+    from kafkalite.groups.group import MemberId, Record
     from kafkalite.groups.modern.member import Client, MayDescribe
     from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,
@@ -126,13 +126,17 @@ class ConsumerHeartbeat(
 
     def _update_assignor(self) -> None:
         """Request a new group epoch if the members now prefer another assignor."""
-        config = self._context.directory.config
-        if not config.release.rules.raises_epoch_for_assignor:
+        if not self._context.directory.rules.raises_epoch_for_assignor:
             return
-        default = assignor_names(config.list("group.consumer.assignors"))[0]
-        before = preferred_assignor(self.group.members.values(), default)
-        if preferred_assignor(self._updated_members().values(), default) != before:
+        before = self._preferred_assignor(self.group.members)
+        if self._preferred_assignor(self._updated_members()) != before:
             self._add_reason("prefers another assignor")
+
+    def _preferred_assignor(self, members: Mapping[MemberId, MemberMetadata]) -> str:
+        """Return the assignor that most members request, or else the default one."""
+        config = self._context.directory.config
+        default = assignor_names(config.list("group.consumer.assignors"))[0]
+        return preferred_assignor(members.values(), default)
 
     def _update_regex(self, old: str | None, new: str | None) -> None:
         self._subscription_changed = True
@@ -208,14 +212,13 @@ class ConsumerHeartbeat(
 
     def _assign(self) -> AssignorRun:
         """Run the assignor that most members request."""
-        directory, members = self._context.directory, self._updated_members()
-        default_assignor = assignor_names(directory.config.list("group.consumer.assignors"))[0]
+        members = self._updated_members()
         previous = dict(self.group.target)
         if self._replaces is not None:
             previous[self.member_id] = self.group.target.get(self._replaces, {})
-        assignor = preferred_assignor(members.values(), default_assignor)
+        assignor = self._preferred_assignor(members)
         targets = compute_target(
-            assignor, members, previous, self.resolved_regexes, directory.image
+            assignor, members, previous, self.resolved_regexes, self._context.directory.image
         )
         return AssignorRun(assignor, targets, previous)
 
