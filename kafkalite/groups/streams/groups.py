@@ -15,10 +15,14 @@ from kafkalite.groups.modern.admission import (
     find_member,
 )
 from kafkalite.groups.modern.events import LEFT, Departure, static_member_left_event
-from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.heartbeat import AssignorRun, target_records
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
-from kafkalite.groups.modern.timers import MemberTimers, remove_member_result, with_response
+from kafkalite.groups.modern.timers import (
+    MemberTimers,
+    remove_member_result,
+    target_reset_records,
+    with_response,
+)
 from kafkalite.groups.streams import events
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.admission import (
@@ -185,20 +189,21 @@ class StreamsGroups:
     ) -> CoordinatorResult[None]:
         """Remove a member and raise the group epoch."""
         group_id = group.group_id
-        written = [
-            *records.member_tombstones(group_id, member_id),
-            group.metadata_record(group.epoch + 1),
-        ]
-        if self._context.rules.resets_empty_targets and len(group.members) == 1:
-            written.append(
-                records.target_epoch_record(group_id, group.epoch + 1, NEVER_ASSIGNED_MS)
-            )
         return remove_member_result(
             group,
             member_id,
             departure,
             events.member_removed_event(group, member_id, departure),
-            records=written,
+            records=[
+                *records.member_tombstones(group_id, member_id),
+                group.metadata_record(group.epoch + 1),
+                *target_reset_records(
+                    records.TYPES,
+                    group,
+                    self._context.rules,
+                    is_emptied=len(group.members) == 1,
+                ),
+            ],
             timers=self._sessions.cancel_timers(group_id, member_id),
             now_ms=now_ms,
         )
