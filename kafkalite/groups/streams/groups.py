@@ -45,8 +45,8 @@ from kafkalite.groups.streams.group import StreamsGroup
 from kafkalite.groups.streams.heartbeat import (
     StreamsContext,
     StreamsHeartbeat,
+    StreamsHeartbeatEra,
     StreamsHeartbeatResult,
-    StreamsTraits,
     assignment_input,
 )
 from kafkalite.groups.streams.member import MemberState
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         StreamsGroupTopologyDescriptionUpdateRequest,
     )
 
-_LATEST: Final = StreamsTraits()
+_LATEST: Final = StreamsHeartbeatEra()
 _NO_CHANGE: CoordinatorResult[None] = CoordinatorResult(response=None)
 
 
@@ -108,7 +108,7 @@ class StreamsGroups:
         request: StreamsGroupHeartbeatRequest,
         client: Client,
         now_ms: int,
-        traits: StreamsTraits = _LATEST,
+        era: StreamsHeartbeatEra = _LATEST,
     ) -> CoordinatorResult[StreamsHeartbeatResult]:
         """Handle a heartbeat of a member that joins, stays or leaves.
 
@@ -133,7 +133,7 @@ class StreamsGroups:
             group,
             request,
             admitted,
-            traits=traits,
+            era=era,
             initial_records=initial_records,
             now_ms=now_ms,
         )

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     )
 
 
-class StreamsTraits(NamedTuple):
-    """The traits of a version of StreamsGroupHeartbeat."""
+class StreamsHeartbeatEra(NamedTuple):
+    """Traits of a range of StreamsGroupHeartbeat versions."""
 
     reports_missing_tags: bool = True
     """Whether the status has the tags that the client lacks."""
@@ -99,12 +99,12 @@ class StreamsHeartbeat(
 
     __slots__ = (
         "_configured",
+        "_era",
         "_reported",
         "_request",
         "_status",
         "_task_offsets",
         "_topology",
-        "_traits",
     )  # fmt: skip
 
     RECORDS = HeartbeatRecords(
@@ -118,7 +118,7 @@ class StreamsHeartbeat(
         request: StreamsGroupHeartbeatRequest,
         admitted: AdmittedMember,
         *,
-        traits: StreamsTraits,
+        era: StreamsHeartbeatEra,
         initial_records: tuple[Record, ...],
         now_ms: int,
     ) -> None:
@@ -135,7 +135,7 @@ class StreamsHeartbeat(
             now_ms=now_ms,
         )
         self._request = request
-        self._traits = traits
+        self._era = era
         self._task_offsets = group.soft.task_offsets.get(request.member_id, NO_TASK_OFFSETS)
         self._reported = reported_tasks(request)
         self._status: list[Status] = []
@@ -393,7 +393,7 @@ class StreamsHeartbeat(
         missing = tuple(
             tag for tag in self._settings().rack_tags if tag not in self.member.client_tags
         )
-        if missing and self._traits.reports_missing_tags:
+        if missing and self._era.reports_missing_tags:
             detail = (
                 f"The client has no tags {', '.join(missing)}, which rack-aware assignment needs; "
                 "set client.tag.TAG for each of them."
@@ -411,7 +411,7 @@ class StreamsHeartbeat(
         group, epoch = self.group, self._topology.epoch
         if (
             not self._settings().stores_descriptions
-            or not self._traits.requests_descriptions
+            or not self._era.requests_descriptions
             or epoch in group.descriptions
             or any(status.code is StatusCode.STALE_TOPOLOGY for status in self._status)
             or group.soft.description_backoff.is_active(epoch, self.now_ms)
