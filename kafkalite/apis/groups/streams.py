@@ -331,8 +331,7 @@ def handle_streams_group_topology_description_update(
         )
     check_not_blank("MemberId", request.member_id)
     check_not_blank("GroupId", request.group_id)
-    if request.topology_description is not None:
-        check_description_size(request.topology_description)
+    check_description_size(request.topology_description)
     shard = node.groups.locate(request.group_id, node.id)
     stored = shard.write(lambda machine, now_ms: machine.streams.store_description(request, now_ms))
     return when(stored, lambda _: StreamsGroupTopologyDescriptionUpdateResponse())

@@ -412,7 +412,7 @@ class StreamsHeartbeat(
         if (
             not self._settings().stores_descriptions
             or not self._era.requests_descriptions
-            or epoch in group.descriptions
+            or epoch in (group.descriptions.stored, group.descriptions.failed)
             or any(status.code is StatusCode.STALE_TOPOLOGY for status in self._status)
             or group.soft.description_backoff.is_active(epoch, self.now_ms)
         ):
