@@ -6,6 +6,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkalite.config.group import DEAD_LETTER_TOPIC
 from kafkalite.config.topic import topic_value
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.features import FIRST_WITH_DEAD_LETTERS, SHARE_VERSION
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from kafkalite.shares.dead_letters import DeadLetters
     from kafkalite.shares.state import ShareKey
 
-_TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
 _INITIAL_RETRY_BACKOFF_MS: Final = 1_000
 """Kafka's ShareGroupDLQStateManager.REQUEST_BACKOFF_MS; each retry waits twice as long."""
 _MAX_ATTEMPTS: Final = 5
@@ -109,7 +109,7 @@ class DeadLetterWriter:
         """Return whether a group has a dead-letter topic, and the cluster supports such topics."""
         node = self._node
         return (
-            bool(node.config.group_get(group_id, _TOPIC_KEY))
+            bool(node.config.group_get(group_id, DEAD_LETTER_TOPIC))
             and node.image.features.get(SHARE_VERSION, 0) >= FIRST_WITH_DEAD_LETTERS
         )
 
@@ -190,7 +190,7 @@ class DeadLetterWriter:
     def _target(self, letters: DeadLetters) -> _Target:
         """Return the partition to write to; creates the topic if that is allowed."""
         node, config = self._node, self._node.config
-        name = str(config.group_get(letters.key.group_id, _TOPIC_KEY))
+        name = str(config.group_get(letters.key.group_id, DEAD_LETTER_TOPIC))
         topic = node.image.topics.get(name)
         settings = {} if topic is None else node.image.topic_config(name)
         problem = topic_problem(

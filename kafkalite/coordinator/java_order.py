@@ -62,6 +62,11 @@ class JavaHashMap(Generic[K, V]):
         *,
         initial_capacity: int = _DEFAULT_CAPACITY,
     ) -> None:
+        """Begin without keys, in a table of the size that HashMap's constructor chooses.
+
+        `initial_capacity` is the constructor's argument. `expected` is the number of keys from
+        which Kafka computes this argument instead.
+        """
         self._hash_of = hash_of
         self._entries: dict[K, V] = {}
         self._ranks: dict[K, int] = {}

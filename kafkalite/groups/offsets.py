@@ -117,6 +117,8 @@ class Offsets:
 
     def __init__(self, directory: GroupDirectory) -> None:
         self._directory = directory
+        self._omits_topic_ids = not directory.rules.stores_topic_ids_in_transactions
+        """Whether the offsets of transactions are stored without topic ids."""
         self._committed: dict[GroupId, GroupOffsets] = {}
         self.pending = PendingOffsets()
         self.replayers: Mapping[type, Callable[..., None]] = {
@@ -167,7 +169,7 @@ class Offsets:
                 entry.leader_epoch,
                 metadata,
                 expire_timestamp_ms,
-                self._stored_topic_id(claim, entry),
+                ZERO_UUID if claim.is_transactional and self._omits_topic_ids else entry.topic_id,
                 entry.incarnation_epoch,
             )
             records.append(offset_commit_record(group_id, entry.topic, entry.partition, committed))
@@ -176,11 +178,6 @@ class Offsets:
             group.extend_session(claim, now_ms)
         events = self._refused_events(group_id, claim, too_long, epochs)
         return CoordinatorResult(codes, records, events=events)
-
-    def _stored_topic_id(self, claim: CommitClaim, entry: OffsetToCommit) -> bytes:
-        if claim.is_transactional and not self._directory.rules.stores_topic_ids_in_transactions:
-            return ZERO_UUID
-        return entry.topic_id
 
     def _refused_events(
         self,

@@ -237,7 +237,8 @@ class SharePartition:
             changes.apply()
             self._add_outcome_events(changes)
             has_advanced = self.window.advance_start()
-            self._write_dead_letters(changes.dead_letters)
+            if changes.dead_letters:
+                self._write_dead_letters(changes.dead_letters)
             if has_advanced or changes.has_freed_records:
                 self.wake()
 

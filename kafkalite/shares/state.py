@@ -23,7 +23,7 @@ class DeliveryState(IntEnum):
     """Acquired by a member; never stored."""
     ACKNOWLEDGED = 2
     ARCHIVING = 3
-    """About to be archived, when it is in the dead-letter topic."""
+    """Being written to the dead-letter topic; archived afterwards, also if that fails."""
     ARCHIVED = 4
     """Rejected, delivered too often, or deleted."""
 

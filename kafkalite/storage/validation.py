@@ -17,7 +17,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import CONTROL, NO_TIMESTAMP
-from kafkalite.storage.compression import CODEC_NUMBERS, CODECS, OversizedDataError
+from kafkalite.storage.compression import CODEC_NUMBERS, CODECS, NO_COMPRESSION, OversizedDataError
 from kafkalite.storage.record_format import MalformedRecordsError, read_varint, scan_records
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kafkalite.storage.batch import BatchView
 
 _MAX_LISTED_ERRORS = 3
-_NO_COMPRESSION = CODEC_NUMBERS["none"]
 _INT64_MAX = 2**63 - 1
 
 
@@ -103,7 +102,7 @@ def _may_have_oversized_records(batch: BatchView, config: LogConfig) -> bool:
     # Kafka limits the records of compressed batches only.
     return (
         config.max_decompressed_message_bytes < UNLIMITED_RECORD_BYTES
-        and batch.compression != _NO_COMPRESSION
+        and batch.compression != NO_COMPRESSION
     )
 
 

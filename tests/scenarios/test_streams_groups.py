@@ -506,6 +506,21 @@ def test_a_static_member_in_another_process_gets_a_new_assignment() -> None:
     assert world.joins("c", instance_id="i").member_epoch == 4
 
 
+def test_a_static_member_that_has_no_target_yet_is_replaced() -> None:
+    world = StreamsWorld(config={"group.streams.assignment.interval.ms": "1000"})
+    world.joins("a")
+    assert world.joins("b", instance_id="i").active_tasks == []
+    world.beats("b", -2, instance_id="i")
+    assert "b" not in world.group.target
+    world.clock.advance(1_000)
+    joined = world.joins("c", instance_id="i")
+    assert (joined.member_epoch, joined.active_tasks) == (4, [])
+    assert tasks_in(world.beats("a", 2).active_tasks) == {"0": [0, 1]}
+    world.beats("a", 2, {"0": [0, 1]})
+    assert tasks_in(world.beats("c", 4).active_tasks) == {"0": [2, 3]}
+    assert (world.state(), world.group.static_members) == ("Stable", {"i": "c"})
+
+
 def test_an_instance_id_in_use_is_refused() -> None:
     world = _static_pair()
     for member, epoch, instance_id, code in (

@@ -15,7 +15,7 @@ from kafkalite.coordinator.contract import Event
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkalite.groups.streams.descriptions import check_description_size
-from kafkalite.groups.streams.heartbeat import StreamsTraits
+from kafkalite.groups.streams.heartbeat import StreamsHeartbeatEra
 from kafkalite.groups.streams.settings import stores_descriptions
 from kafkalite.groups.streams.status import StatusCode, format_topic_names
 from kafkalite.groups.streams.topology import UNDECIDED, check_member_size, check_size
@@ -71,9 +71,9 @@ def handle_streams_group_heartbeat(
     _check_fields(request)
     client = Client(call.client_id or "", call.client_host)
     shard = node.groups.locate(request.group_id, node.id)
-    traits = call.era
+    era: StreamsHeartbeatEra = call.era
     result = shard.write(
-        lambda machine, now_ms: machine.streams.heartbeat(request, client, now_ms, traits)
+        lambda machine, now_ms: machine.streams.heartbeat(request, client, now_ms, era)
     )
     permissions = call.permissions
     return when(
@@ -331,8 +331,7 @@ def handle_streams_group_topology_description_update(
         )
     check_not_blank("MemberId", request.member_id)
     check_not_blank("GroupId", request.group_id)
-    if request.topology_description is not None:
-        check_description_size(request.topology_description)
+    check_description_size(request.topology_description)
     shard = node.groups.locate(request.group_id, node.id)
     stored = shard.write(lambda machine, now_ms: machine.streams.store_description(request, now_ms))
     return when(stored, lambda _: StreamsGroupTopologyDescriptionUpdateResponse())
@@ -352,8 +351,8 @@ APIS = (
         key=StreamsGroupHeartbeatRequest.API_KEY,
         versions=Versions(0, 1),
         eras=Eras(
-            (0, StreamsTraits(reports_missing_tags=False, requests_descriptions=False)),
-            (1, StreamsTraits()),
+            (0, StreamsHeartbeatEra(reports_missing_tags=False, requests_descriptions=False)),
+            (1, StreamsHeartbeatEra()),
         ),
         handler=handle_streams_group_heartbeat,
         inline_bytes=8 * 1024,

@@ -22,10 +22,9 @@ from kafkalite.groups.modern.admission import (
     find_group_of_heartbeat,
     find_member,
     group_full_error,
+    unreleased_instance_error,
 )
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkalite.groups.consumer.member import OwnedPartitions
@@ -120,15 +119,8 @@ def _admit_static(group: ConsumerGroup, member: Identity, instance_id: str) -> A
         group.members[holder].classic is None
         and group.current_of(holder).member_epoch != STATIC_LEAVE_EPOCH
     ):
-        raise KafkaError(
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Instance {instance_id} is still in use by member {holder}.",
-            {
-                "member_id": member.member_id,
-                "instance_id": instance_id,
-                "holder": holder,
-                "holder_epoch": group.current_of(holder).member_epoch,
-            },
+        raise unreleased_instance_error(
+            member.member_id, instance_id, holder, group.current_of(holder).member_epoch
         )
     return take_over(group, holder, member.member_id)
 

@@ -50,10 +50,9 @@ from kafkalite.groups.modern.events import (
     group_epoch_raised_event,
     static_member_left_event,
 )
-from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkalite.groups.modern.steady import SteadyHeartbeats
-from kafkalite.groups.modern.timers import MemberTimers, with_response
+from kafkalite.groups.modern.timers import MemberTimers, target_reset_records, with_response
 from kafkalite.protocol._generated.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
@@ -293,10 +292,9 @@ class ConsumerGroups:
         names = subscribed_topics(remaining.values(), resolved)
         topics_hash = self._directory.metadata_hash(names)
         written.append(records.group_epoch_record(group_id, group.epoch + 1, topics_hash))
-        if not remaining and self._directory.rules.resets_empty_targets:
-            written.append(
-                records.TYPES.target_epoch_record(group_id, group.epoch + 1, NEVER_ASSIGNED_MS)
-            )
+        written += target_reset_records(
+            records.TYPES, group, self._directory.rules, is_emptied=not remaining
+        )
         reasons = [f"member {member_id} was removed" for member_id in member_ids]
         event = group_epoch_raised_event(group_id, group.epoch + 1, reasons)
         return CoordinatorResult(response=None, records=written, timers=timers, events=(event,))

@@ -50,9 +50,7 @@ class ConsumerHeartbeat(
 
     __slots__ = (
         "_may_describe",
-        "_replaces",
         "_reported",
-        "_stored",
         "_subscription_changed",
         "resolved_regexes",
     )  # fmt: skip
@@ -79,12 +77,11 @@ class ConsumerHeartbeat(
             member=admitted.stored,
             current=admitted.current,
             target=group.target.get(admitted.replaces or identity.member_id, {}),
+            replaces=admitted.replaces,
             records=(*initial_records, *admitted.records),
             now_ms=now_ms,
         )
         self._reported = identity.reported
-        self._replaces = admitted.replaces
-        self._stored = admitted.stored
         self._subscription_changed = False
         self._may_describe: MayDescribe | None = None
         self.resolved_regexes: Mapping[str, ResolvedRegex] = group.resolved_regexes
@@ -129,13 +126,17 @@ class ConsumerHeartbeat(
 
     def _update_assignor(self) -> None:
         """Request a new group epoch if the members now prefer another assignor."""
-        config = self._context.directory.config
-        if not config.release.rules.raises_epoch_for_assignor:
+        if not self._context.directory.rules.raises_epoch_for_assignor:
             return
-        default = assignor_names(config.list("group.consumer.assignors"))[0]
-        before = preferred_assignor(self.group.members.values(), default)
-        if preferred_assignor(self._members().values(), default) != before:
+        before = self._preferred_assignor(self.group.members)
+        if self._preferred_assignor(self._updated_members()) != before:
             self._add_reason("prefers another assignor")
+
+    def _preferred_assignor(self, members: Mapping[MemberId, MemberMetadata]) -> str:
+        """Return the assignor that most members request, or else the default one."""
+        config = self._context.directory.config
+        default = assignor_names(config.list("group.consumer.assignors"))[0]
+        return preferred_assignor(members.values(), default)
 
     def _update_regex(self, old: str | None, new: str | None) -> None:
         self._subscription_changed = True
@@ -183,14 +184,6 @@ class ConsumerHeartbeat(
             refresh = RegexRefresh(group.group_id, self.member_id, self._may_describe)
             self.timers.append(SetTimer(key, self.now_ms, refresh))
 
-    def _members(self) -> dict[MemberId, MemberMetadata]:
-        """Return the group's members including this heartbeat's change."""
-        members = dict(self.group.members)
-        if self._replaces is not None:
-            del members[self._replaces]
-        members[self.member_id] = self.member
-        return members
-
     # Step 2: the group epoch.
 
     def update_group_epoch(self) -> None:
@@ -198,7 +191,7 @@ class ConsumerHeartbeat(
         group, context = self.group, self._context
         if not self._reasons and context.is_metadata_hash_current(group.soft):
             return
-        names = subscribed_topics(self._members().values(), self.resolved_regexes)
+        names = subscribed_topics(self._updated_members().values(), self.resolved_regexes)
         topics_hash = context.directory.metadata_hash(names)
         if self._reasons or topics_hash != group.metadata_hash:
             reasons = list(dict.fromkeys(self._reasons)) or [
@@ -219,14 +212,13 @@ class ConsumerHeartbeat(
 
     def _assign(self) -> AssignorRun:
         """Run the assignor that most members request."""
-        directory, members = self._context.directory, self._members()
-        default_assignor = assignor_names(directory.config.list("group.consumer.assignors"))[0]
+        members = self._updated_members()
         previous = dict(self.group.target)
         if self._replaces is not None:
             previous[self.member_id] = self.group.target.get(self._replaces, {})
-        assignor = preferred_assignor(members.values(), default_assignor)
+        assignor = self._preferred_assignor(members)
         targets = compute_target(
-            assignor, members, previous, self.resolved_regexes, directory.image
+            assignor, members, previous, self.resolved_regexes, self._context.directory.image
         )
         return AssignorRun(assignor, targets, previous)
 

@@ -83,6 +83,22 @@ def check_holds_instance(
         )
 
 
+def unreleased_instance_error(
+    member_id: MemberId, instance_id: str, holder: MemberId, holder_epoch: int
+) -> KafkaError:
+    """Return the error for a member that joins while another one holds its instance id."""
+    return KafkaError(
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        f"Instance {instance_id} is still in use by member {holder}.",
+        {
+            "member_id": member_id,
+            "instance_id": instance_id,
+            "holder": holder,
+            "holder_epoch": holder_epoch,
+        },
+    )
+
+
 def group_full_error(
     group: ModernGroup[Any, Any, Any], member_id: MemberId, max_size: int
 ) -> KafkaError:

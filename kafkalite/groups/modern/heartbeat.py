@@ -66,6 +66,8 @@ class ModernHeartbeat(Generic[X, G, M, C, T]):
         "_context",
         "_initial_current",
         "_reasons",
+        "_replaces",
+        "_stored",
         "current",
         "epoch",
         "events",
@@ -92,6 +94,7 @@ class ModernHeartbeat(Generic[X, G, M, C, T]):
         member: M,
         current: C,
         target: T,
+        replaces: MemberId | None = None,
         records: Sequence[Record] = (),
         now_ms: int,
     ) -> None:
@@ -99,10 +102,12 @@ class ModernHeartbeat(Generic[X, G, M, C, T]):
         self._initial_current = self.current = current
         self._reasons: list[str] = []
         """The reasons for raising the group epoch."""
+        self._replaces = replaces
+        """The member whose instance id this member takes over, if any."""
         self.group = group
         self.member_id = member_id
         self.is_join = is_join
-        self.member = member
+        self._stored = self.member = member
         self.now_ms = now_ms
         self.epoch = group.epoch
         self.target_epoch = group.target_epoch
@@ -110,6 +115,14 @@ class ModernHeartbeat(Generic[X, G, M, C, T]):
         self.records: list[Record] = list(records)
         self.timers: list[TimerChange] = []
         self.events: list[Event] = []
+
+    def _updated_members(self) -> dict[MemberId, M]:
+        """Return the group's members including this heartbeat's change."""
+        members: dict[MemberId, M] = dict(self.group.members)
+        if self._replaces is not None:
+            del members[self._replaces]
+        members[self.member_id] = self.member
+        return members
 
     def _raise_group_epoch(self, record: Record, reasons: Sequence[str]) -> None:
         """Raise the group epoch by this record."""

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkalite.coordinator.contract import CoordinatorResult
 from kafkalite.groups.modern.events import SESSION_TIMED_OUT, group_epoch_raised_event
-from kafkalite.groups.modern.group import ModernGroup
+from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS, ModernGroup
 from kafkalite.groups.modern.sessions import rebalance_timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from enum import IntEnum
 
+    from kafkalite.config.rules import Rules
     from kafkalite.coordinator.contract import Event, TimerChange
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import GroupId, MemberId, Record
     from kafkalite.groups.modern.events import Departure
+    from kafkalite.groups.modern.record_types import RecordTypes
     from kafkalite.groups.modern.sessions import RebalanceExpiry, SessionExpiry, Sessions
     from kafkalite.groups.modern.settings import GroupSettingsCache
 
@@ -104,6 +106,15 @@ class MemberTimers(Generic[G]):
         if not isinstance(group, self._group_class) or member_id not in group.members:
             return _NO_CHANGE
         return self._remove(group, member_id, departure, now_ms)
+
+
+def target_reset_records(
+    types: RecordTypes, group: ModernGroup[Any, Any, Any], rules: Rules, *, is_emptied: bool
+) -> list[Record]:
+    """Return the record of the next group epoch's target if a removal leaves no members."""
+    if not (is_emptied and rules.resets_empty_targets):
+        return []
+    return [types.target_epoch_record(group.group_id, group.epoch + 1, NEVER_ASSIGNED_MS)]
 
 
 def remove_member_result(

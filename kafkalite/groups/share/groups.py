@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.coordinator.contract import CoordinatorResult, SetTimer
 from kafkalite.groups.modern.admission import find_group, find_member
 from kafkalite.groups.modern.events import LEFT, SESSION_TIMED_OUT
-from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.member import JOIN_EPOCH
 from kafkalite.groups.modern.sessions import SessionExpiry, Sessions
 from kafkalite.groups.modern.steady import SteadyHeartbeats
-from kafkalite.groups.modern.timers import MemberTimers, remove_member_result, with_response
+from kafkalite.groups.modern.timers import (
+    MemberTimers,
+    remove_member_result,
+    target_reset_records,
+    with_response,
+)
 from kafkalite.groups.share import offsets
 from kafkalite.groups.share import share_group_records as records
 from kafkalite.groups.share.admission import (
@@ -45,7 +49,6 @@ if TYPE_CHECKING:
     from kafkalite.groups.group import GroupId, MemberId, Record
     from kafkalite.groups.modern.events import Departure
     from kafkalite.groups.modern.member import Client
-    from kafkalite.groups.share.member import ShareMember
     from kafkalite.groups.share.offsets import StateDeletion
     from kafkalite.metadata.image import MetadataDelta
     from kafkalite.protocol._generated.messages.share_group_describe import (
@@ -160,20 +163,13 @@ class ShareGroups:
             records=[
                 *records.member_tombstones(group.group_id, member_id),
                 records.group_epoch_record(group.group_id, group.epoch + 1, topics_hash),
-                *self._empty_target_records(group, remaining),
+                *target_reset_records(
+                    records.TYPES, group, self._directory.rules, is_emptied=not remaining
+                ),
             ],
             timers=[self._sessions.end_session(group.group_id, member_id)],
             now_ms=now_ms,
         )
-
-    def _empty_target_records(
-        self, group: ShareGroup, remaining: Sequence[ShareMember]
-    ) -> list[Record]:
-        if remaining or not self._directory.rules.resets_empty_targets:
-            return []
-        return [
-            records.TYPES.target_epoch_record(group.group_id, group.epoch + 1, NEVER_ASSIGNED_MS)
-        ]
 
     def describe(self, group_id: GroupId) -> ShareGroupDescribeResponse.DescribedGroup:
         """Describe a group; raises KafkaError(GROUP_ID_NOT_FOUND) if none of this type exists."""

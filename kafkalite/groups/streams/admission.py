@@ -17,14 +17,13 @@ from kafkalite.groups.modern.admission import (
     find_group_of_heartbeat,
     find_member,
     group_full_error,
+    unreleased_instance_error,
 )
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.group import StreamsGroup
 from kafkalite.groups.streams.member import MemberMetadata
 from kafkalite.groups.streams.tasks import NO_OWNED_TASKS, NO_TASKS, Tasks
-from kafkalite.protocol.error_codes import ErrorCode
-from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,16 +111,7 @@ def _take_over(group: StreamsGroup, member_id: MemberId, instance_id: str) -> Ad
     holder = group.static_members[instance_id]
     held = group.current_of(holder)
     if held.member_epoch != STATIC_LEAVE_EPOCH:
-        raise KafkaError(
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Instance {instance_id} is still in use by member {holder}.",
-            {
-                "member_id": member_id,
-                "instance_id": instance_id,
-                "holder": holder,
-                "holder_epoch": held.member_epoch,
-            },
-        )
+        raise unreleased_instance_error(member_id, instance_id, holder, held.member_epoch)
     group_id, stored = group.group_id, group.members[holder]
     current = replace(held, member_epoch=JOIN_EPOCH, previous_member_epoch=JOIN_EPOCH)
     return AdmittedMember(

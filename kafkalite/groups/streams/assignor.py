@@ -72,12 +72,11 @@ NOTHING_PLACED = StandbyPlacement()
 class _Process:
     """One process with its members, and the tasks assigned to them so far."""
 
-    __slots__ = ("_by_load", "_member_order", "counts", "process_id", "task_count", "tasks")
+    __slots__ = ("_by_load", "counts", "process_id", "task_count", "tasks")
 
     def __init__(self, process_id: str) -> None:
         self.process_id = process_id
         self.counts: dict[MemberId, int] = {}
-        self._member_order: JavaHashMap[MemberId, None] = JavaHashMap(string_hash)
         self.tasks: set[TaskId] = set()
         self.task_count = 0
         self._by_load: JavaPriorityQueue[MemberId] | None = None
@@ -85,7 +84,6 @@ class _Process:
     def add_member(self, member_id: MemberId) -> None:
         """Add a member without tasks."""
         self.counts[member_id] = 0
-        self._member_order.put(member_id, None)
 
     @property
     def load(self) -> float:
@@ -105,8 +103,8 @@ class _Process:
     def assign_to_least_loaded(self, task: TaskId) -> MemberId:
         """Assign a task to the member with the fewest tasks; return this member."""
         if self._by_load is None:
-            ids = self._member_order.keys()
-            self._by_load = JavaPriorityQueue(self.counts.__getitem__, ids)
+            member_ids = in_java_order(self.counts, string_hash)
+            self._by_load = JavaPriorityQueue(self.counts.__getitem__, member_ids)
         member_id = self._by_load.pop()
         self._record(member_id, task)
         self._by_load.push(member_id)
@@ -155,7 +153,7 @@ class _StickyAssignment:
         candidates: dict[TaskId, list[tuple[bool, int, int, MemberId]]] = {}
         for member_id in in_java_order(sorted(members), string_hash):
             member = members[member_id]
-            process = _process_of(processes, member.process_id, rules)
+            process = _find_or_add_process(processes, member.process_id, rules)
             process.add_member(member_id)
             self._process_of[member_id] = process
             self._previous_active.update(
@@ -331,7 +329,9 @@ def _tasks_in(tasks: TaskIds) -> list[TaskId]:
     return [TaskId(name, partition) for name in sorted(tasks) for partition in sorted(tasks[name])]
 
 
-def _process_of(processes: JavaHashMap[str, _Process], process_id: str, rules: Rules) -> _Process:
+def _find_or_add_process(
+    processes: JavaHashMap[str, _Process], process_id: str, rules: Rules
+) -> _Process:
     if not rules.computes_processes:
         if process_id not in processes:
             processes.put(process_id, _Process(process_id))

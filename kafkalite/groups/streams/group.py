@@ -210,8 +210,9 @@ class StreamsGroup(ModernGroup[MemberMetadata, CurrentTasks, Tasks]):
     def replay_member_metadata(self, member_id: MemberId, metadata: MemberMetadata | None) -> None:
         """Set a member's metadata; None removes the member."""
         old = self.members.get(member_id)
-        if old is not None and self.static_members.get(old.instance_id or "") == member_id:
-            del self.static_members[old.instance_id or ""]
+        old_instance_id = None if old is None else old.instance_id
+        if old_instance_id is not None and self.static_members.get(old_instance_id) == member_id:
+            del self.static_members[old_instance_id]
         if metadata is not None:
             self.members[member_id] = metadata
             if metadata.instance_id is not None:

@@ -15,10 +15,14 @@ from kafkalite.groups.modern.admission import (
     find_member,
 )
 from kafkalite.groups.modern.events import LEFT, Departure, static_member_left_event
-from kafkalite.groups.modern.group import NEVER_ASSIGNED_MS
 from kafkalite.groups.modern.heartbeat import AssignorRun, target_records
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
-from kafkalite.groups.modern.timers import MemberTimers, remove_member_result, with_response
+from kafkalite.groups.modern.timers import (
+    MemberTimers,
+    remove_member_result,
+    target_reset_records,
+    with_response,
+)
 from kafkalite.groups.streams import events
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.admission import (
@@ -41,8 +45,8 @@ from kafkalite.groups.streams.group import StreamsGroup
 from kafkalite.groups.streams.heartbeat import (
     StreamsContext,
     StreamsHeartbeat,
+    StreamsHeartbeatEra,
     StreamsHeartbeatResult,
-    StreamsTraits,
     assignment_input,
 )
 from kafkalite.groups.streams.member import MemberState
@@ -76,7 +80,7 @@ if TYPE_CHECKING:
         StreamsGroupTopologyDescriptionUpdateRequest,
     )
 
-_LATEST: Final = StreamsTraits()
+_LATEST: Final = StreamsHeartbeatEra()
 _NO_CHANGE: CoordinatorResult[None] = CoordinatorResult(response=None)
 
 
@@ -104,7 +108,7 @@ class StreamsGroups:
         request: StreamsGroupHeartbeatRequest,
         client: Client,
         now_ms: int,
-        traits: StreamsTraits = _LATEST,
+        era: StreamsHeartbeatEra = _LATEST,
     ) -> CoordinatorResult[StreamsHeartbeatResult]:
         """Handle a heartbeat of a member that joins, stays or leaves.
 
@@ -129,7 +133,7 @@ class StreamsGroups:
             group,
             request,
             admitted,
-            traits=traits,
+            era=era,
             initial_records=initial_records,
             now_ms=now_ms,
         )
@@ -185,20 +189,21 @@ class StreamsGroups:
     ) -> CoordinatorResult[None]:
         """Remove a member and raise the group epoch."""
         group_id = group.group_id
-        written = [
-            *records.member_tombstones(group_id, member_id),
-            group.metadata_record(group.epoch + 1),
-        ]
-        if self._context.rules.resets_empty_targets and len(group.members) == 1:
-            written.append(
-                records.target_epoch_record(group_id, group.epoch + 1, NEVER_ASSIGNED_MS)
-            )
         return remove_member_result(
             group,
             member_id,
             departure,
             events.member_removed_event(group, member_id, departure),
-            records=written,
+            records=[
+                *records.member_tombstones(group_id, member_id),
+                group.metadata_record(group.epoch + 1),
+                *target_reset_records(
+                    records.TYPES,
+                    group,
+                    self._context.rules,
+                    is_emptied=len(group.members) == 1,
+                ),
+            ],
             timers=self._sessions.cancel_timers(group_id, member_id),
             now_ms=now_ms,
         )
@@ -251,7 +256,11 @@ class StreamsGroups:
         ):
             return _NO_CHANGE
         inputs = assignment_input(
-            group, self._context.rules, group.members, group.target, group.soft.task_offsets
+            self._context.rules,
+            group.members,
+            group.current,
+            group.target,
+            group.soft.task_offsets,
         )
         settings = self._settings.of(group)
         target = compute_target(inputs, group.soft.configured, group.assignment_configs)

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     )
 
 
-class StreamsTraits(NamedTuple):
-    """The traits of a version of StreamsGroupHeartbeat."""
+class StreamsHeartbeatEra(NamedTuple):
+    """Traits of a range of StreamsGroupHeartbeat versions."""
 
     reports_missing_tags: bool = True
     """Whether the status has the tags that the client lacks."""
@@ -99,14 +99,12 @@ class StreamsHeartbeat(
 
     __slots__ = (
         "_configured",
-        "_replaces",
+        "_era",
         "_reported",
         "_request",
         "_status",
-        "_stored",
         "_task_offsets",
         "_topology",
-        "_traits",
     )  # fmt: skip
 
     RECORDS = HeartbeatRecords(
@@ -120,7 +118,7 @@ class StreamsHeartbeat(
         request: StreamsGroupHeartbeatRequest,
         admitted: AdmittedMember,
         *,
-        traits: StreamsTraits,
+        era: StreamsHeartbeatEra,
         initial_records: tuple[Record, ...],
         now_ms: int,
     ) -> None:
@@ -132,13 +130,12 @@ class StreamsHeartbeat(
             member=admitted.stored,
             current=admitted.current,
             target=group.target.get(admitted.replaces or request.member_id, NO_TASKS),
+            replaces=admitted.replaces,
             records=(*initial_records, *admitted.records),
             now_ms=now_ms,
         )
         self._request = request
-        self._traits = traits
-        self._stored = admitted.stored
-        self._replaces = admitted.replaces
+        self._era = era
         self._task_offsets = group.soft.task_offsets.get(request.member_id, NO_TASK_OFFSETS)
         self._reported = reported_tasks(request)
         self._status: list[Status] = []
@@ -170,14 +167,6 @@ class StreamsHeartbeat(
             return
         self._reasons.append(f"member {self.member_id} joined")
         self.events.append(events.member_joined_event(group, self.member_id, self.member))
-
-    def _members(self) -> dict[MemberId, MemberMetadata]:
-        """Return the group's members including this heartbeat's change."""
-        members = dict(self.group.members)
-        if self._replaces is not None:
-            del members[self._replaces]
-        members[self.member_id] = self.member
-        return members
 
     # Step 2: the topology.
 
@@ -280,15 +269,14 @@ class StreamsHeartbeat(
 
     def _assign(self) -> AssignorRun:
         group, settings = self.group, self._settings()
-        previous = dict(group.target)
+        previous: Mapping[MemberId, Tasks] = group.target
         if self._replaces is not None:
-            del previous[self._replaces]
-            previous[self.member_id] = self.target
+            previous = {**previous, self.member_id: self.target}
         offsets = {**group.soft.task_offsets, self.member_id: self._task_offsets}
-        inputs = assignment_input(group, self._context.rules, self._members(), previous, offsets)
-        if self._context.rules.starts_from_current_tasks:
-            current = {**inputs.previous, self.member_id: self.current.assigned.without_epochs()}
-            inputs = inputs._replace(previous=current)
+        current = {**group.current, self.member_id: self.current}
+        inputs = assignment_input(
+            self._context.rules, self._updated_members(), current, previous, offsets
+        )
         target = compute_target(inputs, self._configured, settings.assignment_configs)
         self.events += events.standbys_placed_events(
             group.group_id, self.epoch, target.standbys, settings.rack_tags
@@ -405,7 +393,7 @@ class StreamsHeartbeat(
         missing = tuple(
             tag for tag in self._settings().rack_tags if tag not in self.member.client_tags
         )
-        if missing and self._traits.reports_missing_tags:
+        if missing and self._era.reports_missing_tags:
             detail = (
                 f"The client has no tags {', '.join(missing)}, which rack-aware assignment needs; "
                 "set client.tag.TAG for each of them."
@@ -423,8 +411,8 @@ class StreamsHeartbeat(
         group, epoch = self.group, self._topology.epoch
         if (
             not self._settings().stores_descriptions
-            or not self._traits.requests_descriptions
-            or epoch in group.descriptions
+            or not self._era.requests_descriptions
+            or epoch in (group.descriptions.stored, group.descriptions.failed)
             or any(status.code is StatusCode.STALE_TOPOLOGY for status in self._status)
             or group.soft.description_backoff.is_active(epoch, self.now_ms)
         ):
@@ -447,18 +435,17 @@ class StreamsHeartbeat(
 
 
 def assignment_input(
-    group: StreamsGroup,
     rules: Rules,
     members: Mapping[MemberId, MemberMetadata],
+    current: Mapping[MemberId, CurrentTasks],
     targets: Mapping[MemberId, Tasks],
     task_offsets: Mapping[MemberId, TaskOffsets],
 ) -> AssignmentInput:
-    """Return the input of the assignor for a group with these members and previous targets."""
+    """Return the input of the assignor for these members, their current tasks and last targets."""
     previous = targets
     if rules.starts_from_current_tasks:
         previous = {
-            member_id: group.current_of(member_id).assigned.without_epochs()
-            for member_id in members
+            member_id: tasks.assigned.without_epochs() for member_id, tasks in current.items()
         }
     return AssignmentInput(members, previous, task_offsets, rules)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalite.config.group import streams_assignor_names
+from kafkalite.config.group import STREAMS_ASSIGNOR_NAME, streams_assignor_names
 from kafkalite.groups.modern.settings import GroupSettingsCache
 from kafkalite.groups.streams.target import RACK_TAGS, STANDBY_REPLICAS
 
@@ -79,5 +79,5 @@ def stores_descriptions(config: BrokerConfig) -> bool:
 def _assignor(config: BrokerConfig, group_id: GroupId) -> str:
     """Return the group's assignor; one that is not configured any more is replaced."""
     known = streams_assignor_names(config.list("group.streams.assignors"))
-    requested = config.own_group_setting(group_id, "streams.assignor.name")
+    requested = config.own_group_setting(group_id, STREAMS_ASSIGNOR_NAME)
     return str(requested) if requested in known else known[0]

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from kafkalite.groups.streams.configured_topology import ConfiguredTopology
     from kafkalite.groups.streams.member import MemberMetadata, TaskOffsets
 
-STICKY_ASSIGNOR = "sticky"
-"""The name of the only assignor."""
-
 STANDBY_REPLICAS = "num.standby.replicas"
 """The assignment setting of standby replicas; a changed value causes a new assignment."""
 RACK_TAGS = "rack.aware.assignment.tags"

@@ -132,7 +132,8 @@ def check_size(message: TopologyMessage) -> None:
 def check_member_size(message: StreamsGroupHeartbeatRequest) -> None:
     """Raise KafkaError(UNKNOWN_SERVER_ERROR) for too many tags, tasks and offsets of a member.
 
-    The tags are in a record, as above. No member has so many tasks.
+    Tags are part of a record, as a topology is. No member has so many tasks. This check pauses, so
+    no state machine calls it.
     """
     elements = _ELEMENTS_OF_TAG * len(message.client_tags or ())
     for tasks in (message.active_tasks, message.standby_tasks, message.warmup_tasks):
