@@ -1,4 +1,4 @@
-"""Every difference from Kafka that the documentation has, with its test or the reason for none."""
+"""The differences from Kafka in the documentation: each has a test, or a reason for having none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Difference(NamedTuple):
-    """The beginning of an item of the page, and its tests or the reason why there is none."""
+    """The beginning of an item of the page, and its tests or a reason for having none."""
 
     item: str
     tests: tuple[str, ...] = ()
