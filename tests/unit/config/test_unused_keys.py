@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
@@ -74,6 +75,15 @@ def _pattern(node: ast.AST) -> str | None:
     return None
 
 
+def _imported_texts(node: ast.ImportFrom) -> Iterator[str]:
+    """Yield the values of the imported constants of the configuration, such as names of keys."""
+    if node.module is not None and node.module.startswith("kafkalite.config."):
+        module = import_module(node.module)
+        for alias in node.names:
+            if isinstance(value := getattr(module, alias.name, None), str):
+                yield value
+
+
 @cache
 def mentioned_names() -> tuple[re.Pattern[str], frozenset[str]]:
     """Return names in the code outside of the configuration: texts with dots, and attributes."""
@@ -83,6 +93,8 @@ def mentioned_names() -> tuple[re.Pattern[str], frozenset[str]]:
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Attribute):
                 attributes.add(node.attr)
+            elif isinstance(node, ast.ImportFrom):
+                literals.update(map(re.escape, _imported_texts(node)))
             elif (literal := _pattern(node)) is not None:
                 literals.add(literal)
     pattern = re.compile("|".join(f"(?:{literal})" for literal in literals if "\\." in literal))
