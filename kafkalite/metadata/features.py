@@ -42,6 +42,10 @@ UNSAFE_DOWNGRADE: Final = 3
 
 _CHANGES_OF_RECORDS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """Levels of metadata.version with new records; a downgrade to an earlier level could lose them."""
+FIRST_WITH_DIRECTORIES: Final = 17
+"""The level of metadata.version that Kafka names 3.7-IV2; records have ids of directories."""
+FIRST_WITH_CORDONED_DIRECTORIES: Final = 30
+"""The level of metadata.version that Kafka names 4.3-IV0; nodes can cordon directories."""
 FIRST_WITH_HOST_RANGES: Final = 32
 """The level of metadata.version that Kafka 4.4 names 4.4-IV1; ACLs can have ranges of hosts."""
 FIRST_WITH_CONTROLLER_UNREGISTRATION: Final = 33
@@ -108,6 +112,11 @@ class Features:
         self._configured = {
             name: level for name in _CONFIGURABLE if isinstance(level := config.get(name), int)
         }
+
+    @property
+    def supported(self) -> Mapping[str, Feature]:
+        """The features of the release."""
+        return self._release.features
 
     def start_records(self) -> list[FeatureLevelRecord]:
         """Return records for features that are not in the log or whose level changes.
