@@ -190,7 +190,7 @@ def test_the_last_running_node_is_not_isolated(cluster: ReplicatedCluster) -> No
 
 
 @pytest.mark.parametrize("is_controlled", [False, True])
-def test_all_nodes_stop_and_start(cluster: ReplicatedCluster, is_controlled: bool) -> None:
+def test_all_nodes_stop_and_start(cluster: ReplicatedCluster, *, is_controlled: bool) -> None:
     stop = cluster.control.shut_down if is_controlled else cluster.control.stop
     for node_id in (3, 2, 1):
         stop(node_id)
