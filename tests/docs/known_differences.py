@@ -49,7 +49,7 @@ DIFFERENCES = (
     Difference("A client certificate without a subject",
         ("tests/conformance/test_tls.py::test_a_client_certificate_without_a_subject",)),
     Difference("Changed key stores are loaded",
-        reason="an absence: Kafka would have to be observed for a time without an event"),
+        ("tests/conformance/test_tls.py::test_a_changed_key_store_is_loaded",)),
     Difference("A transaction of up to a hundred partitions",
         (f"{_KNOWN}test_a_transaction_after_its_end",)),
     Difference("`offsets.topic.segment.bytes`",
