@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from kafkalite.groups.streams.configured_topology import MAX_TASKS
-from kafkalite.groups.streams.topology import MAX_TOPOLOGY_ELEMENTS
+from kafkalite.groups.streams.topology import MAX_MEMBER_ELEMENTS, MAX_TOPOLOGY_ELEMENTS
 from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -391,7 +391,7 @@ def test_a_large_topology(
     def ask(target: Target) -> tuple[ErrorCode, int]:
         world = new_world(target, f"large-{limit}")
         source = f"{world.name}-topic"
-        partitions = 1_000
+        partitions = 100
         subtopologies = [streams_groups.reading(*["a"] * MAX_TOPOLOGY_ELEMENTS)]
         if limit == "tasks":
             create_topic(world, source, partitions)
@@ -408,10 +408,32 @@ def test_a_large_topology(
         tasks = sum(len(row.partitions) for row in answer.active_tasks or ())
         return ErrorCode(answer.error_code), tasks
 
-    accepted = (ErrorCode.NONE, 263_000 if limit == "tasks" else 0)
+    accepted = (ErrorCode.NONE, 262_200 if limit == "tasks" else 0)
     refused = (ErrorCode.UNKNOWN_SERVER_ERROR, 0)
     assert [ask(target) for target in (real_kafka, emulator)] == [refused, refused]
     assert [ask(target) for target in patient] == [accepted, refused]
+
+
+def test_a_large_heartbeat(real_kafka: Target, emulator: Target) -> None:
+    def ask(target: Target, offsets: int, tags: int) -> ErrorCode:
+        world = new_world(target, "heartbeat")
+        group = streams_groups.new_group(world, 1)
+        row = streams_groups.Request
+        request = group.join(
+            "a",
+            task_offsets=[
+                row.TaskOffset(subtopology_id="0", partition=index, offset=1)
+                for index in range(offsets)
+            ],
+            client_tags=[row.KeyValue(key=f"{number}", value="") for number in range(tags)],
+        )
+        answer = world.probe(request, _HEARTBEAT)
+        world.close()
+        return ErrorCode(answer.error_code)
+
+    for offsets, tags in ((MAX_MEMBER_ELEMENTS + 1, 0), (0, MAX_MEMBER_ELEMENTS // 4 + 1)):
+        assert ask(real_kafka, offsets, tags) == ErrorCode.NONE
+        assert ask(emulator, offsets, tags) == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 # Transactions
@@ -422,7 +444,7 @@ def test_a_produce_during_the_end_of_a_transaction(patient: tuple[Target, Target
 
     def ask(target: Target) -> tuple[ErrorCode, ErrorCode]:
         world = new_world(target, "ending")
-        partitions = 300
+        partitions = 210
         create_topic(world, world.name, partitions)
         producer = start_producer(world, NEW)
         name = producer.transactional_id

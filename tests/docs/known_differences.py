@@ -135,6 +135,7 @@ DIFFERENCES = (
     Difference("A stored description of a topology",
         (f"{_KNOWN}test_a_stored_description_of_an_empty_streams_group",)),
     Difference("A topology has at most 262,144 tasks", (f"{_GROUPS}test_a_large_topology",)),
+    Difference("A heartbeat has at most 100,000 tags", (f"{_GROUPS}test_a_large_heartbeat",)),
     Difference("If `transaction.version` is 0",
         (f"{_KNOWN}test_a_produce_outside_of_the_transaction",)),
     Difference("An AddPartitionsToTxn without transactions",
