@@ -15,14 +15,13 @@ class Difference(NamedTuple):
 
 
 _KNOWN = "tests/conformance/test_known_differences.py::"
+_GROUPS = "tests/conformance/test_group_differences.py::"
 _NODES = "tests/conformance/test_nodes.py::test_both_clusters_give_the_same_answers"
 _NODE = "tests/conformance/test_node_differences.py::"
 _QUORUM = "tests/conformance/test_quorum.py::"
-_FASTER = "Kafka's answer depends on its speed: a slow one can be as early as that of kafkalite"
 _NODE_MODEL = "a property of nodes in one process; no answer of a request shows it"
 _COMMAND = "about a command that Kafka does not have; answers of requests are as in Kafka"
 _ISOLATED = "a node of Kafka cannot be isolated by a test without rights for the network"
-_LIMIT = "a limit against exhaustion of memory; Kafka needs minutes for so many entries"
 
 DIFFERENCES = (
     Difference("A group starts at once", (f"{_KNOWN}test_the_delay_of_a_first_rebalance",)),
@@ -110,7 +109,8 @@ DIFFERENCES = (
     Difference("Such a leader serves Fetch", reason=_ISOLATED),
     Difference("Coordinators and the controller use",
         reason="a running node of Kafka does not keep old metadata"),
-    Difference("A member that joins with an empty subscription", reason=_FASTER),
+    Difference("A member that joins with an empty subscription",
+        (f"{_GROUPS}test_a_join_with_an_empty_subscription",)),
     Difference("If an upgrade fails",
         (f"{_KNOWN}test_an_upgrade_of_a_full_group",
          f"{_KNOWN}test_an_upgrade_whose_records_are_too_large")),
@@ -122,26 +122,33 @@ DIFFERENCES = (
         (f"{_KNOWN}test_partitions_of_a_share_member",)),
     Difference("DescribeShareGroupOffsets returns -1",
         (f"{_KNOWN}test_offsets_of_a_missing_share_partition",)),
-    Difference("A waiting ShareFetch is answered", reason=_FASTER),
+    Difference("A waiting ShareFetch is answered",
+        (f"{_GROUPS}test_a_waiting_fetch_of_another_member",)),
+    Difference("A ShareFetch gets the records that its own",
+        (f"{_GROUPS}test_a_fetch_that_releases_records",)),
     Difference("An acknowledgement below the start offset",
         (f"{_KNOWN}test_an_acknowledgement_below_the_start_offset",)),
     Difference("If the BatchSize of a ShareFetch", (f"{_KNOWN}test_a_batch_size_of_zero",)),
     Difference("When a connection closes", (f"{_KNOWN}test_share_sessions_of_one_connection",)),
-    Difference("Records for a dead-letter topic", reason=_FASTER),
+    Difference("Records for a dead-letter topic",
+        (f"{_GROUPS}test_dead_letters_and_the_acknowledgement",)),
     Difference("Every `share.coordinator.state.topic.prune.interval.ms`",
         (f"{_KNOWN}test_old_records_of_the_state_of_share_groups",)),
-    Difference("The share sessions of a node", reason=_LIMIT),
+    Difference("The share sessions of a node",
+        (f"{_GROUPS}test_partitions_in_share_sessions",
+         f"{_GROUPS}test_batches_of_a_share_partition")),
     Difference("If internal topics are missing",
         (f"{_KNOWN}test_internal_topics_of_a_streams_group",)),
     Difference("A member with `application.server`",
         (f"{_KNOWN}test_an_application_server_without_its_topics",)),
-    Difference("StreamsGroupDescribe shows the partitions", reason=_FASTER),
+    Difference("StreamsGroupDescribe shows the partitions",
+        (f"{_GROUPS}test_the_described_partitions_of_internal_topics",)),
     Difference("If another member tries to use",
         (f"{_KNOWN}test_a_refused_owner_of_an_instance_id",)),
     Difference("A stored description of a topology",
         (f"{_KNOWN}test_a_stored_description_of_an_empty_streams_group",)),
-    Difference("A topology has at most 100,000 tasks", reason=_LIMIT),
-    Difference("A transactional Produce during the end", reason=_FASTER),
+    Difference("A topology has at most 262,144 tasks", (f"{_GROUPS}test_a_large_topology",)),
+    Difference("A heartbeat has at most 100,000 tags", (f"{_GROUPS}test_a_large_heartbeat",)),
     Difference("If `transaction.version` is 0",
         (f"{_KNOWN}test_a_produce_outside_of_the_transaction",)),
     Difference("An AddPartitionsToTxn without transactions",
