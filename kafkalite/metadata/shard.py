@@ -111,7 +111,7 @@ class MetadataShard:
         self.topics = Topics(self.changes)
         self.configs = Configs(config, self.topics, self.features, self.changes)
         self.producer_ids = ProducerIds(self.brokers)
-        self.scram_credentials = ScramCredentials()
+        self.scram_credentials = credentials = ScramCredentials()
         self._rules = config.release.rules
         self.acls = Acls(entropy, requires_hosts=self._rules.requires_acl_hosts)
         self.client_quotas = ClientQuotas(requires_finite=self._rules.requires_finite_quotas)
@@ -141,12 +141,10 @@ class MetadataShard:
             RemoveAccessControlEntryRecord: self.acls.replay_remove_access_control_entry,
             RemoveDelegationTokenRecord: self.delegation_tokens.replay_remove_delegation_token,
             RemoveTopicRecord: self._replay_remove_topic,
-            RemoveUserScramCredentialRecord: (
-                self.scram_credentials.replay_remove_user_scram_credential
-            ),
+            RemoveUserScramCredentialRecord: credentials.replay_remove_user_scram_credential,
             TopicRecord: self.topics.replay_topic,
             UnregisterBrokerRecord: self.brokers.replay_unregister_broker,
-            UserScramCredentialRecord: self.scram_credentials.replay_user_scram_credential,
+            UserScramCredentialRecord: credentials.replay_user_scram_credential,
         }
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:
