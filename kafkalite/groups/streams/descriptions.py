@@ -3,6 +3,7 @@
 A plugin stores the descriptions. The only one here is Kafka's plugin that stores them in memory, so
 a description is lost when the shard is loaded again. The group's record has the epoch of the stored
 description. Members are asked for a missing description at most once per delay, which doubles.
+As in Kafka, the delays belong to group ids, so they outlive the group.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from kafkalite.groups.group import GroupId
     from kafkalite.ports.entropy import Entropy
     from kafkalite.protocol._generated.messages.streams_group_topology_description_update import (
         StreamsGroupTopologyDescriptionUpdateRequest,
@@ -41,6 +43,9 @@ MAX_DESCRIPTION_ELEMENTS: Final = 50_000
 _SOURCE: Final = 1
 _PROCESSOR: Final = 2
 _SINK: Final = 3
+
+MAX_BACKOFFS: Final = 10_000
+"""The maximum number of groups of a shard whose delays are known; the oldest are forgotten."""
 
 _FIRST_DELAY_MS: Final = 30_000
 _MAX_DELAY_MS: Final = 3_600_000
@@ -89,7 +94,31 @@ class Backoff(NamedTuple):
         return Backoff(topology_epoch, attempts, now_ms + min(with_jitter_ms, _MAX_DELAY_MS))
 
 
-NO_BACKOFF: Final = Backoff(NO_DESCRIPTION, 0, 0)
+_NO_BACKOFF: Final = Backoff(NO_DESCRIPTION, 0, 0)
+
+
+class DescriptionBackoffs:
+    """The delays after requests for descriptions, by group; they are soft state of a shard."""
+
+    __slots__ = ("_by_group",)
+
+    def __init__(self) -> None:
+        self._by_group: dict[GroupId, Backoff] = {}
+
+    def begin(self, group_id: GroupId, topology_epoch: int, now_ms: int, entropy: Entropy) -> bool:
+        """Begin a delay unless one is active; return whether it begins."""
+        backoff = self._by_group.pop(group_id, _NO_BACKOFF)
+        begins = not backoff.is_active(topology_epoch, now_ms)
+        if begins:
+            backoff = backoff.next(topology_epoch, now_ms, entropy)
+        self._by_group[group_id] = backoff
+        if len(self._by_group) > MAX_BACKOFFS:
+            del self._by_group[next(iter(self._by_group))]
+        return begins
+
+    def end(self, group_id: GroupId) -> None:
+        """Forget the delays of a group, because its description is stored."""
+        self._by_group.pop(group_id, None)
 
 
 def check_described_epoch(received_epoch: int, topology_epoch: int) -> None:

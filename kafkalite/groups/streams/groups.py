@@ -34,7 +34,6 @@ from kafkalite.groups.streams.admission import (
 )
 from kafkalite.groups.streams.describe import attach_description, describe_group
 from kafkalite.groups.streams.descriptions import (
-    NO_BACKOFF,
     NO_DESCRIPTION,
     UNCERTAIN,
     StoredDescription,
@@ -232,7 +231,7 @@ class StreamsGroups:
         check_described_epoch(request.topology_epoch, epoch)
         description = description_of(request.topology_description)
         group.soft.description = StoredDescription(epoch, description)
-        group.soft.description_backoff = NO_BACKOFF
+        self._context.description_backoffs.end(group.group_id)
         # Kafka marks the description as uncertain before its plugin stores it.
         before = group.descriptions
         written = [group.metadata_record(group.epoch, before._replace(stored=epoch))]

@@ -11,6 +11,7 @@ from kafkalite.groups.streams import events
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.admission import reported_tasks
 from kafkalite.groups.streams.configured_topology import configure
+from kafkalite.groups.streams.descriptions import DescriptionBackoffs
 from kafkalite.groups.streams.group import NOT_VALIDATED, StreamsGroup
 from kafkalite.groups.streams.member import (
     NO_TASK_OFFSETS,
@@ -64,13 +65,14 @@ class StreamsHeartbeatEra(NamedTuple):
 
 
 class StreamsContext(GroupContext[StreamsSettingsCache]):
-    """The directory, the settings and the initial delays, for the groups of one shard."""
+    """The directory, the settings and the delays, for the groups of one shard."""
 
-    __slots__ = ("initial_delays", "rules")
+    __slots__ = ("description_backoffs", "initial_delays", "rules")
 
     def __init__(self, directory: GroupDirectory, initial_delays: InitialDelays) -> None:
         super().__init__(directory, StreamsSettingsCache(directory.config))
         self.initial_delays = initial_delays
+        self.description_backoffs = DescriptionBackoffs()
         self.rules = directory.rules
 
     def configured_topology(self, group: StreamsGroup, topology: Topology) -> ConfiguredTopology:
@@ -414,14 +416,11 @@ class StreamsHeartbeat(
             or not self._era.requests_descriptions
             or epoch in (group.descriptions.stored, group.descriptions.failed)
             or any(status.code is StatusCode.STALE_TOPOLOGY for status in self._status)
-            or group.soft.description_backoff.is_active(epoch, self.now_ms)
         ):
             return
-        entropy = self._context.directory.entropy
-        group.soft.description_backoff = group.soft.description_backoff.next(
-            epoch, self.now_ms, entropy
+        response.topology_description_required = self._context.description_backoffs.begin(
+            group.group_id, epoch, self.now_ms, self._context.directory.entropy
         )
-        response.topology_description_required = True
 
     def _current_tasks_by_member(self) -> Iterator[tuple[MemberMetadata, OwnedTasks]]:
         """Yield each member and its tasks; the requesting member is last, with its new tasks."""
