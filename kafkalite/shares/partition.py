@@ -197,7 +197,7 @@ class SharePartition:
                 batches,
                 self._limits(),
                 now_ms,
-                has_dead_letters=self._has_dead_letters(),
+                has_dead_letters=self._has_dead_letters,
             )
             return chain(self._apply_when_stored(changes), lambda _: self._start_lock_timer())
 
@@ -211,7 +211,7 @@ class SharePartition:
                     self.window,
                     member_id,
                     self._limits(),
-                    has_dead_letters=self._has_dead_letters(),
+                    has_dead_letters=self._has_dead_letters,
                 )
             )
         )
@@ -321,7 +321,7 @@ class SharePartition:
             self.window,
             self._limits(),
             self._context.clock.now_ms(),
-            has_dead_letters=self._has_dead_letters(),
+            has_dead_letters=self._has_dead_letters,
         )
         if changes.copies:
             changes.apply()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalite.ports.backoff import ExponentialBackoff
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeResponse,
@@ -47,12 +48,7 @@ _SINK: Final = 3
 MAX_BACKOFFS: Final = 10_000
 """The maximum number of groups of a shard whose delays are known; the oldest are forgotten."""
 
-_FIRST_DELAY_MS: Final = 30_000
-_MAX_DELAY_MS: Final = 3_600_000
-_MAX_DOUBLINGS: Final = 7
-"""The delay is the maximum after this number of doublings."""
-_JITTER: Final = 0.2
-_RANDOM_STEPS: Final = 1 << 20
+_BACKOFF: Final = ExponentialBackoff(initial_ms=30_000, max_ms=3_600_000)
 
 
 class DescriptionEpochs(NamedTuple):
@@ -88,10 +84,7 @@ class Backoff(NamedTuple):
     def next(self, topology_epoch: int, now_ms: int, entropy: Entropy) -> Backoff:
         """Return the delay that begins with a request now."""
         attempts = self.attempts + 1 if topology_epoch == self.topology_epoch else 0
-        delay_ms = min(_FIRST_DELAY_MS << min(attempts, _MAX_DOUBLINGS), _MAX_DELAY_MS)
-        share = entropy.integer(_RANDOM_STEPS) / _RANDOM_STEPS
-        with_jitter_ms = int(delay_ms * (1 - _JITTER + 2 * _JITTER * share))
-        return Backoff(topology_epoch, attempts, now_ms + min(with_jitter_ms, _MAX_DELAY_MS))
+        return Backoff(topology_epoch, attempts, now_ms + _BACKOFF.delay_ms(attempts, entropy))
 
 
 _NO_BACKOFF: Final = Backoff(NO_DESCRIPTION, 0, 0)
