@@ -1,0 +1,171 @@
+"""A disk that fails at any step loses no dead letter; it may be written twice, as in Kafka.
+
+The broker is killed at each step of its disk, or its disk is full for some steps. A member rejects
+records, and lets the locks of others expire after the last delivery.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafkalite.metadata.configs import AlterOperation, ConfigChange
+from kafkalite.metadata.image import ConfigResource, ResourceType
+from kafkalite.storage.batch import split_batches
+from kafkalite.testing.files import CrashedError, FaultyFiles, MemoryFiles
+from tests.unit.apis.share_wire import ACCEPT, FIRST, LOCK_MS, REJECT, ShareWire, acquired
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DEAD_LETTER_TOPIC = "dlq.a"
+RECORDS = 6
+REJECTED = ((0, 1, REJECT), (3, 3, REJECT))
+ACCEPTED = ((2, 2, ACCEPT),)
+EXPIRED = (4, 5)
+LONG_MS = 300_000
+
+CONFIG = {
+    "errors.deadletterqueue.auto.create.topics.enable": "true",
+    "group.share.delivery.count.limit": "2",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "broker.id": "1",
+}
+
+
+def new_wire(files: FaultyFiles) -> ShareWire:
+    """Return a cluster whose group `g` has a dead-letter topic, and records to read."""
+    wire = ShareWire(Path("/data"), config=CONFIG, files=files)
+    changes = {
+        "errors.deadletterqueue.topic.name": DEAD_LETTER_TOPIC,
+        "errors.deadletterqueue.copy.record.enable": "true",
+    }
+    errors = wire.cluster.metadata.alter_configs(
+        {
+            ConfigResource(ResourceType.GROUP, "g"): [
+                ConfigChange(name, AlterOperation.SET, value) for name, value in changes.items()
+            ]
+        },
+        validate_only=False,
+    )
+    assert not any(errors.values())
+    wire.produce(RECORDS)
+    return wire
+
+
+class Outcome:
+    """The records that a member acknowledged, and those of successful answers."""
+
+    def __init__(self) -> None:
+        self.requested: set[int] = set()
+        self.answered: set[int] = set()
+
+
+def work(wire: ShareWire, outcome: Outcome) -> None:
+    """Reject some records, accept one, and let the locks of the rest expire twice."""
+    epoch = FIRST
+    for attempt in range(2):
+        wire.fetch(epoch)
+        epoch += 1
+        if attempt:
+            for batch in (*REJECTED, *ACCEPTED):
+                offsets = range(batch[0], batch[1] + 1)
+                outcome.requested.update(offsets)
+                if wire.ack(epoch, batch) == (0, 0):
+                    outcome.answered.update(offsets)
+                epoch += 1
+        wire.clock.advance(LOCK_MS)
+    wire.clock.advance(LONG_MS)
+
+
+def dead_letters(wire: ShareWire) -> Sequence[int]:
+    """Return the offsets of the original records in the dead-letter topic, in its order."""
+    topic = wire.cluster.partitions.topic(DEAD_LETTER_TOPIC)
+    if topic is None:
+        return []
+    log = topic.partitions[0]
+    data = log.read(0, max_bytes=1 << 20, limit_offset=log.end_offset, at_least_one=True)
+    headers: list[Mapping[str, bytes | None]] = [
+        dict(record.headers) for batch in split_batches(data) for record in batch.records()
+    ]
+    return [int(each["__dlq.errors.offset"] or b"") for each in headers]
+
+
+def deliver_again(wire: ShareWire) -> set[int]:
+    """Return the offsets that another member gets, which accepts them."""
+    rows = acquired(wire.fetch(FIRST, "b"))
+    wire.clock.advance(1_000)
+    ranges = [(first, last, ACCEPT) for each in rows.values() for first, last, _ in each]
+    if ranges:
+        assert wire.ack(1, *ranges, member="b") == (0, 0)
+    return {offset for first, last, _ in ranges for offset in range(first, last + 1)}
+
+
+def check(wire: ShareWire, outcome: Outcome) -> None:
+    """Check that each record is delivered again, accepted or a dead letter."""
+    again = deliver_again(wire)
+    letters = dead_letters(wire)
+    accepted = {first for first, _, _ in ACCEPTED}
+    assert not accepted & outcome.answered & {*letters, *again}
+    for offset in {*range(RECORDS)} - (accepted & outcome.requested):
+        assert offset in letters or offset in again, f"record {offset} is lost"
+        if offset in outcome.answered:
+            assert offset in letters, f"record {offset} is not a dead letter"
+            assert offset not in again, f"record {offset} is delivered after its acknowledgement"
+    summary = wire.cluster.shares.summary("g", wire.topic_id, 0)
+    assert summary.start_offset + summary.delivery_complete_count == RECORDS
+
+
+def check_twice(wire: ShareWire, outcome: Outcome, disk: MemoryFiles) -> None:
+    """Check the records, and that another start adds no dead letters."""
+    wire.restart_after_kill(disk)
+    check(wire, outcome)
+    before = dead_letters(wire)
+    wire.restart_after_kill(disk)
+    assert acquired(wire.fetch(FIRST, "c")) in ({}, {0: []})
+    assert dead_letters(wire) == before
+
+
+def test_without_a_failure_each_rejected_record_is_one_dead_letter() -> None:
+    files = FaultyFiles(MemoryFiles())
+    wire, outcome = new_wire(files), Outcome()
+    work(wire, outcome)
+    assert outcome.answered == {0, 1, 2, 3}
+    assert dead_letters(wire) == [0, 1, 3, *EXPIRED]
+    check_twice(wire, outcome, files.disk)
+
+
+def steps_of_work() -> range:
+    files = FaultyFiles(MemoryFiles())
+    wire = new_wire(files)
+    first_step = files.steps
+    work(wire, Outcome())
+    return range(first_step, files.steps)
+
+
+def test_a_crash_at_any_step_loses_no_record() -> None:
+    for fail_at in steps_of_work():
+        files = FaultyFiles(MemoryFiles(), fail_at=fail_at, part=0.5 * (fail_at % 3))
+        wire, outcome = new_wire(files), Outcome()
+        with pytest.raises(CrashedError):
+            work(wire, outcome)
+        check_twice(wire, outcome, files.disk)
+
+
+@pytest.mark.parametrize("failing_steps", [1, 2, 5, 1_000])
+def test_a_full_disk_loses_no_record(failing_steps: int) -> None:
+    for fail_at in steps_of_work():
+        files = FaultyFiles(
+            MemoryFiles(), fail_at=fail_at, crash=False, failing_steps=failing_steps
+        )
+        wire, outcome = new_wire(files), Outcome()
+        with suppress(AssertionError):  # a fetch may be refused
+            work(wire, outcome)
+        files.fail_from(None)
+        wire.clock.advance(LONG_MS)
+        rejected = outcome.answered - {first for first, _, _ in ACCEPTED}
+        assert rejected <= {*dead_letters(wire)}, "the records wait for a restart"
+        check_twice(wire, outcome, files.disk)
