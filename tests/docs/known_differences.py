@@ -127,7 +127,7 @@ DIFFERENCES = (
         (f"{_KNOWN}test_a_refused_owner_of_an_instance_id",)),
     Difference("A stored description of a topology",
         (f"{_KNOWN}test_a_stored_description_of_an_empty_streams_group",)),
-    Difference("A topology has at most 100,000 tasks", reason=_LIMIT),
+    Difference("A topology has at most 10,000 tasks", reason=_LIMIT),
     Difference("A transactional Produce during the end", reason=_FASTER),
     Difference("If `transaction.version` is 0",
         (f"{_KNOWN}test_a_produce_outside_of_the_transaction",)),

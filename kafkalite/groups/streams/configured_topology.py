@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataImage
 
 
-MAX_TASKS = 100_000
-"""The maximum number of tasks of one topology, because their records must fit into one batch."""
+MAX_TASKS = 10_000
+"""The maximum number of tasks of one topology, because one decision assigns them all."""
 
 
 class ConfiguredSubtopology(NamedTuple):
