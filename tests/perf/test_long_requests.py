@@ -5,16 +5,22 @@ Others wait that long. The time depends on the load of the machine; the number o
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.groups.streams.configured_topology import MAX_TASKS
+from kafkalite.groups.streams.topology import MAX_TOPOLOGY_ELEMENTS, check_size
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, MemoryRequest, Worker
 from tests.perf.fairness import ATTACKS
 from tests.perf.socketless_broker import SocketlessBroker
+from tests.scenarios.streams_world import Request, StreamsWorld, internal, reading
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from types import FrameType
 
@@ -39,6 +45,9 @@ _BUDGETS = {
     "update features": 3_000,
 }
 """The maximum number of calls between two pauses; the first refusals of a request are recorded."""
+
+_TOPOLOGY_BUDGET = 850_000
+"""The maximum number of calls to configure a topology and to assign its tasks: 0.1 seconds."""
 
 
 def calls_per_turn(broker: SocketlessBroker, frame: bytes) -> list[int]:
@@ -75,3 +84,62 @@ def test_a_long_request_stays_within_its_number_of_calls_between_pauses(
     broker.close()
     assert len(counts) > _ENTITIES / ELEMENTS_PER_PAUSE
     assert max(counts) < budget
+
+
+# One decision configures a topology and assigns its tasks, without pauses.
+
+
+def _subtopologies() -> StreamsWorld:
+    count = MAX_TOPOLOGY_ELEMENTS // 23
+    names = [f"t{number:05}" for number in range(count)]
+    return StreamsWorld(
+        dict.fromkeys(names, MAX_TASKS // count),
+        subtopologies=[reading(name, name=name) for name in names],
+    )
+
+
+def _tasks() -> StreamsWorld:
+    return StreamsWorld({"t": MAX_TASKS}, subtopologies=[reading("t")])
+
+
+def _source_topics() -> StreamsWorld:
+    names = [f"t{number:05}" for number in range(MAX_TOPOLOGY_ELEMENTS // 3 - 7)]
+    return StreamsWorld(dict.fromkeys(names, 1), subtopologies=[reading(*names)])
+
+
+def _own_repartition_topics() -> StreamsWorld:
+    names = [f"r{number:05}" for number in range(MAX_TOPOLOGY_ELEMENTS // 7 - 5)]
+    own = reading(
+        "t", repartition_sink_topics=names, repartition_source_topics=list(map(internal, names))
+    )
+    return StreamsWorld(dict.fromkeys(["t", *names], 1), subtopologies=[own])
+
+
+def _copartition_groups() -> StreamsWorld:
+    names = [f"r{number:05}" for number in range(MAX_TOPOLOGY_ELEMENTS // 11 - 5)]
+    own = reading(
+        "t",
+        repartition_source_topics=[internal(name, 1) for name in names],
+        copartition_groups=[
+            Request.CopartitionGroup(repartition_source_topics=[index])
+            for index in range(len(names))
+        ],
+    )
+    return StreamsWorld(dict.fromkeys(["t", *names], 1), subtopologies=[own])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [_subtopologies, _tasks, _source_topics, _own_repartition_topics, _copartition_groups],
+)
+def test_the_largest_topology_is_configured_within_a_number_of_calls(
+    make: Callable[[], StreamsWorld],
+) -> None:
+    world = make()
+    request = world.joining("m")
+    assert request.topology is not None
+    check_size(request.topology)
+    profile = cProfile.Profile()
+    response = profile.runcall(world.ask, request).response
+    assert response.status == []
+    assert pstats.Stats(profile).total_calls < _TOPOLOGY_BUDGET  # type: ignore[attr-defined]
