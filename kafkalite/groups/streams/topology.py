@@ -33,19 +33,14 @@ if TYPE_CHECKING:
 UNDECIDED = 0
 """The value of a number of partitions or replicas that the broker chooses."""
 
-MAX_TOPOLOGY_ELEMENTS = 50_000
-"""The maximum number of names, numbers and lists in a topology, weighted by their cost.
+MAX_TOPOLOGY_ELEMENTS = 524_288
+"""The maximum number of names, numbers and lists in a topology, because it is one record.
 
-A topology is one record, and one decision configures it, which takes up to a tenth of a second.
+Each takes about two bytes of `max.message.bytes`, by default 1,048,588.
 """
 
 MAX_MEMBER_ELEMENTS = 100_000
 """The maximum number of tags, tasks and offsets in a heartbeat, weighted by their cost."""
-
-_ELEMENTS_OF_SUBTOPOLOGY = 20
-_ELEMENTS_OF_SOURCE_TOPIC = 3
-_ELEMENTS_OF_INTERNAL_TOPIC = 6
-_ELEMENTS_OF_COPARTITION_GROUP = 4
 
 _ELEMENTS_OF_TAG = 4
 _ELEMENTS_OF_TASK = 2
@@ -131,7 +126,7 @@ def check_size(message: TopologyMessage) -> None:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             facts={
-                "rule": f"at most {MAX_TOPOLOGY_ELEMENTS} weighted names, numbers and lists",
+                "rule": f"at most {MAX_TOPOLOGY_ELEMENTS} names, numbers and lists",
                 "elements": elements,
             },
         )
@@ -160,13 +155,13 @@ def check_member_size(message: StreamsGroupHeartbeatRequest) -> None:
 def _element_count(message: SubtopologyMessage) -> int:
     topics = (*message.repartition_source_topics, *message.state_changelog_topics)
     return (
-        _ELEMENTS_OF_SUBTOPOLOGY
-        + _ELEMENTS_OF_SOURCE_TOPIC * len(message.source_topics)
+        7
+        + len(message.source_topics)
         + len(message.source_topic_regex)
         + len(message.repartition_sink_topics)
-        + sum(_ELEMENTS_OF_INTERNAL_TOPIC + len(topic.topic_configs) for topic in topics)
+        + sum(4 + 2 * len(topic.topic_configs) for topic in topics)
         + sum(
-            _ELEMENTS_OF_COPARTITION_GROUP
+            3
             + len(group.source_topics)
             + len(group.source_topic_regex)
             + len(group.repartition_source_topics)
