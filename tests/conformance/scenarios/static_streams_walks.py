@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import random
 import string
+from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.coordinator.java_order import string_hash
+from kafkalite.coordinator.runtime import partition_of
 from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
 )
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.configs import GROUP, SET, alter, settled
-from tests.conformance.scenarios.group_records import note_records
+from tests.conformance.scenarios.group_records import OFFSETS_PARTITIONS, note_records
 from tests.conformance.scenarios.streams_groups import (
     LEAVE,
     LEAVE_FOR_A_WHILE,
@@ -226,6 +229,7 @@ def walk(world: World, seed: int) -> None:
         settled(world, _STANDBYS, "1", kind=GROUP, name=name)
     stateful = reading(f"{name}-in", state_changelog_topics=[internal(f"{name}-store")])
     group = Streams(name, (stateful, reading(f"{name}-other", name="1")))
+    _wait_for_topics(world, group)
     walked = _Walk(world, group, random.Random(seed))  # noqa: S311 - the same walk every time
     for _ in range(_STEPS_OF_A_WALK):
         walked.take_step()
@@ -234,6 +238,19 @@ def walk(world: World, seed: int) -> None:
     (response,) = world.probe(StreamsGroupDescribeRequest(group_ids=[name]), 1).groups
     world.record("state", [response.group_state, response.group_epoch, response.assignment_epoch])
     note_records(world, name)
+
+
+def _wait_for_topics(world: World, group: Streams) -> None:
+    """Wait until the group's coordinator knows the topics, by another group of its shard."""
+    shard = partition_of(group.group, OFFSETS_PARTITIONS)
+    names = (f"{group.group}-before-{number}" for number in count())
+    other = next(name for name in names if partition_of(name, OFFSETS_PARTITIONS) == shard)
+    world.call_until(
+        replace(group, group=other).join("a"),
+        1,
+        lambda answer: answer.error_code == ErrorCode.NONE and not answer.status,
+        is_recorded=False,
+    )
 
 
 def static_streams_members_act_at_random(world: World) -> None:
