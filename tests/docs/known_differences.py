@@ -149,7 +149,7 @@ DIFFERENCES = (
         (f"{_KNOWN}test_a_refused_owner_of_an_instance_id",)),
     Difference("A stored description of a topology",
         (f"{_KNOWN}test_a_stored_description_of_an_empty_streams_group",)),
-    Difference("A topology has at most 262,144 tasks", (f"{_GROUPS}test_a_large_topology",)),
+    Difference("A topology has at most 10,000 tasks", (f"{_GROUPS}test_a_large_topology",)),
     Difference("A heartbeat has at most 100,000 tags", (f"{_GROUPS}test_a_large_heartbeat",)),
     Difference("If `transaction.version` is 0",
         (f"{_KNOWN}test_a_produce_outside_of_the_transaction",)),
