@@ -234,14 +234,10 @@ kraft.version 0-1=1, share.version 0-2=2, streams.version 0-1=1, transaction.ver
 `kraft.version` has the level of a controller whose storage was formatted with `--standalone`; with
 `controller.quorum.voters`, it is formatted at level 0."""
 
-_CHANGES_OF_RECORDS: Final = (1, 3, 5, 6, 7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
+_CHANGES_OF_RECORDS: Final = "1 3 5 6 7 8 11 13 14 15 17 23 30 32 33"
 """Released levels of metadata.version with new records."""
 
-_UNSTABLE_CHANGES_OF_RECORDS: Final[Mapping[str, frozenset[int]]] = {
-    "3.7": frozenset((20,)),
-    "3.8": frozenset((21,)),
-    "3.9": frozenset((22,)),
-}
+_UNSTABLE_CHANGES_OF_RECORDS: Final[Mapping[str, str]] = {"3.7": "20", "3.8": "21", "3.9": "22"}
 """Release → its unstable levels of metadata.version with new records. Levels can change until they
 are released."""
 
@@ -350,8 +346,9 @@ def _unstable(name: str) -> Mapping[str, int]:
 
 def _changes_of_records(name: str) -> frozenset[int]:
     lowest, highest, *_ = _features(name)["metadata.version"]
-    unstable = _UNSTABLE_CHANGES_OF_RECORDS.get(name, frozenset())
-    return unstable.union(level for level in _CHANGES_OF_RECORDS if lowest <= level <= highest)
+    released = (level for level in map(int, _CHANGES_OF_RECORDS.split()) if level <= highest)
+    unstable = map(int, _UNSTABLE_CHANGES_OF_RECORDS.get(name, "").split())
+    return frozenset((*(level for level in released if level >= lowest), *unstable))
 
 
 def _features(name: str) -> Mapping[str, Feature]:
