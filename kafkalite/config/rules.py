@@ -83,17 +83,22 @@ class Rules(NamedTuple):
     """Whether the refusal of a lower `metadata.version` names both levels; if not, one."""
     omits_advice_for_refused_downgrade: bool = True
     """Whether the refusal of a lower `metadata.version` does not mention unsafe downgrades."""
+    updates_kraft_version: bool = True
+    """Whether UpdateFeatures changes `kraft.version`; if not, levels above 0 are upgrades, and no
+    level has an effect."""
 
 
 _RULES_OF_3_3: Final = Rules(*[False] * len(Rules._fields))
 _RULES_OF_3_7: Final = _RULES_OF_3_3._replace(omits_advice_for_refused_downgrade=True)
 _RULES_OF_4_0: Final = _RULES_OF_3_7._replace(updates_features_together=True)
-_RULES_OF_4_2: Final = _RULES_OF_4_0._replace(names_levels_of_refused_downgrade=True)
+_RULES_OF_4_1: Final = _RULES_OF_4_0._replace(updates_kraft_version=True)
+_RULES_OF_4_2: Final = _RULES_OF_4_1._replace(names_levels_of_refused_downgrade=True)
 
 _RULES: Final[Mapping[str, Rules]] = {
     **dict.fromkeys(("3.3", "3.4", "3.5", "3.6"), _RULES_OF_3_3),
     **dict.fromkeys(("3.7", "3.8", "3.9"), _RULES_OF_3_7),
-    **dict.fromkeys(("4.0", "4.1"), _RULES_OF_4_0),
+    "4.0": _RULES_OF_4_0,
+    "4.1": _RULES_OF_4_1,
     **dict.fromkeys(("4.2", "4.3"), _RULES_OF_4_2),
     "4.4": Rules(),
 }

@@ -173,16 +173,20 @@ class Features:
                     ) from None
                 errors[name] = error
             else:
-                level = requested[name].level
-                records.append(FeatureLevelRecord(name=name, feature_level=level))
+                if self._is_updated(name):
+                    level = requested[name].level
+                    records.append(FeatureLevelRecord(name=name, feature_level=level))
         return UpdatedLevels(records, errors)
+
+    def _is_updated(self, name: str) -> bool:
+        return name != KRAFT_VERSION or self._release.rules.updates_kraft_version
 
     def _check(
         self, update: FeatureUpdate, proposed: Mapping[str, int], controller_id: int
     ) -> None:
         """Raise KafkaError INVALID_UPDATE_VERSION for an update that is not allowed."""
         levels = self._release.features.get(update.name, _UNKNOWN)
-        current = self.levels.get(update.name, 0)
+        current = self.levels.get(update.name, 0) if self._is_updated(update.name) else 0
         problem = (
             _type_problem(update)
             or _range_problem(update, levels, controller_id)

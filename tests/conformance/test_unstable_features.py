@@ -17,6 +17,7 @@ from tests.conformance.advertised import api_versions
 from tests.conformance.compare import differences
 from tests.conformance.scenarios.features import (
     GROUP,
+    KRAFT,
     METADATA,
     SAFE_DOWNGRADE,
     SHARE,
@@ -62,7 +63,14 @@ class Case(NamedTuple):
 CASES: Final = (
     Case(
         "3.9",
-        ((TRANSACTION, 1, UPGRADE), (METADATA, 22, UPGRADE), (GROUP, 1, UPGRADE)),
+        (
+            (TRANSACTION, 1, UPGRADE),
+            (METADATA, 22, UPGRADE),
+            (GROUP, 1, UPGRADE),
+            (KRAFT, 0, UPGRADE),
+            (KRAFT, 0, SAFE_DOWNGRADE),
+            (KRAFT, 1, SAFE_DOWNGRADE),
+        ),
         (
             (TRANSACTION, 3, UPGRADE),
             (TRANSACTION, 1, UPGRADE),
@@ -81,6 +89,7 @@ CASES: Final = (
             (STREAMS, 1, UPGRADE),
             (METADATA, 28, UPGRADE),
             (METADATA, 22, SAFE_DOWNGRADE),
+            (KRAFT, 0, SAFE_DOWNGRADE),
         ),
         (
             (STREAMS, 2, UPGRADE),

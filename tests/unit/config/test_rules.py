@@ -13,6 +13,7 @@ from kafkalite.config.rules import ADDED_BY_4_4, Rules, absent_settings, rules_o
 OF_UPDATE_FEATURES = {
     "omits_advice_for_refused_downgrade": "3.7",
     "updates_features_together": "4.0",
+    "updates_kraft_version": "4.1",
     "names_levels_of_refused_downgrade": "4.2",
 }
 """Rule → the release that introduced it."""

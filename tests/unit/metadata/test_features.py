@@ -216,6 +216,16 @@ def test_before_kafka_4_0_each_allowed_level_changes() -> None:
     assert world.controller.update_features([FeatureUpdate(METADATA_VERSION, 22, 2)]) == {}
 
 
+@pytest.mark.parametrize("release", ["3.9", "4.0"])
+def test_before_kafka_4_1_updates_of_the_quorum_have_no_effect(release: str) -> None:
+    world = MetadataWorld(as_version=release)
+    before = world.image
+    for level, upgrade_type in ((0, 1), (0, 2), (1, 1)):
+        update = FeatureUpdate(KRAFT_VERSION, level, upgrade_type)
+        assert world.controller.update_features([update]) == {}
+    assert world.image.features == before.features
+
+
 def test_eligible_replicas_need_a_metadata_version() -> None:
     world = MetadataWorld(as_version="3.9").restart(1)
     assert refusal(world, FeatureUpdate(ELIGIBLE_LEADER_REPLICAS, 1)) == (
