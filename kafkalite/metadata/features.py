@@ -114,8 +114,8 @@ class Features:
 
     @property
     def supported(self) -> Mapping[str, Feature]:
-        """The features of the release."""
-        return self._release.features
+        """The features of the release of which it supports other levels than 0."""
+        return supported_features(self._release)
 
     def start_records(self) -> list[FeatureLevelRecord]:
         """Return records for features that are not in the log or whose level changes.
