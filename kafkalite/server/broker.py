@@ -205,6 +205,8 @@ class Broker:
         self._gateway: Gateway | None = None
         self._controller_gateway: Gateway | None = None
         self._throttling: Throttling | None = None
+        self._forwards = False
+        """Whether requests for the controller wait at isolated nodes; true after an isolation."""
         self._authorization: AuthorizationStep | None = None
         self._faults: Faults | None = None
         self._specs: Sequence[ListenerSpec] = ()
@@ -741,6 +743,20 @@ class Broker:
         self._nodes = [served for served in self._nodes if served.node.id != node_id]
         for name, endpoints in self._endpoints.items():
             self._endpoints[name] = [each for each in endpoints if each.node_id != node_id]
+
+    def isolate_node(self, node_id: int) -> None:
+        """Cut a node off from all other nodes; clients still reach it.
+
+        From then on, requests for the controller wait at isolated nodes. Raises NodeError for a
+        stopped node, and for the last running one.
+        """
+        cluster, _ = self._require_running()
+        cluster.node_control.isolate(node_id)
+        if not self._forwards:
+            from kafkalite.gateway.forwarding import ForwardingStep  # noqa: PLC0415 - rarely used
+
+            self.gateway.install(ForwardingStep(), StepOrder.FORWARD)
+            self._forwards = True
 
     async def start_node(self, node_id: int) -> None:
         """Start a stopped node, or connect an isolated one; no effect on a running one.
