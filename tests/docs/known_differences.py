@@ -19,7 +19,7 @@ _NODES = "tests/conformance/test_nodes.py::test_both_clusters_give_the_same_answ
 _QUORUM = "tests/conformance/test_quorum.py::"
 _FASTER = "Kafka's answer depends on its speed: a slow one can be as early as that of kafkalite"
 _NODE_MODEL = "a property of nodes in one process; no answer of a request shows it"
-_ISOLATED = "a node of Kafka cannot be isolated by a test without rights for the network"
+_ISOLATED = "tests/conformance/test_isolated_nodes.py::"
 _LIMIT = "a limit against exhaustion of memory; Kafka needs minutes for so many entries"
 
 DIFFERENCES = (
@@ -89,11 +89,14 @@ DIFFERENCES = (
     Difference("A removed node is unregistered", reason=_NODE_MODEL),
     Difference("When the process starts again", reason=_NODE_MODEL),
     Difference("The controller is never on the side", reason=_NODE_MODEL),
-    Difference("When the controller elects another leader", reason=_ISOLATED),
-    Difference("A coordinator on an isolated node", reason=_ISOLATED),
-    Difference("DeleteRecords at an isolated leader", reason=_ISOLATED),
-    Difference("A former leader with old metadata", reason=_ISOLATED),
-    Difference("Such a leader serves Fetch", reason=_ISOLATED),
+    Difference("A coordinator on an isolated node",
+        (f"{_ISOLATED}test_a_coordinator_on_an_isolated_node",)),
+    Difference("DeleteRecords at an isolated leader",
+        (f"{_ISOLATED}test_records_that_an_isolated_leader_has_deleted",)),
+    Difference("An isolated node creates missing topics",
+        (f"{_ISOLATED}test_a_topic_that_an_isolated_node_creates",)),
+    Difference("A former leader that was the only replica",
+        (f"{_ISOLATED}test_the_only_replica_in_sync_is_isolated",)),
     Difference("Coordinators and the controller use", reason=_NODE_MODEL),
     Difference("A member that joins with an empty subscription", reason=_FASTER),
     Difference("If an upgrade fails",
