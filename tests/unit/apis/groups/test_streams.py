@@ -138,20 +138,30 @@ def test_a_member_joins_and_is_described() -> None:
     assert group.authorized_operations == 0b1101_0100_1000
 
 
-def test_too_many_internal_topics_are_not_created() -> None:
-    """Otherwise each heartbeat would try to create them again."""
-    to = wire()
-    stores = [internal(f"store-{number}") for number in range(MAX_PARTITIONS_PER_REQUEST // 4 + 1)]
-    asked = topology(reading("in", state_changelog_topics=stores))
-    joined = heartbeat(to, topology=asked)
+@pytest.mark.parametrize(
+    ("topics", "configs", "are_created"),
+    [
+        (MAX_PARTITIONS_PER_REQUEST // 4, {}, True),
+        (MAX_PARTITIONS_PER_REQUEST // 4 + 1, {}, False),
+        (MAX_PARTITIONS_PER_REQUEST // 4, {"cleanup.policy": "compact"}, False),
+        (MAX_PARTITIONS_PER_REQUEST // 3 + 1, {}, False),
+    ],
+)
+def test_too_many_internal_topics_are_not_created(
+    topics: int,
+    configs: dict[str, str],
+    are_created: bool,  # noqa: FBT001
+) -> None:
+    """One request creates up to 10,000 topics, partitions and settings; each topic has three."""
+    broker = wire()
+    stores = [internal(f"store-{number}", configs=configs) for number in range(topics)]
+    joined = heartbeat(broker, topology=topology(reading("in", state_changelog_topics=stores)))
     assert joined.status is not None
     (status,) = joined.status
     assert status.status_code == StatusCode.MISSING_INTERNAL_TOPICS
-    assert (
-        "could not be created: store-0 (too many topics and partitions at once)"
-        in status.status_detail
-    )
-    assert "store-0" not in to.metadata.image.topics
+    reason = "created: store-0 (Excessively large number of partitions per request.)"
+    assert (reason in status.status_detail) is not are_created
+    assert ("store-0" in broker.metadata.image.topics) is are_created
 
 
 def test_internal_topics_are_created_with_the_requested_settings() -> None:
