@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cluster.node import NodeState
 from kafkalite.gateway.faults import copy_views
+from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.catalogue import AnsweringNode, row
+from kafkalite.protocol.errors import ProtocolViolation
 
 if TYPE_CHECKING:
     from kafkalite.gateway.api import Api
@@ -42,4 +44,16 @@ def _forward(handler: Handler, call: Call, request: Any) -> Any:  # noqa: ANN401
     # The request may refer to the shared receive buffer.
     copy_views(request)
     connected: Waiting[Any] = call.node.wait_for_connection(_RETRY_TIMEOUT_MS)
-    return chain(connected, lambda _: handler(call, request))
+    return chain(connected, lambda _: _handle_later(handler, call, request))
+
+
+def _handle_later(handler: Handler, call: Call, request: Any) -> Any:  # noqa: ANN401 - as every handler
+    """Call the handler, outside of the connection's turn."""
+    try:
+        return handler(call, request)
+    except ProtocolViolation as violation:
+        raise DisconnectError(violation.reason) from violation
+
+
+FORWARDING: Final = ForwardingStep()
+"""The step of all gateways; it has no state."""

@@ -1,7 +1,7 @@
 """FormerLeader: a partition as its former leader knows it while it does not know the next leader.
 
 As in Kafka, such a leader appends records, and loses them when it learns of the next leader. Its
-high watermark does not increase, because no other replica follows it. So nobody can read these
+high watermark does not increase, because no other replica follows it. So no client can read these
 records: only their offsets and their producers are stored.
 """
 

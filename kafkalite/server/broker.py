@@ -205,8 +205,6 @@ class Broker:
         self._gateway: Gateway | None = None
         self._controller_gateway: Gateway | None = None
         self._throttling: Throttling | None = None
-        self._forwards = False
-        """Whether requests for the controller wait at isolated nodes; true after an isolation."""
         self._authorization: AuthorizationStep | None = None
         self._faults: Faults | None = None
         self._specs: Sequence[ListenerSpec] = ()
@@ -752,11 +750,10 @@ class Broker:
         """
         cluster, _ = self._require_running()
         cluster.node_control.isolate(node_id)
-        if not self._forwards:
-            from kafkalite.gateway.forwarding import ForwardingStep  # noqa: PLC0415 - rarely used
+        from kafkalite.gateway.forwarding import FORWARDING  # noqa: PLC0415 - rarely used
 
-            self.gateway.install(ForwardingStep(), StepOrder.FORWARD)
-            self._forwards = True
+        # No effect if it is installed already.
+        self.gateway.install(FORWARDING, StepOrder.FORWARD)
 
     async def start_node(self, node_id: int) -> None:
         """Start a stopped node, or connect an isolated one; no effect on a running one.

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkalite.gateway.forwarding import ForwardingStep
-from kafkalite.gateway.steps import StepOrder
+from kafkalite.gateway.forwarding import FORWARDING
+from kafkalite.gateway.steps import DisconnectError, StepOrder
+from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.create_topics import CreateTopicsRequest
 from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
 from kafkalite.protocol.error_codes import ErrorCode
@@ -26,7 +27,7 @@ TIMEOUT_MS = 60_000
 def wire(tmp_path: Path) -> Iterator[ClusterWire]:
     """Return two nodes, of which the second is isolated."""
     wire = ClusterWire(tmp_path, nodes=2)
-    wire.gateway.install(ForwardingStep(), StepOrder.FORWARD)
+    wire.gateway.install(FORWARDING, StepOrder.FORWARD)
     wire.cluster.node_control.isolate(2)
     yield wire
     wire.end()
@@ -75,6 +76,22 @@ def test_a_request_that_is_refused_after_the_wait(wire: ClusterWire) -> None:
     assert error_of(create(wire, 1)) is ErrorCode.NONE
     wire.cluster.node_control.start(2)
     assert error_of(pending.response) is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_an_invalid_request_closes_the_connection_after_the_wait(wire: ClusterWire) -> None:
+    unknown_code = 0
+    creation = CreateAclsRequest.AclCreation(
+        resource_type=unknown_code,
+        resource_name="t",
+        resource_pattern_type=3,
+        principal="User:a",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+    pending = wire.ask(CreateAclsRequest(creations=[creation]), 3, 2)
+    wire.cluster.node_control.start(2)
+    assert isinstance(pending.value, DisconnectError)
 
 
 def test_other_requests_do_not_wait(wire: ClusterWire) -> None:

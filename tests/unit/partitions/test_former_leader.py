@@ -71,7 +71,7 @@ def test_it_ends_where_its_log_ended(former: FormerLeader, partition: Partition)
     assert refusal(lambda: read(former, 3)) is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_it_appends_records_that_nobody_reads(
+def test_it_appends_records_that_no_client_reads(
     plane: DataPlane, former: FormerLeader, partition: Partition
 ) -> None:
     before = partition.end_offset
