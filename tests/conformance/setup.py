@@ -144,18 +144,6 @@ def wait_for_group_coordinator(world: World, group: str) -> None:
     )
 
 
-def group_at(node: World) -> str:
-    """Return a group whose coordinator is this node of a cluster."""
-    names = [f"{node.name}-group-{number}" for number in range(20)]
-    found = node.call_until(
-        FindCoordinatorRequest(key_type=0, coordinator_keys=names),
-        4,
-        lambda answer: all(row.error_code == ErrorCode.NONE for row in answer.coordinators),
-        is_recorded=False,
-    )
-    return str(next(row.key for row in found.coordinators if row.port == node.port))
-
-
 def producer_id(world: World) -> tuple[int, int]:
     """Get a producer id and its epoch."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from kafkalite.config.releases import DEFAULT
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol._generated.messages.offset_fetch import OffsetFetchRequest
 from kafkalite.protocol.error_codes import ErrorCode
@@ -15,7 +16,7 @@ from tests.conformance.node_comparison import compare, node_clusters
 from tests.conformance.node_scenarios import isolation
 from tests.conformance.node_world import NO_LEADER, UNCLEAN, NodeWorlds
 from tests.conformance.scenarios.commits import commit
-from tests.conformance.setup import EARLIEST, group_at, list_offsets, produce
+from tests.conformance.setup import EARLIEST, list_offsets, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,12 +56,12 @@ def test_a_coordinator_on_an_isolated_node(clusters: NodeClusters, attempt: int)
         """Return the errors of an OffsetFetch and of an OffsetCommit."""
         worlds = NodeWorlds(cluster, f"coordinator-{attempt}")
         try:
-            node = worlds.node(_ISOLATED)
             worlds.create("topic", (_OTHER,))
-            group = group_at(node)
+            node_id, group = _coordinated_group(worlds)
+            node = worlds.node(node_id)
             request = commit(group, worlds.full_name("topic"), 0)
             node.call_until(request, 9, lambda answer: _commit_error(answer) == ErrorCode.NONE)
-            worlds.isolate(_ISOLATED)
+            worlds.isolate(node_id)
             rows = OffsetFetchRequest.OffsetFetchRequestGroup
             fetched = node.probe(OffsetFetchRequest(groups=[rows(group_id=group)]), 8)
             return ErrorCode(fetched.groups[0].error_code), _commit_error(node.probe(request, 9))
@@ -69,6 +70,21 @@ def test_a_coordinator_on_an_isolated_node(clusters: NodeClusters, attempt: int)
 
     assert ask(clusters.real) == (ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert ask(clusters.emulated) == (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR)
+
+
+def _coordinated_group(worlds: NodeWorlds) -> tuple[int, str]:
+    """Return a node that can be isolated, and a group that it coordinates.
+
+    After earlier isolations, another node may coordinate the groups of a node.
+    """
+    names = [f"{worlds.full_name('group')}-{number}" for number in range(20)]
+    found = worlds.node(_OTHER).call_until(
+        FindCoordinatorRequest(key_type=0, coordinator_keys=names),
+        4,
+        lambda answer: all(row.error_code == ErrorCode.NONE for row in answer.coordinators),
+    )
+    row = next(row for row in found.coordinators if row.node_id != _OTHER)
+    return row.node_id, row.key
 
 
 def _commit_error(answer: Any) -> ErrorCode:  # noqa: ANN401 - a response

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.protocol.error_codes import ErrorCode
 from tests.conformance.advertised import advertised
@@ -16,12 +17,12 @@ from tests.conformance.node_scenarios import failures, followers, lag, quorum, r
 from tests.conformance.node_world import NodeWorlds
 from tests.conformance.scenarios.commits import commit
 from tests.conformance.scenarios.configs import DELETE, SET, TOPIC, alter, settled
-from tests.conformance.setup import group_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tests.conformance.node_comparison import NodeClusters
+    from tests.conformance.world import World
     from tests.oracle.node_clusters import NodeCluster
 
 pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
@@ -103,6 +104,17 @@ def test_a_coordinator_with_too_few_in_sync_replicas(clusters: NodeClusters, att
 
     assert ask(clusters.real) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, False)
     assert ask(clusters.emulated) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, True)
+
+
+def group_at(node: World) -> str:
+    """Return a group whose coordinator is this node."""
+    names = [f"{node.name}-group-{number}" for number in range(20)]
+    found = node.call_until(
+        FindCoordinatorRequest(key_type=0, coordinator_keys=names),
+        4,
+        lambda answer: all(row.error_code == ErrorCode.NONE for row in answer.coordinators),
+    )
+    return str(next(row.key for row in found.coordinators if row.port == node.port))
 
 
 def _error(answer: Any) -> ErrorCode:  # noqa: ANN401 - a response
