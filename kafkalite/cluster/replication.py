@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalite.cluster.node import NodeState
 from kafkalite.metadata.image import NO_LEADER
 from kafkalite.metadata.partition_change import NOT_TRUNCATED
 from kafkalite.partitions.former_leader import FormerLeader
@@ -67,6 +68,7 @@ class Replication:
                 if (
                     leader is not None
                     and leader.has_stale_metadata
+                    and leader.state is not NodeState.STOPPED
                     and next_leader != leader.id
                     and leader.id not in partition.views
                 ):

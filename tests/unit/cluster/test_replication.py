@@ -246,6 +246,15 @@ def test_an_isolated_leader_without_a_successor_leads_on(cluster: ReplicatedClus
     assert partition.log.epochs.entries == [(0, 0), (2, 2)]
 
 
+def test_a_stopped_leader_does_not_lead_on(cluster: ReplicatedCluster) -> None:
+    cluster.create_replicated("alone", (1,))
+    cluster.control.stop(1)
+    for name in ("t", "alone"):
+        view = cluster.partition(name).views[1]
+        assert not view.accepts_records
+        assert not isinstance(view, FormerLeader)
+
+
 def test_a_former_leader_with_committed_records_that_its_successor_lacks_accepts_none(
     cluster: ReplicatedCluster,
 ) -> None:
