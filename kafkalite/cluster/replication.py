@@ -216,7 +216,7 @@ class Replication:
         if view is None:
             view = partition.views[node_id] = ReplicaView(partition)
             view.known_leader = known
-        if not lags:
+        if not lags and not isinstance(view, FormerLeader):
             view.replica_end = None
         elif view.replica_end is None:
             view.replica_end = partition.end_offset

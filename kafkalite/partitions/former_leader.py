@@ -80,13 +80,17 @@ class FormerLeader(ReplicaView):
 
     @property
     def high_watermark(self) -> int:
-        """The high watermark at the change of the leader."""
-        return self._high_watermark
+        """The high watermark at the change of the leader.
+
+        A later unclean election may have removed records from the log.
+        """
+        common_end = self.partition.end_offset if self.replica_end is None else self.replica_end
+        return min(self._high_watermark, common_end)
 
     @property
     def last_stable_offset(self) -> int:
         """The last stable offset at the change of the leader."""
-        return self._last_stable_offset
+        return min(self._last_stable_offset, self.high_watermark)
 
     @property
     def log_start_offset(self) -> int:
