@@ -85,11 +85,11 @@ def idempotent_producer_stays_at_a_former_leader(worlds: NodeWorlds) -> None:
     name, isolated = worlds.full_name("led"), worlds.node(_ISOLATED)
     number, epoch = producer_id(isolated)
 
-    def send(node_id: int, sequence: int) -> None:
+    def send(node_id: int, sequence: int, acks: int = 1) -> None:
         records = Batch(producer_id=number, producer_epoch=epoch, base_sequence=sequence).encode()
-        worlds.node(node_id).ask(produce(name, records, acks=1), 10)
+        worlds.node(node_id).ask(produce(name, records, acks=acks), 10)
 
-    send(_ISOLATED, 0)
+    send(_ISOLATED, 0, acks=-1)
     worlds.settle("led", _ISOLATED, (_ISOLATED, _OTHER, _THIRD))
     worlds.isolate(_ISOLATED)
     worlds.settle("led", _OTHER, (_OTHER, _THIRD))
