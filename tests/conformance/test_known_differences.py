@@ -131,7 +131,8 @@ _CLASSIC_HEARTBEAT: Final = 4
 _JOIN: Final = 9
 _SYNC: Final = 5
 _LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
-_MAX_FETCHES, _MORE_FETCHES, _FETCH_MS = 100, 4, 300
+_OTHER_EPOCH: Final = 77
+_DISCONNECTION_S: Final = 30.0
 
 _SETTLE_S, _PAUSE_S, _DELETION_S = 0.5, 0.02, 8.0
 _STATE_CHANGES: Final = 1_200
@@ -274,31 +275,30 @@ def test_a_batch_size_of_zero(real_kafka: Target, emulator: Target) -> None:
 
 
 def test_share_sessions_of_one_connection(real_kafka: Target, emulator: Target) -> None:
-    def ask(target: Target) -> set[int]:
+    unknown, existing = ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH
+
+    def ask(target: Target) -> dict[str, int]:
         world = new_world(target, "sessions")
         shared = shared_topic(world, 1, 1)
-        for member in ("a", "b"):
-            answer = world.ask(shared.fetch(member, FIRST, 0, max_records=1), V, on="both")
-            assert len(answer.responses[0].partitions[0].acquired_records) == 1
-        world.disconnect("both")
-        released: set[int] = set()
-        fetches_after_the_last = 0
-        for epoch in range(_MAX_FETCHES):
-            answer = world.probe(shared.fetch("c", epoch, 0, max_wait_ms=_FETCH_MS), V)
-            released |= {
-                batch.first_offset
-                for topic in answer.responses
-                for partition in topic.partitions
-                for batch in partition.acquired_records
-            }
-            fetches_after_the_last += 1 in released
-            if released == {0, 1} or fetches_after_the_last > _MORE_FETCHES:
-                break
-        world.close()
-        return released
 
-    assert ask(real_kafka) == {1}
-    assert ask(emulator) == {0, 1}
+        def session_of(member: str) -> int:
+            # An epoch that the session does not have: the request changes nothing.
+            code: int = world.probe(shared.fetch(member, _OTHER_EPOCH, 0), V).error_code
+            return code
+
+        for member in ("a", "b"):
+            world.ask(shared.fetch(member, FIRST, 0, max_records=1), V, on="both")
+        assert [session_of("a"), session_of("b")] == [existing] * 2
+        world.disconnect("both")
+        deadline = time.monotonic() + _DISCONNECTION_S
+        while session_of("b") == existing and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+        sessions = {member: session_of(member) for member in ("a", "b")}
+        world.close()
+        return sessions
+
+    assert ask(real_kafka) == {"a": existing, "b": unknown}
+    assert ask(emulator) == {"a": unknown, "b": unknown}
 
 
 def test_a_request_version_that_kafka_removed(real_kafka: Target, emulator: Target) -> None:
