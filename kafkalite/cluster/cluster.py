@@ -159,6 +159,7 @@ class Cluster:
         self.groups.on_image(image, no_changes)
         self.transactions.on_image(image, no_changes)
         self.metadata.subscribe(self._update_nodes)
+        self.metadata.subscribe(self.replication.begin_change)
         self.metadata.subscribe(self.partitions.apply)
         self.metadata.subscribe(self.replication.on_image)
         self.metadata.subscribe(self.shares.on_image)

@@ -235,7 +235,7 @@ class _FaultyHandler:
             if _selects(fault.rule.match, self._key, call, request) and fault.fires(self._entropy):
                 if fault.rule.action.delay_ms:
                     # The request may refer to the shared receive buffer.
-                    _copy_views(request)
+                    copy_views(request)
                     return _DelayedRequest(
                         fault, call, partial(self._apply_action, fault, call, request)
                     ).waiting
@@ -397,8 +397,8 @@ def _topics(key: ApiKey, call: Call, request: Any) -> Iterator[str]:  # noqa: AN
             yield by_id[topic].name
 
 
-def _copy_views(request: object) -> None:
-    """Replace views of the receive buffer in a request by copies."""
+def copy_views(request: object) -> None:
+    """Replace views of the receive buffer in a request by copies, because it waits."""
     pending = [request]
     while pending:
         node = pending.pop()

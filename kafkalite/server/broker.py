@@ -743,6 +743,19 @@ class Broker:
         for name, endpoints in self._endpoints.items():
             self._endpoints[name] = [each for each in endpoints if each.node_id != node_id]
 
+    def isolate_node(self, node_id: int) -> None:
+        """Cut a node off from all other nodes; clients still reach it.
+
+        From then on, requests for the controller wait at isolated nodes. Raises NodeError for a
+        stopped node, and for the last running one.
+        """
+        cluster, _ = self._require_running()
+        cluster.node_control.isolate(node_id)
+        from kafkalite.gateway.forwarding import FORWARDING  # noqa: PLC0415 - rarely used
+
+        # No effect if it is installed already.
+        self.gateway.install(FORWARDING, StepOrder.FORWARD)
+
     async def start_node(self, node_id: int) -> None:
         """Start a stopped node, or connect an isolated one; no effect on a running one.
 

@@ -20,8 +20,8 @@ _NODES = "tests/conformance/test_nodes.py::test_both_clusters_give_the_same_answ
 _NODE = "tests/conformance/test_node_differences.py::"
 _QUORUM = "tests/conformance/test_quorum.py::"
 _NODE_MODEL = "a property of nodes in one process; no answer of a request shows it"
+_ISOLATED = "tests/conformance/test_isolated_nodes.py::"
 _COMMAND = "about a command that Kafka does not have; answers of requests are as in Kafka"
-_ISOLATED = "a node of Kafka cannot be isolated by a test without rights for the network"
 
 DIFFERENCES = (
     Difference("A group starts at once", (f"{_KNOWN}test_the_delay_of_a_first_rebalance",)),
@@ -106,11 +106,14 @@ DIFFERENCES = (
     Difference("A node is added by a command", reason=_COMMAND),
     Difference("A removed node is unregistered", reason=_COMMAND),
     Difference("The controller is never on the side", reason=_NODE_MODEL),
-    Difference("When the controller elects another leader", reason=_ISOLATED),
-    Difference("A coordinator on an isolated node", reason=_ISOLATED),
-    Difference("DeleteRecords at an isolated leader", reason=_ISOLATED),
-    Difference("A former leader with old metadata", reason=_ISOLATED),
-    Difference("Such a leader serves Fetch", reason=_ISOLATED),
+    Difference("A coordinator on an isolated node",
+        (f"{_ISOLATED}test_a_coordinator_on_an_isolated_node",)),
+    Difference("DeleteRecords at an isolated leader",
+        (f"{_ISOLATED}test_records_that_an_isolated_leader_has_deleted",)),
+    Difference("An isolated node creates missing topics",
+        (f"{_ISOLATED}test_a_topic_that_an_isolated_node_creates",)),
+    Difference("A former leader that was the only replica",
+        (f"{_ISOLATED}test_the_only_replica_in_sync_is_isolated",)),
     Difference("Coordinators and the controller use",
         reason="a running node of Kafka does not keep old metadata"),
     Difference("A member that joins with an empty subscription",

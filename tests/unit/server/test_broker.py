@@ -977,7 +977,7 @@ async def test_an_isolated_node_is_removed() -> None:
     broker = Broker(Settings(listen=ANY_PORT, brokers=2))
     await broker.start()
     assert broker.cluster is not None
-    broker.cluster.node_control.isolate(2)
+    broker.isolate_node(2)
     await broker.remove_node(2)
     assert list(broker.cluster.nodes) == [1]
     await broker.stop(grace_s=0.1)
