@@ -204,7 +204,8 @@ class Broker:
         self._registered: AbstractSet[int] = frozenset()  # the nodes in the latest metadata
         self._gateway: Gateway | None = None
         self._controller_gateway: Gateway | None = None
-        self._throttling: Throttling | None = None
+        self._throttling: Sequence[Throttling] = ()
+        """One step for each gateway; empty until there are quotas."""
         self._authorization: AuthorizationStep | None = None
         self._faults: Faults | None = None
         self._specs: Sequence[ListenerSpec] = ()
@@ -507,13 +508,13 @@ class Broker:
             self._report_bug,
             cluster.groups.window,
         )
+        if any(spec.is_for_controllers for spec in self._specs):
+            self._controller_gateway = self._new_controller_gateway(config)
         self._throttle_clients(cluster.metadata.image, MetadataDelta())
         cluster.metadata.subscribe(self._throttle_clients)
         cluster.metadata.subscribe(self._limit_connections)
-        self._install_authorizer(self._gateway)
-        if any(spec.is_for_controllers for spec in self._specs):
-            self._controller_gateway = self._new_controller_gateway(config)
-        self._install_profile(self._gateway, config)
+        self._install_authorizer()
+        self._install_profile(config)
         cluster.open(InterBrokerCalls(self._gateway))
         if self._prepare is not None:
             self._prepare(self)
@@ -523,22 +524,30 @@ class Broker:
         from kafkalite.apis.controllers import controller_api_finder  # noqa: PLC0415 - rarely used
 
         is_unstable = config.bool("unstable.api.versions.enable")
-        gateway = Gateway(
+        return Gateway(
             controller_api_finder(config.release, unstable=is_unstable), self._report_bug
         )
-        if self._authorization is not None:
-            gateway.install(self._authorization, StepOrder.AUTHORIZE)
-        return gateway
+
+    @property
+    def _gateways(self) -> Sequence[Gateway]:
+        """The gateways of clients of the nodes, and of clients of the controller."""
+        controller = self._controller_gateway
+        return (self.gateway,) if controller is None else (self.gateway, controller)
 
     def _throttle_clients(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply the quotas of an image to clients."""
-        if self._throttling is None:
+        if not self._throttling:
             if not image.client_quotas:
                 return
-            from kafkalite.gateway.throttling import Throttling  # noqa: PLC0415 - rarely used
+            from kafkalite.gateway.throttling import (  # noqa: PLC0415 - rarely used
+                Throttling,
+                new_mutation_meters,
+            )
 
-            self._throttling = Throttling(self.gateway)
-        self._throttling.on_image(image, delta)
+            mutations = new_mutation_meters(self._require_running()[0].config)
+            self._throttling = [Throttling(each, mutations) for each in self._gateways]
+        for throttling in self._throttling:
+            throttling.on_image(image, delta)
 
     def _limit_connections(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply the limits for connections, which dynamic settings may have changed."""
@@ -560,25 +569,26 @@ class Broker:
         except ValueError as error:
             raise SettingsError(str(error)) from error
 
-    def _install_authorizer(self, gateway: Gateway) -> None:
+    def _install_authorizer(self) -> None:
         """Check requests by ACLs, if an authorizer is configured."""
         if self._authorizer_settings is None:
             return
         from kafkalite.apis.authorization.step import AuthorizationStep  # noqa: PLC0415 - rarely used
 
         self._authorization = AuthorizationStep(self._authorizer_settings)
-        gateway.install(self._authorization, StepOrder.AUTHORIZE)
+        for gateway in self._gateways:
+            gateway.install(self._authorization, StepOrder.AUTHORIZE)
 
-    @staticmethod
-    def _install_profile(gateway: Gateway, config: BrokerConfig) -> None:
+    def _install_profile(self, config: BrokerConfig) -> None:
         """Apply the limits of the emulated service, if one is emulated."""
         profile = config.release.profile
         if profile is None:
             return
         from kafkalite.apis.profile_step import ProfileStep, reason_not_served  # noqa: PLC0415 - rarely used
 
-        gateway.reason_not_served = partial(reason_not_served, profile)
-        gateway.install(ProfileStep(config.release), StepOrder.POLICY)
+        for gateway in self._gateways:
+            gateway.reason_not_served = partial(reason_not_served, profile)
+            gateway.install(ProfileStep(config.release), StepOrder.POLICY)
 
     async def _accept_clients(self) -> None:
         """Start the listeners, and then maintenance."""
@@ -874,7 +884,7 @@ class Broker:
 
     @property
     def gateway(self) -> Gateway:
-        """The gateway that serves the requests of all nodes; steps are installed there."""
+        """The gateway that serves the requests of all nodes, but not those to the controller."""
         if self._gateway is None:
             raise RuntimeError("the broker is not running")
         return self._gateway
@@ -974,7 +984,11 @@ class Broker:
 
             cluster, _ = self._require_running()
             self._faults = Faults(
-                self.gateway, cluster.nodes, self._entropy, self._report_fault_rule
+                self._gateways,
+                cluster.nodes,
+                [spec.name for spec in self._specs],
+                self._entropy,
+                self._report_fault_rule,
             )
         return self._faults
 
