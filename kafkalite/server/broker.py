@@ -206,7 +206,8 @@ class Broker:
         self._controller_gateway: Gateway | None = None
         self._throttling: Sequence[Throttling] = ()
         """One step for each gateway; empty until there are quotas."""
-        self._authorization: AuthorizationStep | None = None
+        self._authorization: Sequence[AuthorizationStep] = ()
+        """One step for each gateway; empty without an authorizer."""
         self._faults: Faults | None = None
         self._specs: Sequence[ListenerSpec] = ()
         self._generated_certificates: GeneratedCertificates | None = None
@@ -573,11 +574,16 @@ class Broker:
         """Check requests by ACLs, if an authorizer is configured."""
         if self._authorizer_settings is None:
             return
-        from kafkalite.apis.authorization.step import AuthorizationStep  # noqa: PLC0415 - rarely used
+        from kafkalite.apis.authorization.rules import CONTROLLER_RULES, RULES  # noqa: PLC0415 - rarely used
+        from kafkalite.apis.authorization.step import AuthorizationStep  # noqa: PLC0415 - as above
 
-        self._authorization = AuthorizationStep(self._authorizer_settings)
-        for gateway in self._gateways:
-            gateway.install(self._authorization, StepOrder.AUTHORIZE)
+        # A broker without a listener for controllers has one gateway, and one step.
+        self._authorization = [
+            AuthorizationStep(self._authorizer_settings, rules)
+            for _, rules in zip(self._gateways, (RULES, CONTROLLER_RULES), strict=False)
+        ]
+        for gateway, step in zip(self._gateways, self._authorization, strict=True):
+            gateway.install(step, StepOrder.AUTHORIZE)
 
     def _install_profile(self, config: BrokerConfig) -> None:
         """Apply the limits of the emulated service, if one is emulated."""
@@ -639,7 +645,7 @@ class Broker:
         from kafkalite.server.sasl_listener import SaslListener  # noqa: PLC0415 - rarely used
 
         controller = self._controller_gateway if listener.is_for_controllers else None
-        return SaslListener(node, settings, controller or self.gateway)
+        return SaslListener(node, settings, self.gateway, controller)
 
     def _store_users(self, cluster: Cluster) -> None:
         """Store the SCRAM credentials of the users in the settings."""
@@ -746,8 +752,8 @@ class Broker:
     def _forget_node(self, node_id: int) -> None:
         """Release everything that belongs to a removed node."""
         self._listeners.release(node_id)
-        if self._authorization is not None:
-            self._authorization.forget_node(node_id)
+        for step in self._authorization:
+            step.forget_node(node_id)
         self._nodes = [served for served in self._nodes if served.node.id != node_id]
         for name, endpoints in self._endpoints.items():
             self._endpoints[name] = [each for each in endpoints if each.node_id != node_id]
