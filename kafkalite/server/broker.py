@@ -204,10 +204,8 @@ class Broker:
         self._registered: AbstractSet[int] = frozenset()  # the nodes in the latest metadata
         self._gateway: Gateway | None = None
         self._controller_gateway: Gateway | None = None
-        self._throttling: Sequence[Throttling] = ()
-        """One step for each gateway; empty until there are quotas."""
-        self._authorization: Sequence[AuthorizationStep] = ()
-        """One step for each gateway; empty without an authorizer."""
+        self._throttling: Sequence[Throttling] = ()  # for each gateway; empty without quotas
+        self._authorization: Sequence[AuthorizationStep] = ()  # for each gateway
         self._faults: Faults | None = None
         self._specs: Sequence[ListenerSpec] = ()
         self._generated_certificates: GeneratedCertificates | None = None

@@ -76,6 +76,8 @@ DIFFERENCES = (
         (f"{_QUORUM}test_both_listeners_answer_as_those_of_kafka",)),
     Difference("A listener for controllers does not serve",
         (f"{_QUORUM}test_the_listener_for_controllers_answers_as_that_of_kafka",)),
+    Difference("Settings of brokers are checked at the controller",
+        (f"{_QUORUM}test_settings_of_brokers_are_checked_at_the_controller",)),
     Difference("A node that stopped or was isolated is an observer", (_NODES,)),
     Difference("The directories of the nodes after the first", reason=_NODE_MODEL),
     Difference("A Kafka with `controller.quorum.voters`",

@@ -165,7 +165,7 @@ RULES: Final[Mapping[int, Rule]] = {
         ),
         rows="offset_delete_rows",
     ),
-    ApiKey.DESCRIBE_QUORUM: Rule(),
+    ApiKey.DESCRIBE_QUORUM: Rule(cluster_message=ClusterMessage.STANDARD),
     ApiKey.UPDATE_FEATURES: Rule(),
     ApiKey.DESCRIBE_CLUSTER: Rule(is_in_handler=True),
     ApiKey.DESCRIBE_PRODUCERS: Rule(
