@@ -89,6 +89,10 @@ def _without_repetition(users: Iterable[User]) -> list[User]:
 
 
 def _checked(user: User) -> User:
+    if not isinstance(user, User):
+        raise UserError(
+            f"users are passwords by name, or objects of User, not {type(user).__name__}"
+        )
     if not user.name or not user.password:
         raise UserError(f"user {user.name!r} needs a name and a password")
     for text in (user.name, user.password):

@@ -309,6 +309,8 @@ def test_users_of_one_mechanism_have_it_in_the_settings_of_clients() -> None:
 def test_an_invalid_user_is_rejected() -> None:
     with pytest.raises(ValueError, match="user 'alice' needs a name and a password"):
         Broker(security="SASL_PLAINTEXT", users={"alice": ""})
+    with pytest.raises(ValueError, match=r"objects of User, not str$"):
+        Broker(security="SASL_PLAINTEXT", users=["alice:secret"])  # type: ignore[list-item]
 
 
 def test_passwords_are_neither_recorded_nor_logged_nor_described(
