@@ -199,11 +199,17 @@ def _delete(call: Call, group_id: str) -> Waiting[None] | None:
 def refuse_delete_groups(
     request: DeleteGroupsRequest, code: ErrorCode, message: str | None
 ) -> DeleteGroupsResponse:
-    """Return an error for every requested group."""
-    del message
+    """Return an error for every requested group.
+
+    Only GROUP_DELETION_FAILED has a message. In Kafka it means that a plug-in for descriptions of
+    topologies failed; here it is the error of a fault.
+    """
+    text = None
+    if code is ErrorCode.GROUP_DELETION_FAILED:
+        text = message or code.message
     return DeleteGroupsResponse(
         results=[
-            DeletableGroupResult(group_id=group_id, error_code=code)
+            DeletableGroupResult(group_id=group_id, error_code=code, error_message=text)
             for group_id in in_steps(request.groups_names)
         ]
     )
