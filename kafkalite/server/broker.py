@@ -115,7 +115,11 @@ _DEFAULT_QUEUED_BYTES = 1024 * 1024 * 1024
 
 
 class ServedNode(NamedTuple):
-    """One node's listeners, and the connections that they accepted."""
+    """One node's listeners, and the connections that they accepted.
+
+    The listeners of a node for clients of the controller are separate: as in Kafka, their
+    connections do not count against the limits of the others.
+    """
 
     node: Node
     listeners: Sequence[Listener]
@@ -682,7 +686,8 @@ class Broker:
         finally:
             # Also if the disk refused the change of the metadata.
             if node.state is NodeState.STOPPED:
-                self._served(node_id).kill()
+                for served in self._served(node_id):
+                    served.kill()
                 if not was_stopped:
                     self._log.info("stopped a node", node=node_id)
 
@@ -691,7 +696,8 @@ class Broker:
         was_stopped = node.state is NodeState.STOPPED
         cluster.node_control.shut_down(node_id)
         if not was_stopped:
-            await self._served(node_id).shut_down()
+            for served in self._served(node_id):
+                await served.shut_down()
             self._log.info("shut down a node", node=node_id)
 
     async def add_node(
@@ -719,7 +725,8 @@ class Broker:
                 if new_id not in cluster.nodes:
                     self._forget_node(new_id)
                 else:
-                    await self._serve_node(self._served(new_id))
+                    for served in self._served(new_id):
+                        await self._serve_node(served)
                     self._log.info("added a node", node=new_id)
         return new_id
 
@@ -769,21 +776,23 @@ class Broker:
             served = self._served(node_id)
             try:
                 if before is NodeState.STOPPED:
-                    for listener in served.listeners:
+                    for listener in chain.from_iterable(each.listeners for each in served):
                         listener.bind_again()
                 cluster.node_control.start(node_id)
             finally:
                 if node.state is NodeState.STOPPED:
                     # A port was taken, or the disk refused the change of the metadata.
-                    served.kill()
+                    for each in served:
+                        each.kill()
                 elif before is NodeState.STOPPED:
                     # Last, as in Kafka: clients are not served by a node that is not registered.
-                    await self._serve_node(served)
+                    for each in served:
+                        await self._serve_node(each)
                 if before is not NodeState.RUNNING and node.state is NodeState.RUNNING:
                     self._log.info("started a node", node=node_id)
 
-    def _served(self, node_id: int) -> ServedNode:
-        return next(served for served in self._nodes if served.node.id == node_id)
+    def _served(self, node_id: int) -> Sequence[ServedNode]:
+        return [served for served in self._nodes if served.node.id == node_id]
 
     def _client_services(
         self, loop: asyncio.AbstractEventLoop, cluster: Cluster
@@ -1030,8 +1039,11 @@ class Broker:
         """Set the addresses of a node in the metadata of its clients and in its settings."""
         cluster, directory = self._require_running()
         config = cluster.config
-        admission = Admission(config, self._clock, [each.name for each in listeners])
-        self._nodes.append(ServedNode(node, listeners, admission))
+        for is_for_controllers in (False, True):
+            group = [each for each in listeners if each.is_for_controllers is is_for_controllers]
+            if group:
+                admission = Admission(config, self._clock, [each.name for each in group])
+                self._nodes.append(ServedNode(node, group, admission))
         for listener in listeners:
             advertised = listener.advertised_address
             endpoint = node.set_endpoint(listener.name, advertised.host, advertised.port)

@@ -330,6 +330,42 @@ async def test_quotas_apply_to_clients_of_the_controller() -> None:
     await broker.stop(grace_s=0.1)
 
 
+async def test_clients_of_the_controller_have_limits_of_their_own() -> None:
+    config = {"max.connections.per.ip": "1"}
+    broker = Broker(Settings(listen=ANY_PORT, controller_listen="127.0.0.1:0", config=config))
+    await broker.start()
+    clients = []
+    for address in broker.bootstrap_by_listener().values():
+        client = await Client.to(address)
+        await client.ask(ApiVersionsRequest(), 0)
+        clients.append(client)
+        another = await Client.to(address)
+        assert await another.is_closed()
+        await another.close()
+    for client in clients:
+        await client.ask(ApiVersionsRequest(), 0)
+        await client.close()
+    await broker.stop(grace_s=0.1)
+
+
+async def test_a_node_that_returns_serves_clients_of_the_controller() -> None:
+    broker = Broker(Settings(listen=ANY_PORT, controller_listen="127.0.0.1:0", brokers=2))
+    await broker.start()
+    address = broker.bootstrap_by_listener()["CONTROLLER"].split(",")[1]
+    client = await Client.to(address)
+    await client.ask(ApiVersionsRequest(), 0)
+    await broker.stop_node(2)
+    assert await client.is_closed()
+    await client.close()
+    with pytest.raises(ConnectionRefusedError):
+        await Client.to(address)
+    await broker.start_node(2)
+    again = await Client.to(address)
+    assert (await again.ask(DescribeClusterRequest(endpoint_type=2), 2)).controller_id == 1
+    await again.close()
+    await broker.stop(grace_s=0.1)
+
+
 async def test_localhost_is_reachable_by_ipv4_and_ipv6() -> None:
     broker = Broker(Settings(listen=("localhost:0",)))
     await broker.start()
