@@ -258,7 +258,7 @@ def _client_lines(client: ClientMetricsJson) -> Iterator[str]:
     """Yield one line for a client, and one for each of its metrics."""
     state = ", terminated" if client["terminated"] else ""
     yield (
-        f"{client['client_id']} ({client['software_name']} {client['software_version']}, "
+        f"{client['client_id'] or '-'} ({client['software_name']} {client['software_version']}, "
         f"{client['address']}, instance {client['client_instance_id']}): "
         f"{client['pushes']} pushes, the last at {client['last_push_iso']}{state}"
     )

@@ -11,6 +11,7 @@ from kafkalite.config.topic import topic_value
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.features import FIRST_WITH_DEAD_LETTERS, SHARE_VERSION
 from kafkalite.metadata.image import NO_LEADER
+from kafkalite.ports.backoff import ExponentialBackoff
 from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.protocol.api_keys import ApiKey
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from kafkalite.shares.dead_letters import DeadLetters
     from kafkalite.shares.state import ShareKey
 
-_INITIAL_RETRY_BACKOFF_MS: Final = 1_000
-"""Kafka's ShareGroupDLQStateManager.REQUEST_BACKOFF_MS; each retry waits twice as long."""
+_BACKOFF: Final = ExponentialBackoff(initial_ms=1_000, max_ms=30_000)
+"""As in Kafka's ShareGroupDLQStateManager; the delay after the first attempt is doubled already."""
 _MAX_ATTEMPTS: Final = 5
 _READ_BYTES: Final = 1_048_576
 _BATCH_BYTES: Final = 131_072
@@ -164,7 +165,7 @@ class DeadLetterWriter:
             is_retriable = isinstance(error, KafkaError) and error.code in _RETRIABLE_ERRORS
             if not is_retriable or used >= _MAX_ATTEMPTS or not self._node.is_reachable:
                 raise error
-            backoff_ms = _INITIAL_RETRY_BACKOFF_MS << (used - 1)
+            backoff_ms = _BACKOFF.delay_ms(used, self._node.entropy)
             delay: Waiting[None] | None = self._node.delay(backoff_ms)
             return chain(delay, lambda _: self._write(letters, next_offset, used + 1))
 

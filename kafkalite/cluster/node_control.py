@@ -129,8 +129,8 @@ class NodeControl:
 
         First other replicas in sync lead the partitions of the node, while the node still serves
         its clients. Then the controller fences the node. Raises NodeError for an isolated node,
-        which does not reach the controller, and for the last running one, and KafkaError if the
-        disk refuses a change of the metadata; another call then continues.
+        which does not reach the controller, and KafkaError if the disk refuses a change of the
+        metadata; another call then continues.
         """
         node = self.node(node_id)
         metadata = self._cluster.metadata
@@ -139,7 +139,6 @@ class NodeControl:
                 f"node {node_id} is isolated: a controlled shutdown needs the other nodes"
             )
         if node.state is not NodeState.STOPPED:
-            self._check_remaining(node, "stopped")
             metadata.begin_shutdown(node_id)
             metadata.fence(node_id)
             self._leave(node, NodeState.STOPPED)
@@ -152,13 +151,11 @@ class NodeControl:
     def stop(self, node_id: int) -> None:
         """Stop a node as if its process was killed, and the controller noticed at once.
 
-        The node leaves all in-sync replicas, and its partitions get other leaders. Raises NodeError
-        for the last running node, and KafkaError if the disk refuses the change of the metadata;
-        another call then tries it again.
+        The node leaves all in-sync replicas, and its partitions get other leaders. Raises
+        KafkaError if the disk refuses the change of the metadata; another call then tries it again.
         """
         node = self.node(node_id)
         if node.state is not NodeState.STOPPED:
-            self._check_remaining(node, "stopped")
             self._leave(node, NodeState.STOPPED)
             self._cluster.partitions.drop_fetch_sessions(node_id)
         self._cluster.metadata.fence(node_id)

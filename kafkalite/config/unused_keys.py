@@ -24,7 +24,6 @@ replica.high.watermark.checkpoint.interval.ms replica.socket.*
 controlled.shutdown.enable
 """,
     "The nodes of a cluster are one process, without quorum or network between them": """
-add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
 broker.heartbeat.interval.ms controller.performance.*
 controller.quorum.append.linger.ms controller.quorum.auto.join.enable
 controller.quorum.bootstrap.servers controller.quorum.election.* controller.quorum.fetch.*

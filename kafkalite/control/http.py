@@ -55,6 +55,7 @@ another host, or that have an Origin header, are refused.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from functools import partial
 from typing import TYPE_CHECKING, TypedDict
@@ -63,7 +64,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kafkalite import __version__
@@ -109,7 +110,7 @@ from kafkalite.metadata.topic_names import invalid_name_reason
 from kafkalite.storage.disk_health import DiskProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -656,14 +657,14 @@ class ControlApp:
 
     async def _prometheus(self, request: Request) -> object:
         from kafkalite.telemetry.otlp import MissingPackageError  # noqa: PLC0415 - rarely used
-        from kafkalite.telemetry.prometheus_text import CONTENT_TYPE, prometheus_text  # noqa: PLC0415 - as above
+        from kafkalite.telemetry.prometheus_text import CONTENT_TYPE, prometheus_pieces  # noqa: PLC0415 - as above
 
         status = perform_client_metrics(self._broker, _client_metrics_command(request))
         try:
-            text = prometheus_text(status.clients)
+            pieces = prometheus_pieces(status.clients)
         except MissingPackageError as missing:
             raise CommandError(str(missing)) from missing
-        return Response(text, media_type=CONTENT_TYPE)
+        return StreamingResponse(_in_turns(pieces), media_type=CONTENT_TYPE)
 
     async def _explain(self, request: Request) -> object:
         parameters = request.query_params
@@ -690,6 +691,14 @@ class ControlApp:
             parameters.get("client"),
         )
         return explanation_to_json(perform_explain(self._broker, command))
+
+
+async def _in_turns(pieces: Iterable[str]) -> AsyncIterator[str]:
+    """Yield the pieces of an answer, and let other tasks run before each of them."""
+    for piece in pieces:
+        await asyncio.sleep(0)
+        if piece:
+            yield piece
 
 
 def _client_metrics_command(request: Request) -> ShowClientMetrics:

@@ -2,8 +2,8 @@
 
 A node that stops while the cluster runs is fenced. As in Kafka, a node that starts again is
 registered again, as another incarnation with a new broker epoch. A start of the cluster registers
-all nodes that were fenced or unregistered. A node that was added while the cluster ran is a member
-in later starts, and a node that was removed is not.
+all nodes. A node that was added while the cluster ran is a member in later starts, and a node that
+was removed is not.
 """
 
 from __future__ import annotations
@@ -147,11 +147,6 @@ class Brokers:
             for node_id, broker in self.registered.items()
             if node_id not in members
         ]
-        to_register = [
-            node_id
-            for node_id in sorted(members)
-            if not self.is_active(node_id) or self.registered[node_id].rack != members[node_id]
-        ]
         registrations = [
             self.registration_record(
                 node_id,
@@ -160,7 +155,7 @@ class Brokers:
                 offset=offset,
                 added=added[node_id].added if node_id in added else None,
             )
-            for offset, node_id in enumerate(to_register, 1)
+            for offset, node_id in enumerate(sorted(members), 1)
         ]
         return [*unregistrations, *registrations]
 

@@ -288,12 +288,8 @@ class ConnectionRates(_MeterCache[str]):
         """The quotas by address; None stands for all other addresses."""
 
     def of_limits(self, limits: Iterable[tuple[str, int]], now_ms: int) -> Sequence[WindowedRate]:
-        """Return the rates of these names, except those without a limit."""
-        return tuple(
-            self._rate(name, limit, now_ms)
-            for name, limit in limits
-            if limit != UNLIMITED_CONNECTIONS
-        )
+        """Return the rates of these names, also those without a limit: they may get one."""
+        return tuple(self._rate(name, limit, now_ms) for name, limit in limits)
 
     def of_address(
         self, quotas: Mapping[QuotaEntity, Mapping[str, float]], host: str, now_ms: int
@@ -315,7 +311,12 @@ class ConnectionRates(_MeterCache[str]):
 
     def record(self, rates: Iterable[WindowedRate], now_ms: int) -> int:
         """Count a connection, and return the milliseconds for which it must be throttled."""
-        throttle_ms = max((rate.record(1.0, now_ms) for rate in rates), default=0)
+        throttle_ms = 0
+        for rate in rates:
+            if rate.limit == UNLIMITED_CONNECTIONS:
+                rate.add(1.0, now_ms)
+            else:
+                throttle_ms = max(throttle_ms, rate.record(1.0, now_ms))
         return min(throttle_ms, self.window_ms)
 
     @staticmethod

@@ -217,7 +217,7 @@ class Admission:
             limits.append(("", self._config.int(_CREATION_RATE)))
         now_ms = self._clock.now_ms()
         acceptor.rates = rates = self._rates.of_limits(limits, now_ms)
-        return self._rates.record(rates, now_ms) if rates else 0
+        return self._rates.record(rates, now_ms)
 
     def _accept(
         self, acceptor: _Acceptor, connection: Connection, rates: Sequence[WindowedRate]

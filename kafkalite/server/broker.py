@@ -664,7 +664,7 @@ class Broker:
             await listener.start(loop, self._context_of(served, listener))
 
     async def stop_node(self, node_id: int, *, controlled: bool = False) -> None:
-        """Stop a node as if it was killed; raises NodeError for the last running one.
+        """Stop a node as if it was killed.
 
         A `controlled` shutdown is that of Kafka's broker on SIGTERM: first other nodes lead the
         partitions of the node, and the answers that this ends are sent. Raises NodeError if the

@@ -18,7 +18,7 @@ from kafkalite.shares.in_flight import NO_DEADLINE, NO_MEMBER, Run
 from kafkalite.shares.state import DeliveryState, StateBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kafkalite.shares.acquisition import ShareLimits
     from kafkalite.shares.in_flight import InFlightBatch
@@ -54,6 +54,7 @@ class PendingChanges:
     """The result of a decision: changed copies of batches, and the changes to store."""
 
     __slots__ = (
+        "_archiving_state",
         "_has_dead_letters",
         "_limits",
         "_window",
@@ -66,11 +67,15 @@ class PendingChanges:
         "has_freed_records",
     )  # fmt: skip
 
-    def __init__(self, window: Window, limits: ShareLimits, *, has_dead_letters: bool) -> None:
+    def __init__(
+        self, window: Window, limits: ShareLimits, *, has_dead_letters: Callable[[], bool]
+    ) -> None:
         self._window = window
         self._limits = limits
         self._has_dead_letters = has_dead_letters
         """Whether the group writes records to a dead-letter topic before it archives them."""
+        self._archiving_state: DeliveryState | None = None
+        """The first state of archived records, which is looked up if there are any."""
         self.copies: dict[int, InFlightBatch] = {}
         self.batches_to_store: list[StateBatch] = []
         self.complete_count = window.complete_count
@@ -96,10 +101,14 @@ class PendingChanges:
 
     def _archive(self, run: Run, cause: Cause) -> DeliveryState:
         """Return the next state of records that are archived."""
-        if not self._has_dead_letters:
-            return DeliveryState.ARCHIVED
-        self.dead_letters.append((run, cause))
-        return DeliveryState.ARCHIVING
+        state = self._archiving_state
+        if state is None:
+            state = self._archiving_state = (
+                DeliveryState.ARCHIVING if self._has_dead_letters() else DeliveryState.ARCHIVED
+            )
+        if state is DeliveryState.ARCHIVING:
+            self.dead_letters.append((run, cause))
+        return state
 
     def set_state(self, batch: InFlightBatch, run: Run, new_state: DeliveryState) -> None:
         """Change acquired records of a copy to `new_state`; archive them at the delivery limit."""
@@ -147,14 +156,14 @@ def acknowledge(
     limits: ShareLimits,
     now_ms: int,
     *,
-    has_dead_letters: bool = False,
+    has_dead_letters: Callable[[], bool],
 ) -> PendingChanges:
     """Decide about an acknowledgement by a member.
 
-    With `has_dead_letters`, rejected records, and those that reach the limit of deliveries, are to
-    be written to the dead-letter topic. Records before the window are skipped, because their state
-    is final. Raises KafkaError INVALID_REQUEST or INVALID_RECORD_STATE for records that the member
-    has not acquired.
+    If `has_dead_letters` returns true, rejected records, and those that reach the limit of
+    deliveries, are to be written to the dead-letter topic. It is called for such records only.
+    Records before the window are skipped, because their state is final. Raises KafkaError
+    INVALID_REQUEST or INVALID_RECORD_STATE for records that the member has not acquired.
     """
     changes = PendingChanges(window, limits, has_dead_letters=has_dead_letters)
     for ack in batches:
@@ -259,7 +268,7 @@ def _split_by_type(
 
 
 def release(
-    window: Window, member_id: str, limits: ShareLimits, *, has_dead_letters: bool = False
+    window: Window, member_id: str, limits: ShareLimits, *, has_dead_letters: Callable[[], bool]
 ) -> PendingChanges:
     """Decide to release all records that a member has acquired."""
     changes = PendingChanges(window, limits, has_dead_letters=has_dead_letters)
@@ -271,7 +280,7 @@ def release(
 
 
 def expire(
-    window: Window, limits: ShareLimits, now_ms: int, *, has_dead_letters: bool = False
+    window: Window, limits: ShareLimits, now_ms: int, *, has_dead_letters: Callable[[], bool]
 ) -> PendingChanges:
     """Decide to release the records whose lock expired."""
     changes = PendingChanges(window, limits, has_dead_letters=has_dead_letters)

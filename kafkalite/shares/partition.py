@@ -52,6 +52,9 @@ _MEMBER_ERRORS = {
 }
 """Error code of the store → error code for members; other codes are bugs."""
 
+_DISK_RETRY_MS = 30_000
+"""The delay after which records are written to a dead-letter topic whose disk had failed."""
+
 
 class StateStore(Protocol):
     """Store of the states of share partitions; calls may return a Waiting."""
@@ -197,7 +200,7 @@ class SharePartition:
                 batches,
                 self._limits(),
                 now_ms,
-                has_dead_letters=self._has_dead_letters(),
+                has_dead_letters=self._has_dead_letters,
             )
             return chain(self._apply_when_stored(changes), lambda _: self._start_lock_timer())
 
@@ -211,7 +214,7 @@ class SharePartition:
                     self.window,
                     member_id,
                     self._limits(),
-                    has_dead_letters=self._has_dead_letters(),
+                    has_dead_letters=self._has_dead_letters,
                 )
             )
         )
@@ -321,7 +324,7 @@ class SharePartition:
             self.window,
             self._limits(),
             self._context.clock.now_ms(),
-            has_dead_letters=self._has_dead_letters(),
+            has_dead_letters=self._has_dead_letters,
         )
         if changes.copies:
             changes.apply()
@@ -359,11 +362,24 @@ class SharePartition:
         )
 
     def _write_dead_letters(self, dead_letters: Iterable[tuple[Run, Cause]]) -> None:
-        """Write records to the dead-letter topic, and archive them, also if that fails."""
-        ended: list[tuple[DeadLetters, object]] = []
+        """Write records to the dead-letter topic, and archive them.
+
+        As in Kafka, they are also archived if the topic cannot have them. If a disk fails, they are
+        written later.
+        """
         topic = self.name.rpartition("-")[0]
-        for run, cause in dead_letters:
-            letters = DeadLetters(self.key, topic, run.first, run.last, run.delivery_count, cause)
+        self._write_letters(
+            [
+                DeadLetters(self.key, topic, run.first, run.last, run.delivery_count, cause)
+                for run, cause in dead_letters
+            ]
+        )
+
+    def _write_letters(self, dead_letters: Sequence[DeadLetters]) -> None:
+        if self.is_closed:
+            return
+        ended: list[tuple[DeadLetters, object]] = []
+        for letters in dead_letters:
             try:
                 written = self._dead_letter_queues.write(letters)
             except KafkaError as error:
@@ -384,12 +400,16 @@ class SharePartition:
     def _archive_dead_letters(self, ended: Sequence[tuple[DeadLetters, object]]) -> None:
         """Archive records after attempts to write them to the dead-letter topic."""
         window = self.window
-        batches = []
+        batches: list[StateBatch] = []
+        unwritten: list[DeadLetters] = []
         for letters, outcome in ended:
             first, last = letters.first, letters.last
             self._add_dead_letter_event(
                 letters, outcome if isinstance(outcome, Exception) else None
             )
+            if isinstance(outcome, KafkaError) and outcome.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                unwritten.append(letters)
+                continue
             batches.append(StateBatch(first, last, DeliveryState.ARCHIVED, letters.delivery_count))
             window.complete_count += sum(
                 window.count_in_window(run)
@@ -398,6 +418,11 @@ class SharePartition:
                 if run.state is DeliveryState.ARCHIVING
             )
             window.archive(first, last, DeliveryState.ARCHIVING)
+        if unwritten:
+            retry_ms = self._context.clock.now_ms() + _DISK_RETRY_MS
+            self._context.clock.call_at(retry_ms, lambda: self._write_letters(unwritten))
+        if not batches:
+            return
         stored: Waiting[None] | None = None
         with suppress(KafkaError):  # Otherwise, the next leader writes these records again.
             stored = self._decide_after_writes(

@@ -65,10 +65,12 @@ def decode_metrics(payload: bytes) -> list[DecodedMetric]:
     Raises InvalidMetricsError, or MissingPackageError.
     """
     data = _new_metrics_data()
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 - extra
+
     try:
         data.ParseFromString(payload)
-    except Exception as error:
-        # protobuf raises a class of its own, which cannot be named before it is imported.
+    except (DecodeError, UnicodeDecodeError) as error:
+        # Only the implementation in C raises DecodeError for text that is not UTF-8.
         raise InvalidMetricsError(str(error)) from error
     counted = _Counter().counted
     return [

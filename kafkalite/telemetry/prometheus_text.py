@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.telemetry.metrics import Distribution
 from kafkalite.telemetry.otlp import MissingPackageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from prometheus_client import Metric as Family
 
@@ -24,48 +24,104 @@ _TYPES = {"updowncounter": "gauge"}
 _MIXED_TYPE = "unknown"
 _RESERVED = "__"
 
+_SERIES_PER_PIECE: Final = 1_000
+_PIECE_CHARACTERS: Final = 65_536
+_SAMPLE_CHARACTERS: Final = 200
+"""Estimated characters of a sample without the values of its labels."""
+_HEADER_LINES: Final = 2
 
-def prometheus_text(clients: Iterable[ClientMetrics]) -> str:
-    """Return the metrics of all clients, with labels that identify the client.
 
+def prometheus_pieces(clients: Sequence[ClientMetrics]) -> Iterator[str]:
+    """Return the metrics of all clients as pieces of a text, with labels that identify the client.
+
+    The text may be many times as large as the metrics, because the samples of a histogram repeat
+    its labels. So a piece is built when it is taken, within milliseconds; some pieces are empty.
     Raises MissingPackageError if the package is not installed.
     """
     try:
-        from prometheus_client import generate_latest  # noqa: PLC0415 - extra
+        import prometheus_client  # noqa: F401, PLC0415 - extra
     except ImportError as error:
         raise MissingPackageError(
             "the text for Prometheus needs the extra telemetry: pip install 'kafkalite[telemetry]'"
         ) from error
-    return generate_latest(_Families(clients)).decode()
+    return _pieces(clients)
 
 
-class _Families:
-    """The metrics as prometheus-client collects them: one family for each name."""
-
-    def __init__(self, clients: Iterable[ClientMetrics]) -> None:
-        self._clients = clients
-
-    def collect(self) -> Sequence[Family]:
-        """Return all families, in order of their names."""
-        from prometheus_client import Metric as Family  # noqa: PLC0415 - extra
-
-        families: dict[str, Family] = {}
-        for client in self._clients:
-            identity = _identity_of(client)
-            for metric in client.metrics:
+def _pieces(clients: Sequence[ClientMetrics]) -> Iterator[str]:
+    families: dict[str, _Family] = {}
+    for client in clients:
+        for metrics in _chunks(client.metrics):
+            for metric in metrics:
                 name = _name_of(metric)
-                kind = _TYPES.get(metric.type, metric.type)
                 family = families.get(name)
                 if family is None:
-                    family = families[name] = Family(
-                        _family_name(name, kind), metric.description, kind
-                    )
-                elif family.type != kind:
-                    # Two clients disagree about the type.
-                    family.type, family.name = _MIXED_TYPE, name
-                labels = {_label_of(key): text for key, text in metric.labels}
-                _add_samples(family, name, metric, labels | identity)
-        return [families[name] for name in sorted(families)]
+                    family = families[name] = _Family(name, metric)
+                family.add(client, metric)
+            yield ""
+    for name in sorted(families):
+        yield from families[name].pieces()
+
+
+def _chunks(metrics: Sequence[Metric]) -> Iterator[Sequence[Metric]]:
+    for start in range(0, len(metrics), _SERIES_PER_PIECE):
+        yield metrics[start : start + _SERIES_PER_PIECE]
+
+
+class _Family:
+    """The series of all clients with one name."""
+
+    __slots__ = ("_description", "_family_name", "_kind", "_name", "_series")
+
+    def __init__(self, name: str, first: Metric) -> None:
+        self._name = name
+        self._kind = _kind_of(first)
+        self._family_name = _family_name(name, self._kind)
+        self._description = first.description
+        self._series: list[tuple[ClientMetrics, Metric]] = []
+
+    def add(self, client: ClientMetrics, metric: Metric) -> None:
+        """Add the series of a client."""
+        if self._kind != _kind_of(metric):
+            # Two clients disagree about the type.
+            self._kind, self._family_name = _MIXED_TYPE, self._name
+        self._series.append((client, metric))
+
+    def pieces(self) -> Iterator[str]:
+        """Yield the text of the family in pieces; only the first one has the two header lines."""
+        part, size, is_first = self._new_part(), 0, True
+        for client, metric in self._series:
+            labels = {_label_of(key): text for key, text in metric.labels} | _identity_of(client)
+            sample_size = _SAMPLE_CHARACTERS + sum(map(len, labels.values()))
+            for name, own_label, value in _samples(self._name, metric.value):
+                part.add_sample(name, labels | own_label, value)
+                size += sample_size
+                if size >= _PIECE_CHARACTERS:
+                    yield _text(part, with_header=is_first)
+                    part, size, is_first = self._new_part(), 0, False
+        if part.samples:
+            yield _text(part, with_header=is_first)
+
+    def _new_part(self) -> Family:
+        from prometheus_client import Metric as Family  # noqa: PLC0415 - extra
+
+        return Family(self._family_name, self._description, self._kind)
+
+
+class _OneFamily(NamedTuple):
+    """A registry, as prometheus-client reads it, that has one family."""
+
+    family: Family
+
+    def collect(self) -> Sequence[Family]:
+        """Return the family."""
+        return [self.family]
+
+
+def _text(part: Family, *, with_header: bool) -> str:
+    from prometheus_client import generate_latest  # noqa: PLC0415 - extra
+
+    text = generate_latest(_OneFamily(part)).decode()
+    return text if with_header else text.split("\n", _HEADER_LINES)[_HEADER_LINES]
 
 
 def _identity_of(client: ClientMetrics) -> dict[str, str]:
@@ -76,6 +132,11 @@ def _identity_of(client: ClientMetrics) -> dict[str, str]:
         "client_software_name": attributes.client_software_name,
         "client_software_version": attributes.client_software_version,
     }
+
+
+def _kind_of(metric: Metric) -> str:
+    """Return the type of a metric in Prometheus."""
+    return _TYPES.get(metric.type, metric.type)
 
 
 def _name_of(metric: Metric) -> str:
@@ -99,19 +160,19 @@ def _label_of(key: str) -> str:
     return name if is_valid else f"label_{name}"
 
 
-def _add_samples(family: Family, name: str, metric: Metric, labels: Mapping[str, str]) -> None:
-    value = metric.value
+def _samples(name: str, value: float | Distribution) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield the name, the label of its own, and the value of each sample of a series."""
     if not isinstance(value, Distribution):
-        family.add_sample(name, dict(labels), value)
+        yield name, {}, value
         return
     for quantile, at in value.quantiles:
-        family.add_sample(name, {**labels, "quantile": _number_text(quantile)}, at)
+        yield name, {"quantile": _number_text(quantile)}, at
     count = 0
     for bound, in_bucket in value.buckets:
         count += in_bucket
-        family.add_sample(f"{name}_bucket", {**labels, "le": _number_text(bound)}, count)
-    family.add_sample(f"{name}_count", dict(labels), value.count)
-    family.add_sample(f"{name}_sum", dict(labels), value.sum)
+        yield f"{name}_bucket", {"le": _number_text(bound)}, count
+    yield f"{name}_count", {}, value.count
+    yield f"{name}_sum", {}, value.sum
 
 
 def _number_text(number: float) -> str:

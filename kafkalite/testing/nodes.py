@@ -79,8 +79,8 @@ class BrokerNode:
         Its ports refuse connections, and its connections end without answers. Other nodes lead its
         partitions and coordinate its groups and transactional ids. With `controlled`, the node
         stops as Kafka's broker does on SIGTERM: other nodes in sync lead its partitions first, and
-        requests that wait for the former leader are answered. Raises ValueError for the last
-        running node, and for a controlled stop of an isolated one.
+        requests that wait for the former leader are answered. Raises ValueError for a
+        controlled stop of an isolated node.
         """
         self._perform(SetNodeState(self._id, "stopped", controlled))
 

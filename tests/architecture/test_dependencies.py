@@ -27,6 +27,7 @@ EXTRAS: Final = {
 """Package → the extra that its modules need beyond the dependencies."""
 
 DISTRIBUTIONS: Final = {
+    "google": "protobuf",
     "kafka": "kafka-python",
     "opentelemetry": "opentelemetry-proto",
     "prometheus_client": "prometheus-client",

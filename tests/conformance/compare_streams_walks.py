@@ -1,7 +1,7 @@
 """Random walks of streams groups, compared with a real Kafka.
 
-Run by hand: `python -m tests.conformance.compare_streams_walks FIRST_SEED LAST_SEED`. The suite
-runs a few seeds.
+Run by hand: `python -m tests.conformance.compare_streams_walks WALK FIRST_SEED LAST_SEED`, where
+WALK is `dynamic` or `static`, for static members. The suite runs a few seeds.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.conformance.compare import differences
-from tests.conformance.scenarios.streams_walks import walk
+from tests.conformance.scenarios import static_streams_walks, streams_walks
 from tests.conformance.world import Entry, World
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.served_kafkalite import ServedKafkalite
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.oracle.target import Target
 
+_WALKS = {"dynamic": streams_walks.walk, "static": static_streams_walks.walk}
 
-def _walk_transcript(target: Target, seed: int) -> list[Entry]:
+
+def _walk_transcript(walk: Callable[[World, int], None], target: Target, seed: int) -> list[Entry]:
     world = World(target.port, "walk")
     try:
         walk(world, seed)
@@ -30,9 +34,9 @@ def _walk_transcript(target: Target, seed: int) -> list[Entry]:
     return world.transcript
 
 
-def main(first_seed: int, last_seed: int) -> int:
+def main(kind: str, first_seed: int, last_seed: int) -> int:
     """Walk with each seed on both brokers, print differences, and return how many walks differ."""
-    differing = 0
+    walk, differing = _WALKS[kind], 0
     with tempfile.TemporaryDirectory() as directory:
         kafka = RealKafka(Path(directory) / "kafka")
         emulator = ServedKafkalite(Path(directory) / "kafkalite")
@@ -40,7 +44,9 @@ def main(first_seed: int, last_seed: int) -> int:
         emulator.start()
         try:
             for seed in range(first_seed, last_seed + 1):
-                lines = differences(_walk_transcript(kafka, seed), _walk_transcript(emulator, seed))
+                lines = differences(
+                    *(_walk_transcript(walk, target, seed) for target in (kafka, emulator))
+                )
                 differing += bool(lines)
                 for line in lines:
                     sys.stdout.write(f"seed {seed}: {line}\n")
@@ -52,4 +58,4 @@ def main(first_seed: int, last_seed: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

@@ -188,6 +188,12 @@ class NodeWorlds:
         row = _partition_row(self.node(node_id).probe(self._describe_request(topic), 0))
         return int(row.leader_id)
 
+    def isr_at(self, node_id: int, topic: str) -> set[int]:
+        """Return the in-sync replicas that a node reports."""
+        return set(
+            _partition_row(self.node(node_id).probe(self._describe_request(topic), 0)).isr_nodes
+        )
+
     def wait_for_isr(self, topic: str, isr: Sequence[int]) -> None:
         """Wait until every running node reports these in-sync replicas."""
 

@@ -27,9 +27,10 @@ class RawClient:
     """One connection; answers are read in the order in which requests were sent."""
 
     def __init__(
-        self, port: int, timeout_s: float = _TIMEOUT_S, *, client_id: bytes = _CLIENT_ID
+        self, port: int, timeout_s: float = _TIMEOUT_S, *, client_id: bytes | None = _CLIENT_ID
     ) -> None:
-        self._client_id = client_id
+        self._client_id_size = -1 if client_id is None else len(client_id)
+        self._client_id = client_id or b""
         self._socket = socket.create_connection(("127.0.0.1", port), timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
@@ -50,7 +51,7 @@ class RawClient:
     def send_body(self, key: int, version: int, body: bytes) -> None:
         """Send a request whose body is given as bytes, valid or not."""
         self._correlation_id += 1
-        header = struct.pack(">hhih", key, version, self._correlation_id, len(self._client_id))
+        header = struct.pack(">hhih", key, version, self._correlation_id, self._client_id_size)
         tags = b"\0" if codec.is_flexible(key, version) else b""
         self.send_frame(header + self._client_id + tags + body)
         self._awaited.append((key, version, self._correlation_id))

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.config.default_overrides import KAFKALITE_DEFAULTS
-from tests.oracle.real_kafka import RealKafka
+from tests.oracle.real_kafka import FAST_START, RealKafka
 from tests.oracle.served_kafkalite import ServedKafkalite
 from tests.oracle.target import COMMON_CONFIG, NO_FEATURES
 
@@ -34,14 +34,15 @@ def kafka_with_sasl(
     classes: Path | None = None,
     features: Mapping[str, str] = NO_FEATURES,
     tls_port: int | None = None,
+    flags: tuple[str, ...] = FAST_START,
 ) -> RealKafka:
     """Return a real Kafka that is not started yet; its other listener is PLAINTEXT.
 
     `settings` are additional ones. `classes` is a directory with plug-ins of ours. With `tls_port`,
-    there is a listener with TLS, too.
+    there is a listener with TLS, too. `flags` are options of Java.
     """
     config = {**COMMON_CONFIG, **SETTINGS, **settings}
-    kafka = RealKafka(directory, config, classes=classes, features=features)
+    kafka = RealKafka(directory, config, classes=classes, features=features, flags=flags)
     listeners = (
         f"PLAINTEXT://{kafka.bootstrap},CONTROLLER://{kafka.controller},"
         f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"

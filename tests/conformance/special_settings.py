@@ -5,11 +5,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.protocol._generated.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkalite.protocol._generated.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
 from kafkalite.protocol._generated.messages.sasl_handshake import SaslHandshakeRequest
 from kafkalite.testing import Broker
 from tests.conformance.raw import RawClient
 from tests.conformance.sasl_kafka import SETTINGS, USERS, kafka_with_sasl
+from tests.oracle.real_kafka import FAST_START
 from tests.oracle.requirements import required
 from tests.oracle.target import COMMON_CONFIG, free_port
 
@@ -32,6 +36,10 @@ _SPECIAL: Final = {
     "share.coordinator.state.topic.prune.interval.ms": "300",
 }
 
+HOST_NAME: Final = "client.test"
+"""A name that Java resolves, and that has no address on this machine otherwise."""
+_HOSTS: Final = f"127.0.0.1 localhost\n10.1.2.3 {HOST_NAME}\n"
+
 
 class SpecialBroker(NamedTuple):
     """The ports of a broker."""
@@ -47,8 +55,15 @@ class SpecialBroker(NamedTuple):
 def special_kafka(directory: Path) -> Iterator[SpecialBroker]:
     """Run a real Kafka with all special settings."""
     sasl_port, tls_port = free_port(), free_port()
+    hosts = directory / "hosts"
+    hosts.write_text(_HOSTS)
     kafka = kafka_with_sasl(
-        directory, sasl_port, settings=_SPECIAL, features=_LEVELS, tls_port=tls_port
+        directory,
+        sasl_port,
+        settings=_SPECIAL,
+        features=_LEVELS,
+        tls_port=tls_port,
+        flags=(*FAST_START, f"-Djdk.net.hosts.file={hosts}"),
     )
     try:
         with required():
@@ -77,7 +92,21 @@ def port_of(broker: Broker) -> int:
 def authenticated(broker: SpecialBroker, name: str) -> RawClient:
     """Return a connection of a user."""
     client = RawClient(broker.sasl_port)
-    client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-    token = f"\0{name}\0{USERS[name]}".encode()
-    assert not client.call(SaslAuthenticateRequest(auth_bytes=token), 2).error_code
+    assert not _authenticate(client, name, USERS[name]).error_code
     return client
+
+
+def authentication(broker: SpecialBroker, name: str, password: str) -> SaslAuthenticateResponse:
+    """Return the answer to an authentication by PLAIN on a connection of its own."""
+    client = RawClient(broker.sasl_port)
+    try:
+        return _authenticate(client, name, password)
+    finally:
+        client.close()
+
+
+def _authenticate(client: RawClient, name: str, password: str) -> SaslAuthenticateResponse:
+    client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    token = f"\0{name}\0{password}".encode()
+    answer: SaslAuthenticateResponse = client.call(SaslAuthenticateRequest(auth_bytes=token), 2)
+    return answer

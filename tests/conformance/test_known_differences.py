@@ -22,12 +22,19 @@ from kafkalite.coordinator.serde import CoordinatorSerde
 from kafkalite.groups.offsets_topic_records import written_version
 from kafkalite.ports.files import OsFiles
 from kafkalite.protocol._generated.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkalite.protocol._generated.messages.alter_client_quotas import AlterClientQuotasRequest
+from kafkalite.protocol._generated.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+)
 from kafkalite.protocol._generated.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
 )
+from kafkalite.protocol._generated.messages.create_acls import CreateAclsRequest
 from kafkalite.protocol._generated.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
 )
+from kafkalite.protocol._generated.messages.delete_acls import DeleteAclsRequest
+from kafkalite.protocol._generated.messages.describe_acls import DescribeAclsRequest
 from kafkalite.protocol._generated.messages.describe_groups import DescribeGroupsRequest
 from kafkalite.protocol._generated.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -55,6 +62,7 @@ from kafkalite.storage.record_format import NewRecord
 from kafkalite.testing import Broker
 from tests.conformance.compare import differences
 from tests.conformance.raw import ConnectionClosedError, RawClient
+from tests.conformance.sasl_kafka import USERS
 from tests.conformance.scenario_runs import play
 from tests.conformance.scenarios import (
     consumer_groups,
@@ -86,8 +94,10 @@ from tests.conformance.setup import (
     wait_for_group_coordinator,
 )
 from tests.conformance.special_settings import (
+    HOST_NAME,
     SpecialBroker,
     authenticated,
+    authentication,
     port_of,
     special_kafka,
     special_kafkalite,
@@ -121,7 +131,8 @@ _CLASSIC_HEARTBEAT: Final = 4
 _JOIN: Final = 9
 _SYNC: Final = 5
 _LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
-_MAX_FETCHES, _MORE_FETCHES, _FETCH_MS = 100, 4, 300
+_OTHER_EPOCH: Final = 77
+_DISCONNECTION_S: Final = 30.0
 
 _SETTLE_S, _PAUSE_S, _DELETION_S = 0.5, 0.02, 8.0
 _STATE_CHANGES: Final = 1_200
@@ -264,31 +275,30 @@ def test_a_batch_size_of_zero(real_kafka: Target, emulator: Target) -> None:
 
 
 def test_share_sessions_of_one_connection(real_kafka: Target, emulator: Target) -> None:
-    def ask(target: Target) -> set[int]:
+    unknown, existing = ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH
+
+    def ask(target: Target) -> dict[str, int]:
         world = new_world(target, "sessions")
         shared = shared_topic(world, 1, 1)
-        for member in ("a", "b"):
-            answer = world.ask(shared.fetch(member, FIRST, 0, max_records=1), V, on="both")
-            assert len(answer.responses[0].partitions[0].acquired_records) == 1
-        world.disconnect("both")
-        released: set[int] = set()
-        fetches_after_the_last = 0
-        for epoch in range(_MAX_FETCHES):
-            answer = world.probe(shared.fetch("c", epoch, 0, max_wait_ms=_FETCH_MS), V)
-            released |= {
-                batch.first_offset
-                for topic in answer.responses
-                for partition in topic.partitions
-                for batch in partition.acquired_records
-            }
-            fetches_after_the_last += 1 in released
-            if released == {0, 1} or fetches_after_the_last > _MORE_FETCHES:
-                break
-        world.close()
-        return released
 
-    assert ask(real_kafka) == {1}
-    assert ask(emulator) == {0, 1}
+        def session_of(member: str) -> int:
+            # An epoch that the session does not have: the request changes nothing.
+            code: int = world.probe(shared.fetch(member, _OTHER_EPOCH, 0), V).error_code
+            return code
+
+        for member in ("a", "b"):
+            world.ask(shared.fetch(member, FIRST, 0, max_records=1), V, on="both")
+        assert [session_of("a"), session_of("b")] == [existing] * 2
+        world.disconnect("both")
+        deadline = time.monotonic() + _DISCONNECTION_S
+        while session_of("b") == existing and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+        sessions = {member: session_of(member) for member in ("a", "b")}
+        world.close()
+        return sessions
+
+    assert ask(real_kafka) == {"a": existing, "b": unknown}
+    assert ask(emulator) == {"a": unknown, "b": unknown}
 
 
 def test_a_request_version_that_kafka_removed(real_kafka: Target, emulator: Target) -> None:
@@ -375,6 +385,24 @@ def test_a_listener_with_tls_and_without_a_key_store(special: Special) -> None:
 
 
 _MECHANISMS: Final = "listener.name.sasl_plaintext.sasl.enabled.mechanisms"
+_BARRIER: Final = "max.connections.per.ip"
+_PLAIN_PREFIX: Final = "listener.name.sasl_plaintext.plain."
+_JAAS: Final = f"{_PLAIN_PREFIX}sasl.jaas.config"
+_REAUTHENTICATION: Final = f"{_PLAIN_PREFIX}connections.max.reauth.ms"
+
+
+def wait_for_changes(broker: SpecialBroker) -> None:
+    """Return when a broker has applied all earlier changes of its settings.
+
+    It applies changes in their order, and describes one before it applies it. So the first of two
+    changes has been applied when the second one is described.
+    """
+    world = World(broker.port, "changes")
+    for value in ("1000", "2000"):
+        world.probe(alter(BROKER, "1", (_BARRIER, SET, value)), 1)
+        settled(world, _BARRIER, value, BROKER, "1")
+    world.probe(alter(BROKER, "1", (_BARRIER, DELETE, None)), 1)
+    world.close()
 
 
 def test_mechanisms_are_changed(special: Special) -> None:
@@ -384,7 +412,7 @@ def test_mechanisms_are_changed(special: Special) -> None:
         admin = authenticated(broker, "admin")
         unknown = admin.call(alter(BROKER, "1", (_MECHANISMS, SET, "UNKNOWN")), 1)
         fewer = admin.call(alter(BROKER, "1", (_MECHANISMS, SET, "PLAIN")), 1)
-        time.sleep(_SETTLE_S)
+        wait_for_changes(broker)
         client = RawClient(broker.sasl_port)
         handshake = client.call(SaslHandshakeRequest(mechanism="OTHER"), 1)
         client.close()
@@ -400,6 +428,122 @@ def test_mechanisms_are_changed(special: Special) -> None:
     real, emulated = special
     assert ask(real) == (ErrorCode.NONE, ErrorCode.NONE, before)
     assert ask(emulated) == (ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ["PLAIN"])
+
+
+def test_an_invalid_jaas_text(special: Special) -> None:
+    def ask(broker: SpecialBroker) -> ErrorCode:
+        admin = authenticated(broker, "admin")
+        altered = admin.call(alter(BROKER, "1", (_JAAS, SET, "invalid")), 1)
+        admin.call(alter(BROKER, "1", (_JAAS, DELETE, None)), 1)
+        admin.close()
+        return ErrorCode(altered.responses[0].error_code)
+
+    real, emulated = special
+    assert ask(real) == ErrorCode.NONE
+    assert ask(emulated) == ErrorCode.INVALID_REQUEST
+
+
+def test_settings_of_authentication_are_changed(special: Special) -> None:
+    """Set another password of alice, and a maximum time until she authenticates again."""
+
+    def ask(broker: SpecialBroker) -> tuple[ErrorCode, int]:
+        admin = authenticated(broker, "admin")
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        users = f'user_admin="{USERS["admin"]}" user_alice="changed"'
+        jaas = (_JAAS, SET, f"{module} required {users};")
+        altered = admin.call(alter(BROKER, "1", jaas, (_REAUTHENTICATION, SET, "60000")), 1)
+        assert altered.responses[0].error_code == ErrorCode.NONE
+        wait_for_changes(broker)
+        changed = authentication(broker, "alice", "changed")
+        lifetime_ms = authentication(broker, "admin", USERS["admin"]).session_lifetime_ms
+        reset = ((_JAAS, DELETE, None), (_REAUTHENTICATION, DELETE, None))
+        admin.call(alter(BROKER, "1", *reset), 1)
+        admin.close()
+        wait_for_changes(broker)
+        return ErrorCode(changed.error_code), lifetime_ms
+
+    real, emulated = special
+    assert ask(real) == (ErrorCode.SASL_AUTHENTICATION_FAILED, 0)
+    assert ask(emulated) == (ErrorCode.NONE, 60_000)
+
+
+@pytest.mark.parametrize("name", ["localhost", HOST_NAME])
+def test_a_quota_of_a_host_name(special: Special, name: str) -> None:
+    def ask(broker: SpecialBroker) -> ErrorCode:
+        row = AlterClientQuotasRequest
+        entity = [row.EntityData(entity_type="ip", entity_name=name)]
+        client = RawClient(broker.port)
+        errors = []
+        for remove in (False, True):
+            op = row.OpData(key="connection_creation_rate", value=1e6, remove=remove)
+            request = row(entries=[row.EntryData(entity=entity, ops=[op])])
+            errors.append(ErrorCode(client.call(request, 1).entries[0].error_code))
+        client.close()
+        return errors[0]
+
+    real, emulated = special
+    is_resolved = name == "localhost"
+    assert ask(real) == ErrorCode.NONE
+    assert ask(emulated) == (ErrorCode.NONE if is_resolved else ErrorCode.INVALID_REQUEST)
+
+
+_ACLS, _FILTERS = 101, 1000
+_SELECTION_TIMEOUT_S: Final = 60.0
+"""The answer has more than 100,000 ACLs."""
+
+
+def test_a_deletion_that_selects_many_acls(special: Special) -> None:
+    """Each of many filters selects the same ACLs."""
+
+    def ask(broker: SpecialBroker) -> tuple[set[int], int]:
+        world = new_world(broker, "acls")
+        creations = [
+            CreateAclsRequest.AclCreation(
+                resource_type=2, resource_name=world.name, resource_pattern_type=3,
+                principal=f"User:{number}", host="*", operation=3, permission_type=3,
+            )
+            for number in range(_ACLS)
+        ]  # fmt: skip
+        created = world.probe(CreateAclsRequest(creations=creations), 3)
+        assert not any(row.error_code for row in created.results)
+        selection: dict[str, Any] = {
+            "resource_type_filter": 2, "resource_name_filter": world.name, "principal_filter": None,
+            "host_filter": None, "operation": 1, "permission_type": 1,
+        }  # fmt: skip
+        every = DescribeAclsRequest(pattern_type_filter=1, **selection)
+        world.call_until(every, 3, lambda found: _count_acls(found) == _ACLS)
+        one = DeleteAclsRequest.DeleteAclsFilter(pattern_type_filter=1, **selection)
+        client = RawClient(broker.port, _SELECTION_TIMEOUT_S)
+        results = client.call(DeleteAclsRequest(filters=[one] * _FILTERS), 3).filter_results
+        client.close()
+        world.probe(DeleteAclsRequest(filters=[one]), 3)
+        world.close()
+        return {row.error_code for row in results}, sum(len(row.matching_acls) for row in results)
+
+    real, emulated = special
+    assert ask(real) == ({ErrorCode.NONE}, _ACLS * _FILTERS)
+    assert ask(emulated) == ({ErrorCode.INVALID_REQUEST}, 0)
+
+
+def _count_acls(response: Any) -> int:
+    return sum(len(resource.acls) for resource in response.resources)
+
+
+def test_many_invalid_changes_of_credentials(special: Special) -> None:
+    def ask(broker: SpecialBroker) -> set[ErrorCode]:
+        row = AlterUserScramCredentialsRequest
+        deletions = [
+            row.ScramCredentialDeletion(name=f"missing-{number}", mechanism=1)
+            for number in range(10_001)
+        ]
+        client = RawClient(broker.port)
+        answer = client.call(row(deletions=deletions), 0)
+        client.close()
+        return {ErrorCode(result.error_code) for result in answer.results}
+
+    real, emulated = special
+    assert ask(real) == {ErrorCode.RESOURCE_NOT_FOUND}
+    assert ask(emulated) == {ErrorCode.UNKNOWN_SERVER_ERROR}
 
 
 def test_a_delegation_token_with_the_longest_time(special: Special) -> None:

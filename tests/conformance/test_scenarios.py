@@ -31,6 +31,7 @@ from tests.conformance.scenarios import (
     share_groups,
     share_offsets,
     share_walks,
+    static_streams_walks,
     streams_groups,
     streams_roles,
     streams_walks,
@@ -69,6 +70,7 @@ SCENARIOS = (
     *share_walks.SCENARIOS,
     *streams_groups.SCENARIOS,
     *streams_walks.SCENARIOS,
+    *static_streams_walks.SCENARIOS,
     *streams_roles.SCENARIOS,
 )
 

@@ -8,7 +8,10 @@ import pytest
 
 from tests.conformance.compare import differences
 from tests.conformance.scenario_runs import play
-from tests.conformance.scenarios.streams_roles import topologies_are_described
+from tests.conformance.scenarios.streams_roles import (
+    a_description_is_requested_once,
+    topologies_are_described,
+)
 from tests.oracle.fixtures import broker_under_test
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.requirements import required
@@ -34,8 +37,11 @@ def test_descriptions_are_stored_as_in_kafka(tmp_path: Path) -> None:
     emulator = broker_under_test(tmp_path / "kafkalite", _CONFIG)
     try:
         emulator.start()
-        played = (play(topologies_are_described, target) for target in (kafka, emulator))
-        lines = differences(*played)
+        lines = [
+            line
+            for scenario in (topologies_are_described, a_description_is_requested_once)
+            for line in differences(*(play(scenario, target) for target in (kafka, emulator)))
+        ]
     finally:
         emulator.kill()
         kafka.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,10 +19,12 @@ from kafkalite.protocol._generated.messages.metadata import MetadataRequest
 from kafkalite.security.principal_mapper import PrincipalMapper
 from tests.conformance import acl_requests, sasl_cases
 from tests.conformance.raw import RawClient
+from tests.conformance.scenarios.configs import BROKER, SET, alter
 from tests.conformance.tls_listeners import (
     LISTENERS,
     MAPPING_RULES,
     OPEN,
+    RENEWED,
     SASL,
     SASL_WITH_CERTIFICATE,
     SUBJECTS,
@@ -43,6 +46,7 @@ Targets = tuple[SecuredTarget, SecuredTarget]
 
 _TIMEOUT_S: Final = 10.0
 _METADATA_VERSION: Final = 12
+_RELOAD_S: Final = 30.0
 _VERSIONS: Final = request_frame(ApiVersionsRequest(), 0)
 _ANSWERED: Final = "answered"
 _SSL_LISTENERS: Final = [name for name, protocol in LISTENERS.items() if protocol == "SSL"]
@@ -187,6 +191,37 @@ def test_a_client_certificate_without_a_subject(
     )
     assert real == "SSLV3_ALERT_BAD_CERTIFICATE"
     assert emulated == _ANSWERED
+
+
+def presented(target: SecuredTarget, certificates: Certificates) -> bytes | None:
+    """Return the certificate of the listener RENEWED."""
+    address = ("127.0.0.1", target.ports[RENEWED])
+    context = certificates.client()
+    with (
+        socket.create_connection(address, _TIMEOUT_S) as plain,
+        context.wrap_socket(plain, server_hostname=address[0]) as connection,
+    ):
+        return connection.getpeercert(binary_form=True)
+
+
+def test_a_changed_key_store_is_loaded(targets: Targets, certificates: Certificates) -> None:
+    """Kafka loads it when a client sets its path again, and kafkalite for the next connection."""
+    before = [presented(target, certificates) for target in targets]
+    certificates.renew()
+    real, emulated = (presented(target, certificates) for target in targets)
+    assert real == before[0]
+    assert emulated != before[1]
+
+    key = f"listener.name.{RENEWED.lower()}.ssl.keystore.location"
+    for target in targets:
+        client = RawClient(target.ports[OPEN])
+        altered = client.call(alter(BROKER, "1", (key, SET, certificates.renewed)), 1)
+        client.close()
+        assert not altered.responses[0].error_code, altered
+    deadline_s = time.monotonic() + _RELOAD_S
+    while presented(targets[0], certificates) != emulated:
+        assert time.monotonic() < deadline_s
+    assert presented(targets[1], certificates) == emulated
 
 
 def test_clients_without_a_common_suite_or_trust_fail_as_in_kafka(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SASL: Final = "LOGIN"
 SASL_WITH_CERTIFICATE: Final = "LOGINWITHCERTIFICATE"
+RENEWED: Final = "RENEWED"
+"""A listener whose certificate can be replaced; see `Certificates.renew`."""
 LISTENERS: Final[Mapping[str, str]] = {
     "NOCERTIFICATE": "SSL",
     "REQUESTED": "SSL",
@@ -30,6 +32,7 @@ LISTENERS: Final[Mapping[str, str]] = {
     "UNMAPPED": "SSL",
     "TLS12": "SSL",
     "TLS13": "SSL",
+    RENEWED: "SSL",
     SASL: "SASL_SSL",
     SASL_WITH_CERTIFICATE: "SASL_SSL",
 }
@@ -118,8 +121,8 @@ class Certificates:
         self._authority = CertificateAuthority.create("authority")
         self._foreign = CertificateAuthority.create("foreign authority")
         self.trusted = self._write("ca.pem", self._authority.pem)
-        issued = self._authority.issue("server", ("localhost", "127.0.0.1"))
-        self.server = self._write("server.pem", self._authority.chain_pem(issued))
+        self.server = self._issue("server.pem")
+        self.renewed = self._issue("renewed.pem")
 
     def client(
         self,
@@ -140,10 +143,19 @@ class Certificates:
             context.load_cert_chain(self._write("client.pem", authority.chain_pem(issued)))
         return context
 
+    def renew(self) -> None:
+        """Replace the certificate of the listener RENEWED by one with the same names."""
+        self._issue("renewed.pem")
+
     def subject(self, name: str) -> str:
         """Return the distinguished name of a subject as Kafka writes it."""
         issued = self._authority.issue(SUBJECTS[name])
         return subject_of(ssl.PEM_cert_to_DER_cert(issued.certificate_pem.decode()))
+
+    def _issue(self, name: str) -> str:
+        """Write the certificate of a server, and return the path."""
+        issued = self._authority.issue("server", ("localhost", "127.0.0.1"))
+        return self._write(name, self._authority.chain_pem(issued))
 
     def _write(self, name: str, content: bytes) -> str:
         path = self._directory / name
@@ -166,6 +178,7 @@ def common_config(certificates: Certificates) -> dict[str, str]:
         "listener.security.protocol.map": ",".join(map(":".join, protocols.items())),
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": certificates.server,
+        f"listener.name.{RENEWED.lower()}.ssl.keystore.location": certificates.renewed,
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": certificates.trusted,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -14,9 +14,12 @@ from tests.docs.known_differences import DIFFERENCES, Difference
 PAGE = ROOT / "docs" / "explanation" / "differences.md"
 
 
-def items() -> list[str]:
-    """Return the items of all lists on the page, each as one line."""
-    lists = re.findall(r"^- (.*(?:\n  .*)*)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+def items(section: str = "") -> list[str]:
+    """Return the items of all lists on the page or of one section, each as one line."""
+    text = PAGE.read_text(encoding="utf-8")
+    if section:
+        text = re.split(r"^## ", text.partition(f"\n## {section}\n")[2], flags=re.MULTILINE)[0]
+    lists = re.findall(r"^- (.*(?:\n  .*)*)", text, re.MULTILINE)
     return [re.sub(r"\s+", " ", item) for item in lists]
 
 
@@ -40,6 +43,13 @@ def test_a_row_has_existing_tests_or_a_reason(difference: Difference) -> None:
     for name in difference.tests:
         path, _, function = name.partition("::")
         assert function in functions_of(path)
+
+
+def test_each_difference_of_groups_and_transactions_has_a_test() -> None:
+    section = items("Groups and transactions")
+    rows = [row for row in DIFFERENCES if any(item.startswith(row.item) for item in section)]
+    assert len(rows) == len(section) > 0
+    assert [row.item for row in rows if not row.tests] == []
 
 
 def test_each_known_difference_that_is_tested_is_on_the_page() -> None:

@@ -23,7 +23,7 @@ _READY = "Kafka Server started"
 _START_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 120.0
 _THREAD_DUMP_S = 2.0
-_FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 # JVM options of bin/kafka-server-start.sh: for measurements, not for tests.
 PRODUCTION_FLAGS = (
     "-server",
@@ -50,7 +50,7 @@ class RealKafka:
         config: Mapping[str, str] = COMMON_CONFIG,
         *,
         heap: str = "512m",
-        flags: tuple[str, ...] = _FAST_START,
+        flags: tuple[str, ...] = FAST_START,
         release: str | None = None,
         features: Mapping[str, str] = NO_FEATURES,
         format_options: tuple[str, ...] = ("--standalone",),

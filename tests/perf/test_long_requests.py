@@ -5,6 +5,8 @@ Others wait that long. The time depends on the load of the machine; the number o
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,8 +15,10 @@ import pytest
 from kafkalite.ports.turns import ELEMENTS_PER_PAUSE, MemoryRequest, Worker
 from tests.perf.fairness import ATTACKS
 from tests.perf.socketless_broker import SocketlessBroker
+from tests.scenarios.streams_world import Request, StreamsWorld, internal, reading
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from types import FrameType
 
@@ -39,6 +43,9 @@ _BUDGETS = {
     "update features": 3_000,
 }
 """The maximum number of calls between two pauses; the first refusals of a request are recorded."""
+
+_TOPOLOGY_BUDGET = 850_000
+"""The maximum number of calls to configure a large topology and to assign its tasks."""
 
 
 def calls_per_turn(broker: SocketlessBroker, frame: bytes) -> list[int]:
@@ -75,3 +82,57 @@ def test_a_long_request_stays_within_its_number_of_calls_between_pauses(
     broker.close()
     assert len(counts) > _ENTITIES / ELEMENTS_PER_PAUSE
     assert max(counts) < budget
+
+
+# One decision configures a topology and assigns its tasks, without pauses.
+
+
+def _subtopologies() -> StreamsWorld:
+    names = [f"t{number:04}" for number in range(2_000)]
+    return StreamsWorld(
+        dict.fromkeys(names, 5), subtopologies=[reading(name, name=name) for name in names]
+    )
+
+
+def _tasks() -> StreamsWorld:
+    return StreamsWorld({"t": 10_000}, subtopologies=[reading("t")])
+
+
+def _source_topics() -> StreamsWorld:
+    names = [f"t{number:05}" for number in range(16_000)]
+    return StreamsWorld(dict.fromkeys(names, 1), subtopologies=[reading(*names)])
+
+
+def _own_repartition_topics() -> StreamsWorld:
+    names = [f"r{number:04}" for number in range(7_000)]
+    own = reading(
+        "t", repartition_sink_topics=names, repartition_source_topics=list(map(internal, names))
+    )
+    return StreamsWorld(dict.fromkeys(["t", *names], 1), subtopologies=[own])
+
+
+def _copartition_groups() -> StreamsWorld:
+    names = [f"r{number:04}" for number in range(4_500)]
+    own = reading(
+        "t",
+        repartition_source_topics=[internal(name, 1) for name in names],
+        copartition_groups=[
+            Request.CopartitionGroup(repartition_source_topics=[index])
+            for index in range(len(names))
+        ],
+    )
+    return StreamsWorld(dict.fromkeys(["t", *names], 1), subtopologies=[own])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [_subtopologies, _tasks, _source_topics, _own_repartition_topics, _copartition_groups],
+)
+def test_a_large_topology_is_configured_within_a_number_of_calls(
+    make: Callable[[], StreamsWorld],
+) -> None:
+    world = make()
+    profile = cProfile.Profile()
+    response = profile.runcall(world.ask, world.joining("m")).response
+    assert response.status == []
+    assert pstats.Stats(profile).total_calls < _TOPOLOGY_BUDGET  # type: ignore[attr-defined]

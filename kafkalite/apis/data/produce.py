@@ -13,11 +13,13 @@ from kafkalite.apis.transactions.verification import (
     KNOWS_ABORTABLE,
     VerificationEra,
     VerificationResult,
+    retry_later,
     verify,
 )
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.api import Api, Eras
 from kafkalite.gateway.refusals import report_refusal
+from kafkalite.gateway.steps import DisconnectError
 from kafkalite.partitions.produce_batches import (
     check_codec,
     is_first_batch_transactional,
@@ -85,11 +87,13 @@ ParsedBatches = dict[tuple[TopicKey, int], "BatchView | KafkaError"]
 
 
 def handle_produce(
-    call: Call, request: ProduceRequest
-) -> ProduceResponse | Waiting[ProduceResponse] | None:
+    call: Call, request: ProduceRequest, attempt: int = 1
+) -> ProduceResponse | Waiting[ProduceResponse | None] | None:
     """Append batches, and return their offsets; None for acks=0.
 
-    With acks=all the answer waits until all in-sync replicas have the batches.
+    With acks=all the answer waits until all in-sync replicas have the batches. While the previous
+    transaction of the producer is being completed, the coordinator is asked again later; `attempt`
+    counts from 1.
 
     With acks=0 an error closes the connection, as in Kafka, because there is no response. Raises
     KafkaError for a request that is refused as a whole.
@@ -105,6 +109,10 @@ def handle_produce(
         if request.acks == _ACKS_NONE:
             raise _violation_without_acks(error.code) from error
         raise
+    if is_transactional and appender.is_concurrent:
+        retry = retry_later(call, attempt, partial(_handle_again, call, request, attempt + 1))
+        if retry is not None:
+            return retry
     # Without pauses, the coordinator is asked once for all partitions of a transaction.
     may_pause = call.may_pause and not is_transactional
     response = _append_batches(call.node.partitions, batches, appender, may_pause=may_pause)
@@ -118,6 +126,16 @@ def handle_produce(
     if appender.unreplicated:
         return _wait_for_replicas(call, request, response, appender.unreplicated)
     return response
+
+
+def _handle_again(
+    call: Call, request: ProduceRequest, attempt: int
+) -> ProduceResponse | Waiting[ProduceResponse | None] | None:
+    """Do the same as `handle_produce`, outside of the connection's turn."""
+    try:
+        return handle_produce(call, request, attempt)
+    except ProtocolViolation as violation:
+        raise DisconnectError(violation.reason) from violation
 
 
 def _append_batches(
@@ -149,11 +167,11 @@ def _wait_for_replicas(
     request: ProduceRequest,
     response: ProduceResponse,
     batches: Sequence[AppendedBatch],
-) -> Waiting[ProduceResponse]:
+) -> Waiting[ProduceResponse | None]:
     """Return a Waiting for the response, which gets the errors of batches that are lost."""
     node = call.node
     wait = ReplicationWait(node.partitions, batches, lambda: waiting.resolve(response))
-    waiting: Waiting[ProduceResponse] = Waiting(on_abandon=wait.abandon)
+    waiting: Waiting[ProduceResponse | None] = Waiting(on_abandon=wait.abandon)
     wait.start(node.clock, node.clock.now_ms() + request.timeout_ms)
     return waiting
 
@@ -233,6 +251,9 @@ def _violation_without_acks(code: ErrorCode) -> ProtocolViolation:
 
 class _Appender:
     """Appends the batches of one Produce request."""
+
+    is_concurrent = False
+    """Whether the previous transaction of the producer is being completed."""
 
     __slots__ = (
         "_acks",
@@ -360,6 +381,11 @@ class _TransactionalAppender(_Appender):
         self._verified = self._verify(_transactional_batches(call, batches))
         self._pauses = turns.pause_count
         """The value of `turns.pause_count` when all partitions were verified."""
+
+    @property
+    def is_concurrent(self) -> bool:  # type: ignore[override]  # other requests have no transaction
+        """Whether the previous transaction of the producer is being completed."""
+        return self._verified.is_concurrent
 
     def _verify(self, batches: Iterable[tuple[Partition, BatchView]]) -> VerificationResult:
         return verify(

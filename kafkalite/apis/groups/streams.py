@@ -38,6 +38,7 @@ from kafkalite.protocol._generated.messages.streams_group_topology_description_u
 )
 from kafkalite.protocol.acl_operations import Operation, Resource
 from kafkalite.protocol.error_codes import ErrorCode
+from kafkalite.protocol.error_texts import ErrorText
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.protocol.versions import Versions
 from kafkalite.security.acls import CLUSTER_NAME
@@ -248,11 +249,10 @@ def _internal_topics_event(
 def _create_topics(node: Node, topics: Sequence[InternalTopic]) -> list[str]:
     """Create topics; return the failed ones with the reasons.
 
-    If the topics exceed the limit of one request, it creates none of them. Otherwise every
-    heartbeat would repeat the attempt.
+    If the topics exceed a limit of one request, it creates none of them.
     """
-    if sum(1 + max(topic.partitions, 1) for topic in topics) > MAX_PARTITIONS_PER_REQUEST:
-        return [f"{topic.name} (too many topics and partitions at once)" for topic in topics]
+    if sum(max(topic.partitions, 1) for topic in topics) > MAX_PARTITIONS_PER_REQUEST:
+        return [f"{topic.name} ({ErrorText.TOO_MANY_PARTITIONS.template})" for topic in topics]
     requested = [
         NewTopic(
             name=topic.name,

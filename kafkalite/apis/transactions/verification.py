@@ -1,27 +1,30 @@
 """Verification: leaders ask the transaction coordinator before they append transactional records.
 
 They ask only if the transaction is not yet open on the partition, and once for all partitions of a
-request (KIP-890). While the previous transaction is being completed, Kafka retries for a tenth of a
-second. Here completion is immediate unless a disk fails; then the client retries.
+request (KIP-890). While the previous transaction is being completed, they ask again for a tenth of
+a second, so that the client does not have to retry.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from kafkalite.coordinator.contract import SubjectKind
 from kafkalite.gateway.refusals import report_refusal
+from kafkalite.ports.waiting import Waiting, chain
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.transactions.state import Producer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkalite.gateway.call import Call
     from kafkalite.partitions.partition import Partition
     from kafkalite.storage.batch import BatchView
     from kafkalite.transactions.state import TopicPartition
+
+T = TypeVar("T")
 
 _COORDINATOR_ERRORS = {
     # Since KIP-588 partition leaders return this error, after which a producer can continue.
@@ -73,6 +76,8 @@ class VerificationResult(NamedTuple):
 
     partitions: frozenset[Partition]
     refusals: Mapping[Partition, KafkaError]
+    is_concurrent: bool = False
+    """Whether the previous transaction of the producer is being completed."""
 
 
 def verify(
@@ -96,6 +101,7 @@ def verify(
     if not (era.adds_partitions or is_enabled):
         return VerificationResult(frozenset(partition for partition, _ in batches), {})
     unverified, refusals = _start_verification(call, transactional_id, batches, era)
+    is_concurrent = False
     if unverified:
         (producer,) = producers
         codes = node.transactions.verify_or_add_partitions(
@@ -106,7 +112,31 @@ def verify(
             for partition, code in codes.items()
             if code
         }
-    return VerificationResult(frozenset(unverified.values()) - refusals.keys(), refusals)
+        is_concurrent = ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
+    return VerificationResult(
+        frozenset(unverified.values()) - refusals.keys(), refusals, is_concurrent
+    )
+
+
+def retry_later(call: Call, attempt: int, retry: Callable[[], T | Waiting[T]]) -> Waiting[T] | None:
+    """Return a Waiting for the answer of `retry`, called later; None after the last attempt.
+
+    For a request whose `attempt` found that the previous transaction is being completed. As in
+    Kafka, there are further attempts until the longest backoff has passed.
+    """
+    clock, config = call.node.clock, call.node.config
+    backoff_ms = config.int("add.partitions.to.txn.retry.backoff.ms")
+    max_ms = min(
+        config.int("add.partitions.to.txn.retry.backoff.max.ms"), config.int("request.timeout.ms")
+    )
+    if (attempt - 1) * backoff_ms >= max_ms:
+        return None
+
+    # The client waits, so the time of the machine counts while the clock is paused.
+    timer = clock.wait_at(clock.now_ms() + backoff_ms, lambda: waiting.resolve(None))
+    waiting: Waiting[None] = Waiting(on_abandon=timer.cancel)
+    delay: Waiting[None] | None = waiting
+    return cast("Waiting[T]", chain(delay, lambda _: retry()))
 
 
 def _start_verification(

@@ -10,6 +10,7 @@ Kafka breaks ties by the order of its hash maps and heaps, which is the same her
 
 from __future__ import annotations
 
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +24,7 @@ from kafkalite.coordinator.java_order import (
 from kafkalite.groups.streams.tasks import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from kafkalite.groups.group import MemberId
@@ -72,22 +73,20 @@ NOTHING_PLACED = StandbyPlacement()
 class _Process:
     """One process with its members, and the tasks assigned to them so far."""
 
-    __slots__ = ("_by_load", "counts", "process_id", "task_count", "tasks")
+    __slots__ = ("_by_load", "counts", "load", "process_id", "task_count", "tasks")
 
     def __init__(self, process_id: str) -> None:
         self.process_id = process_id
         self.counts: dict[MemberId, int] = {}
         self.tasks: set[TaskId] = set()
         self.task_count = 0
+        self.load = 0.0
+        """The number of tasks per member; an attribute, because many comparisons read it."""
         self._by_load: JavaPriorityQueue[MemberId] | None = None
 
     def add_member(self, member_id: MemberId) -> None:
         """Add a member without tasks."""
         self.counts[member_id] = 0
-
-    @property
-    def load(self) -> float:
-        return self.task_count / len(self.counts)
 
     def assign(self, member_id: MemberId, task: TaskId) -> int:
         """Assign a task to a member; return its new number of tasks."""
@@ -97,6 +96,7 @@ class _Process:
     def _record(self, member_id: MemberId, task: TaskId) -> int:
         self.tasks.add(task)
         self.task_count += 1
+        self.load = self.task_count / len(self.counts)
         self.counts[member_id] += 1
         return self.counts[member_id]
 
@@ -109,6 +109,9 @@ class _Process:
         self._record(member_id, task)
         self._by_load.push(member_id)
         return member_id
+
+
+_load_of: Callable[[_Process], float] = attrgetter("load")
 
 
 class _Quota:
@@ -201,7 +204,7 @@ class _StickyAssignment:
                 task, self._least_loaded(self._previous_standby.get(task, ()), None)
             )
         ]
-        queue = JavaPriorityQueue(_load, self._processes)
+        queue = JavaPriorityQueue(_load_of, self._processes)
         for task in sorted(unassigned):
             process = queue.pop()
             member_id = process.assign_to_least_loaded(task)
@@ -269,7 +272,7 @@ class _StickyAssignment:
             while assigned_count < self._standby_replicas and self._retain_standby(task):
                 assigned_count += 1
             unassigned.append((task, self._standby_replicas - assigned_count))
-        queue = JavaPriorityQueue(_load, self._processes)
+        queue = JavaPriorityQueue(_load_of, self._processes)
         for task, replicas in sorted(unassigned, reverse=True):
             for assigned_count in range(replicas):
                 if not self._assign_new_standby(task, queue):
@@ -319,10 +322,6 @@ class _StickyAssignment:
         for process in reversed(popped_processes):
             queue.push(process)
         return is_assigned
-
-
-def _load(process: _Process) -> float:
-    return process.load
 
 
 def _tasks_in(tasks: TaskIds) -> list[TaskId]:

@@ -3,12 +3,14 @@
 A plugin stores the descriptions. The only one here is Kafka's plugin that stores them in memory, so
 a description is lost when the shard is loaded again. The group's record has the epoch of the stored
 description. Members are asked for a missing description at most once per delay, which doubles.
+As in Kafka, the delays belong to group ids, so they outlive the group.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalite.ports.backoff import ExponentialBackoff
 from kafkalite.ports.turns import in_steps
 from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeResponse,
@@ -17,6 +19,7 @@ from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from kafkalite.groups.group import GroupId
     from kafkalite.ports.entropy import Entropy
     from kafkalite.protocol._generated.messages.streams_group_topology_description_update import (
         StreamsGroupTopologyDescriptionUpdateRequest,
@@ -42,12 +45,10 @@ _SOURCE: Final = 1
 _PROCESSOR: Final = 2
 _SINK: Final = 3
 
-_FIRST_DELAY_MS: Final = 30_000
-_MAX_DELAY_MS: Final = 3_600_000
-_MAX_DOUBLINGS: Final = 7
-"""The delay is the maximum after this number of doublings."""
-_JITTER: Final = 0.2
-_RANDOM_STEPS: Final = 1 << 20
+MAX_BACKOFFS: Final = 10_000
+"""The maximum number of groups of a shard whose delays are known; the oldest are forgotten."""
+
+_BACKOFF: Final = ExponentialBackoff(initial_ms=30_000, max_ms=3_600_000)
 
 
 class DescriptionEpochs(NamedTuple):
@@ -83,13 +84,34 @@ class Backoff(NamedTuple):
     def next(self, topology_epoch: int, now_ms: int, entropy: Entropy) -> Backoff:
         """Return the delay that begins with a request now."""
         attempts = self.attempts + 1 if topology_epoch == self.topology_epoch else 0
-        delay_ms = min(_FIRST_DELAY_MS << min(attempts, _MAX_DOUBLINGS), _MAX_DELAY_MS)
-        share = entropy.integer(_RANDOM_STEPS) / _RANDOM_STEPS
-        with_jitter_ms = int(delay_ms * (1 - _JITTER + 2 * _JITTER * share))
-        return Backoff(topology_epoch, attempts, now_ms + min(with_jitter_ms, _MAX_DELAY_MS))
+        return Backoff(topology_epoch, attempts, now_ms + _BACKOFF.delay_ms(attempts, entropy))
 
 
-NO_BACKOFF: Final = Backoff(NO_DESCRIPTION, 0, 0)
+_NO_BACKOFF: Final = Backoff(NO_DESCRIPTION, 0, 0)
+
+
+class DescriptionBackoffs:
+    """The delays after requests for descriptions, by group; they are soft state of a shard."""
+
+    __slots__ = ("_by_group",)
+
+    def __init__(self) -> None:
+        self._by_group: dict[GroupId, Backoff] = {}
+
+    def begin(self, group_id: GroupId, topology_epoch: int, now_ms: int, entropy: Entropy) -> bool:
+        """Begin a delay unless one is active; return whether it begins."""
+        backoff = self._by_group.pop(group_id, _NO_BACKOFF)
+        begins = not backoff.is_active(topology_epoch, now_ms)
+        if begins:
+            backoff = backoff.next(topology_epoch, now_ms, entropy)
+        self._by_group[group_id] = backoff
+        if len(self._by_group) > MAX_BACKOFFS:
+            del self._by_group[next(iter(self._by_group))]
+        return begins
+
+    def end(self, group_id: GroupId) -> None:
+        """Forget the delays of a group, because its description is stored."""
+        self._by_group.pop(group_id, None)
 
 
 def check_described_epoch(received_epoch: int, topology_epoch: int) -> None:

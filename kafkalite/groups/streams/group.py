@@ -14,7 +14,6 @@ from kafkalite.groups.modern.group import ModernGroup, ModernSoftState, reconcil
 from kafkalite.groups.streams import offset_validation
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.descriptions import (
-    NO_BACKOFF,
     NO_DESCRIPTIONS,
     DescriptionEpochs,
     StoredDescription,
@@ -51,7 +50,6 @@ class StreamsSoftState(ModernSoftState[StreamsSettings]):
     __slots__ = (
         "configured",
         "description",
-        "description_backoff",
         "endpoint_epoch",
         "missing_tags",
         "shutdown_requested_by",
@@ -72,8 +70,6 @@ class StreamsSoftState(ModernSoftState[StreamsSettings]):
         """The missing tags of each member at its last heartbeat."""
         self.description: StoredDescription | None = None
         """The description of the topology, if a plugin stores it in memory."""
-        self.description_backoff = NO_BACKOFF
-        """The time from which members are asked for the description of the topology again."""
 
 
 class StreamsGroup(ModernGroup[MemberMetadata, CurrentTasks, Tasks]):

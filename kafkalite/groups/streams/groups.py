@@ -15,7 +15,7 @@ from kafkalite.groups.modern.admission import (
     find_member,
 )
 from kafkalite.groups.modern.events import LEFT, Departure, static_member_left_event
-from kafkalite.groups.modern.heartbeat import AssignorRun, target_records
+from kafkalite.groups.modern.heartbeat import target_records
 from kafkalite.groups.modern.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from kafkalite.groups.modern.timers import (
     MemberTimers,
@@ -34,7 +34,6 @@ from kafkalite.groups.streams.admission import (
 )
 from kafkalite.groups.streams.describe import attach_description, describe_group
 from kafkalite.groups.streams.descriptions import (
-    NO_BACKOFF,
     NO_DESCRIPTION,
     UNCERTAIN,
     StoredDescription,
@@ -48,6 +47,7 @@ from kafkalite.groups.streams.heartbeat import (
     StreamsHeartbeatEra,
     StreamsHeartbeatResult,
     assignment_input,
+    run_assignor,
 )
 from kafkalite.groups.streams.member import MemberState
 from kafkalite.groups.streams.replay import replayers
@@ -58,7 +58,6 @@ from kafkalite.groups.streams.sessions import (
     StreamsSessionExpiry,
     StreamsSessions,
 )
-from kafkalite.groups.streams.target import compute_target
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )
@@ -232,7 +231,7 @@ class StreamsGroups:
         check_described_epoch(request.topology_epoch, epoch)
         description = description_of(request.topology_description)
         group.soft.description = StoredDescription(epoch, description)
-        group.soft.description_backoff = NO_BACKOFF
+        self._context.description_backoffs.end(group.group_id)
         # Kafka marks the description as uncertain before its plugin stores it.
         before = group.descriptions
         written = [group.metadata_record(group.epoch, before._replace(stored=epoch))]
@@ -262,17 +261,16 @@ class StreamsGroups:
             group.target,
             group.soft.task_offsets,
         )
-        settings = self._settings.of(group)
-        target = compute_target(inputs, group.soft.configured, group.assignment_configs)
-        run = AssignorRun(settings.assignor, target.targets, group.target)
+        # The group epoch belongs to the recorded settings, not to newer ones.
+        settings = self._settings.of(group)._replace(assignment_configs=group.assignment_configs)
+        run, placed_events = run_assignor(
+            group, group.epoch, inputs, group.soft.configured, settings
+        )
         epoch_and_target_records, target_event = target_records(
             StreamsHeartbeat.RECORDS, group.group_id, group.epoch, run, now_ms
         )
-        standby_events = events.standbys_placed_events(
-            group.group_id, group.epoch, target.standbys, settings.rack_tags
-        )
         return CoordinatorResult(
-            response=None, records=epoch_and_target_records, events=[*standby_events, target_event]
+            response=None, records=epoch_and_target_records, events=[*placed_events, target_event]
         )
 
     # Loading and metadata.

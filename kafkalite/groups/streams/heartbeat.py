@@ -11,6 +11,7 @@ from kafkalite.groups.streams import events
 from kafkalite.groups.streams import streams_group_records as records
 from kafkalite.groups.streams.admission import reported_tasks
 from kafkalite.groups.streams.configured_topology import configure
+from kafkalite.groups.streams.descriptions import DescriptionBackoffs
 from kafkalite.groups.streams.group import NOT_VALIDATED, StreamsGroup
 from kafkalite.groups.streams.member import (
     NO_TASK_OFFSETS,
@@ -24,7 +25,7 @@ from kafkalite.groups.streams.reconcile import ReconcileInput, reconcile
 from kafkalite.groups.streams.sessions import StreamsRebalanceExpiry
 from kafkalite.groups.streams.settings import StreamsSettings, StreamsSettingsCache
 from kafkalite.groups.streams.status import Status, StatusCode
-from kafkalite.groups.streams.target import AssignmentInput, compute_target
+from kafkalite.groups.streams.target import RACK_TAGS, AssignmentInput, compute_target
 from kafkalite.groups.streams.tasks import NO_TASKS, Tasks
 from kafkalite.groups.streams.topology import topology_of
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from kafkalite.config.rules import Rules
+    from kafkalite.coordinator.contract import Event
     from kafkalite.groups.directory import GroupDirectory
     from kafkalite.groups.group import MemberId, Record
     from kafkalite.groups.modern.member import Client
@@ -64,13 +66,14 @@ class StreamsHeartbeatEra(NamedTuple):
 
 
 class StreamsContext(GroupContext[StreamsSettingsCache]):
-    """The directory, the settings and the initial delays, for the groups of one shard."""
+    """The directory, the settings and the delays, for the groups of one shard."""
 
-    __slots__ = ("initial_delays", "rules")
+    __slots__ = ("description_backoffs", "initial_delays", "rules")
 
     def __init__(self, directory: GroupDirectory, initial_delays: InitialDelays) -> None:
         super().__init__(directory, StreamsSettingsCache(directory.config))
         self.initial_delays = initial_delays
+        self.description_backoffs = DescriptionBackoffs()
         self.rules = directory.rules
 
     def configured_topology(self, group: StreamsGroup, topology: Topology) -> ConfiguredTopology:
@@ -268,7 +271,7 @@ class StreamsHeartbeat(
         super().compute_target()
 
     def _assign(self) -> AssignorRun:
-        group, settings = self.group, self._settings()
+        group = self.group
         previous: Mapping[MemberId, Tasks] = group.target
         if self._replaces is not None:
             previous = {**previous, self.member_id: self.target}
@@ -277,11 +280,11 @@ class StreamsHeartbeat(
         inputs = assignment_input(
             self._context.rules, self._updated_members(), current, previous, offsets
         )
-        target = compute_target(inputs, self._configured, settings.assignment_configs)
-        self.events += events.standbys_placed_events(
-            group.group_id, self.epoch, target.standbys, settings.rack_tags
+        run, placed_events = run_assignor(
+            group, self.epoch, inputs, self._configured, self._settings()
         )
-        return AssignorRun(settings.assignor, target.targets, previous)
+        self.events += placed_events
+        return run._replace(previous=previous)
 
     def _on_assignment_postponed(self, interval_ms: int) -> None:
         self._add_delayed_status(f"the previous one is less than {interval_ms} ms old")
@@ -390,21 +393,30 @@ class StreamsHeartbeat(
                 f"Member {soft.shutdown_requested_by} had a fatal error and requested a shutdown."
             )
             self._status.append(Status(StatusCode.SHUTDOWN_APPLICATION, detail))
-        missing = tuple(
-            tag for tag in self._settings().rack_tags if tag not in self.member.client_tags
-        )
+        self._add_missing_tags()
+
+    def _add_missing_tags(self) -> None:
+        """Add a status for missing tags, and an event if they differ from those reported before."""
+        reported_tags = self.group.soft.missing_tags
+        missing = missing_tags(self._settings().rack_tags, self.member)
         if missing and self._era.reports_missing_tags:
             detail = (
                 f"The client has no tags {', '.join(missing)}, which rack-aware assignment needs; "
                 "set client.tag.TAG for each of them."
             )
             self._status.append(Status(StatusCode.MISSING_CLIENT_TAGS, detail))
-        if missing != soft.missing_tags.get(self.member_id, ()):
-            soft.missing_tags[self.member_id] = missing
-            if missing:
-                self.events.append(
-                    events.tags_missing_event(self.group.group_id, self.member_id, missing)
-                )
+        before = reported_tags.get(self.member_id)
+        if missing == before:
+            return
+        reported_tags[self.member_id] = missing
+        if before is None and not self.is_join:
+            # A new group and a loaded shard have no soft state, but a record of the settings.
+            recorded = self.group.assignment_configs.get(RACK_TAGS, "").split(",")
+            before = missing_tags(filter(None, recorded), self._stored)
+        if missing and missing != before:
+            self.events.append(
+                events.tags_missing_event(self.group.group_id, self.member_id, missing)
+            )
 
     def _request_description(self, response: StreamsGroupHeartbeatResponse) -> None:
         """Request the description of the topology if a plugin stores it and has none."""
@@ -414,14 +426,11 @@ class StreamsHeartbeat(
             or not self._era.requests_descriptions
             or epoch in (group.descriptions.stored, group.descriptions.failed)
             or any(status.code is StatusCode.STALE_TOPOLOGY for status in self._status)
-            or group.soft.description_backoff.is_active(epoch, self.now_ms)
         ):
             return
-        entropy = self._context.directory.entropy
-        group.soft.description_backoff = group.soft.description_backoff.next(
-            epoch, self.now_ms, entropy
+        response.topology_description_required = self._context.description_backoffs.begin(
+            group.group_id, epoch, self.now_ms, self._context.directory.entropy
         )
-        response.topology_description_required = True
 
     def _current_tasks_by_member(self) -> Iterator[tuple[MemberMetadata, OwnedTasks]]:
         """Yield each member and its tasks; the requesting member is last, with its new tasks."""
@@ -448,6 +457,26 @@ def assignment_input(
             member_id: tasks.assigned.without_epochs() for member_id, tasks in current.items()
         }
     return AssignmentInput(members, previous, task_offsets, rules)
+
+
+def run_assignor(
+    group: StreamsGroup,
+    epoch: int,
+    inputs: AssignmentInput,
+    topology: ConfiguredTopology,
+    settings: StreamsSettings,
+) -> tuple[AssignorRun, list[Event]]:
+    """Run the assignor for a group epoch; return the result and the events of standby tasks."""
+    target = compute_target(inputs, topology, settings.assignment_configs)
+    placed_events = events.standbys_placed_events(
+        group.group_id, epoch, target.standbys, settings.rack_tags
+    )
+    return AssignorRun(settings.assignor, target.targets, group.target), placed_events
+
+
+def missing_tags(required: Iterable[str], member: MemberMetadata) -> tuple[str, ...]:
+    """Return the required tags that a member's client does not have."""
+    return tuple(tag for tag in required if tag not in member.client_tags)
 
 
 def _must_reassign(stored: MemberMetadata, member: MemberMetadata) -> bool:

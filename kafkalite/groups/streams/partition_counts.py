@@ -114,10 +114,11 @@ def _propagate_counts(
     visited: set[int] = set()
     while queue:
         round_number, position = heappop(queue)
+        if position in visited:
+            continue
         writer = subtopologies[position]
         count = _largest_input(writer, counts, image)
-        if position in visited or count is None:
-            continue
+        assert count is not None  # only a subtopology with a known input is in the queue
         visited.add(position)
         for sink in writer.repartition_sinks:
             if sink not in counts:
@@ -149,9 +150,13 @@ def _set_copartitioned_counts(topology: Topology, counts: PartitionCounts) -> No
         for topic in each.repartition_sources
     }
     # Requested counts are not changed below, so these stay valid.
-    requested_counts = {
-        name: counts.of(name) for name, requested in repartitions.items() if requested != UNDECIDED
-    }
+    requested_counts = _RequestedCounts(
+        {
+            name: counts.of(name)
+            for name, requested in repartitions.items()
+            if requested != UNDECIDED
+        }
+    )
     for subtopology in topology.subtopologies.values():
         try:
             groups = subtopology.copartitioned_topics()
@@ -166,8 +171,24 @@ def _set_copartitioned_counts(topology: Topology, counts: PartitionCounts) -> No
             counts.decided.update(_copartition_count(internal, external, requested_counts))
 
 
+class _RequestedCounts:
+    """The requested counts of all repartition topics; their common count is computed once."""
+
+    __slots__ = ("_common", "by_topic")
+
+    def __init__(self, by_topic: Mapping[str, int]) -> None:
+        self.by_topic = by_topic
+        self._common: int | None = None
+
+    def common(self) -> int:
+        """Return the common count; raises IncorrectlyPartitionedError if the counts differ."""
+        if self._common is None:
+            self._common = _common_count(self.by_topic)
+        return self._common
+
+
 def _copartition_count(
-    internal: Mapping[str, int], external: Mapping[str, int], requested_counts: Mapping[str, int]
+    internal: Mapping[str, int], external: Mapping[str, int], requested_counts: _RequestedCounts
 ) -> dict[str, int]:
     """Return the common count of all repartition topics of a copartition group."""
     if not internal:
@@ -176,13 +197,13 @@ def _copartition_count(
         return {}
     if external:
         count = _common_count(external)
-    elif requested_counts:
+    elif requested_counts.by_topic:
         # As in Kafka, this checks all requested counts of the topology, not only this group's.
-        count = _common_count(requested_counts)
+        count = requested_counts.common()
     else:
         count = max(internal.values())
     for topic in sorted(internal):
-        if topic in requested_counts and internal[topic] != count:
+        if topic in requested_counts.by_topic and internal[topic] != count:
             raise IncorrectlyPartitionedError(
                 ErrorText.REPARTITION_COUNT_DIFFERS.format(
                     count=internal[topic], topic=topic, source_count=count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalite.coordinator.java_order import in_java_order, string_hash
 from kafkalite.groups.streams.assignor import (
     NOTHING_PLACED,
     MemberSpec,
@@ -47,11 +48,12 @@ class TargetAssignment(NamedTuple):
 def compute_target(
     inputs: AssignmentInput, topology: ConfiguredTopology, assignment_configs: Mapping[str, str]
 ) -> TargetAssignment:
-    """Run the assignor.
+    """Run the assignor; the targets are in the order in which Kafka writes them.
 
     No tasks are assigned while topics of the topology are missing or invalid.
     """
-    members = inputs.members
+    member_ids = in_java_order(sorted(inputs.members), string_hash)
+    members = {member_id: inputs.members[member_id] for member_id in member_ids}
     if not topology.is_ready or topology.subtopologies is None:
         return TargetAssignment(dict.fromkeys(members, NO_TASKS), NOTHING_PLACED)
     return TargetAssignment(

@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 UNDECIDED = 0
 """The value of a number of partitions or replicas that the broker chooses."""
 
-MAX_TOPOLOGY_ELEMENTS = 200_000
-"""The maximum number of names, numbers and lists in a topology, because it is one record."""
+MAX_TOPOLOGY_ELEMENTS = 524_288
+"""The maximum number of names, numbers and lists in a topology, because it is one record.
+
+Each takes about two bytes of `max.message.bytes`, by default 1,048,588.
+"""
 
 MAX_MEMBER_ELEMENTS = 100_000
 """The maximum number of tags, tasks and offsets in a heartbeat, weighted by their cost."""

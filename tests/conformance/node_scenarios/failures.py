@@ -148,8 +148,38 @@ def unclean_election_truncates(worlds: NodeWorlds) -> None:
         worlds.observe(topic, worlds.settle(topic, 2, (2, 3), elr=()), 2)
 
 
+def all_nodes_fail_and_return(worlds: NodeWorlds) -> None:
+    """Kill all nodes one after the other, and start them again in the opposite order."""
+    replicas = {"led": (2, 1, 3), "alone": (1,), "elsewhere": (3, 2)}
+    for topic, node_ids in replicas.items():
+        worlds.create(topic, node_ids)
+        worlds.produce(node_ids[0], topic, b"first")
+        worlds.settle(topic, node_ids[0], node_ids)
+    worlds.kill(3)
+    worlds.settle("elsewhere", 2, (2,))
+    worlds.kill(2)
+    worlds.settle("led", 1, (1,))
+    worlds.kill(1)
+
+    worlds.start(1)
+    worlds.begin("after the last node returned")
+    for topic, leader in (("led", 1), ("alone", 1), ("elsewhere", NO_LEADER)):
+        epoch = worlds.settle(topic, leader, () if leader == NO_LEADER else (leader,))
+        worlds.observe(topic, epoch, 1)
+    worlds.describe_cluster()
+    worlds.produce(1, "led", b"second")
+    worlds.start(2)
+    worlds.start(3)
+    worlds.begin("after all nodes returned")
+    for topic, leader in (("led", 1), ("alone", 1), ("elsewhere", 2)):
+        epoch = worlds.settle(topic, leader, replicas[topic], elr=())
+        worlds.observe(topic, epoch, 2 if topic == "led" else 1)
+    worlds.describe_cluster()
+
+
 SCENARIOS = (
     leader_fails_and_returns,
     leader_shuts_down_and_returns,
     unclean_election_truncates,
+    all_nodes_fail_and_return,
 )

@@ -31,10 +31,10 @@ def replicas_move(worlds: NodeWorlds) -> None:
     world = worlds.node(1)
     name = worlds.full_name("moving")
     for replicas in ((2, 1), (2, 3), (3, 1, 2), (2,), (1, 3)):
-        world.ask(_reassign(name, *replicas), 1)
+        world.ask(reassign(name, *replicas), 1)
         _describe_until_replicas_are(world, name, *replicas)
-    world.ask(_reassign(name, 1, allow_change=False), 1)
-    world.ask(_reassign(name, 1, 2, 3, allow_change=False), 1)
+    world.ask(reassign(name, 1, allow_change=False), 1)
+    world.ask(reassign(name, 1, 2, 3, allow_change=False), 1)
     world.ask(ListPartitionReassignmentsRequest(topics=None, timeout_ms=10_000), 0)
 
 
@@ -53,7 +53,7 @@ def node_is_unregistered_and_returns(worlds: NodeWorlds) -> None:
         worlds.describe_cluster()
         for topic in replicas:
             worlds.describe(topic)
-            worlds.node(1).ask(_reassign(worlds.full_name(topic), 1, 2, _NODE), 1)
+            worlds.node(1).ask(reassign(worlds.full_name(topic), 1, 2, _NODE), 1)
             worlds.describe(topic)
     finally:
         worlds.start(_NODE)
@@ -65,9 +65,10 @@ def node_is_unregistered_and_returns(worlds: NodeWorlds) -> None:
         worlds.describe(topic)
 
 
-def _reassign(
+def reassign(
     name: str, *replicas: int, allow_change: bool = True
 ) -> AlterPartitionReassignmentsRequest:
+    """Ask to move the replicas of partition 0 of a topic."""
     row = AlterPartitionReassignmentsRequest.ReassignablePartition(
         partition_index=0, replicas=list(replicas)
     )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.conformance.world import World
 
 _OFFSETS_TOPIC = "__consumer_offsets"
-_PARTITIONS = int(COMMON_CONFIG["offsets.topic.num.partitions"])
+OFFSETS_PARTITIONS = int(COMMON_CONFIG["offsets.topic.num.partitions"])
 _JOIN, _SYNC, _LEAVE, _FETCH = 9, 5, 5, 11
 _TIMES = frozenset(
     (
@@ -54,7 +54,7 @@ def note_records(world: World, group: str) -> None:
     """Note every record that a group has written so far, in order."""
     serde = CoordinatorSerde(written_version)
     rows: list[Tree] = []
-    for key, value in _written(world, partition_of(group, _PARTITIONS)):
+    for key, value in _written(world, partition_of(group, OFFSETS_PARTITIONS)):
         record = serde.decode(key, value)
         if record is None or key is None or group not in _group_of(record.key):
             continue

@@ -274,6 +274,22 @@ def topologies_are_described(world: World) -> None:
     _described(world, name, include_topology_description=True)
 
 
+def a_description_is_requested_once(world: World) -> None:
+    """Join as the first member of a group, which is deleted and created again."""
+    group = new_group(world)
+    world.ask(group.join("a"), 1)
+    world.ask(group.heartbeat("a", 2), 1)
+    world.ask(group.join("b"), 1)
+    for member in ("a", "b"):
+        world.ask(group.heartbeat(member, LEAVE), 1)
+    world.ask(DeleteGroupsRequest(groups_names=[group.group]), 2)
+    world.ask(group.join("c"), 1)
+    world.ask(update(group.group, "c", 0, NODES), 0)
+    world.ask(group.heartbeat("c", LEAVE), 1)
+    world.ask(DeleteGroupsRequest(groups_names=[group.group]), 2)
+    world.ask(group.join("a"), 1)
+
+
 SCENARIOS = (
     static_streams_members_come_back,
     offsets_of_tasks_are_described,
@@ -283,4 +299,5 @@ SCENARIOS = (
     the_assignor_is_selected,
     addresses_of_members_change,
     topologies_are_described,
+    a_description_is_requested_once,
 )

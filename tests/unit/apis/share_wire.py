@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from kafkalite.partitions.partition import Partition
+    from kafkalite.ports.files import Files
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 FIRST, LAST = 0, -1
@@ -52,8 +53,10 @@ class ShareWire:
         start: int = 0,
         config: Mapping[str, str] | None = None,
         as_version: str | None = None,
+        files: Files | None = None,
     ) -> None:
         self._as_version = as_version
+        self._files = files
         self._path = str(path)
         self._config = config or {}
         self._nodes = nodes
@@ -71,7 +74,7 @@ class ShareWire:
             self.begin(index, start=start)
 
     def _cluster(self) -> Cluster:
-        self._directory = DataDirectory(new_files(self), self._path)
+        self._directory = DataDirectory(self._files or new_files(self), self._path)
         cluster = Cluster(
             cluster_id="cluster",
             directory=self._directory,
@@ -98,6 +101,13 @@ class ShareWire:
         else:
             self.cluster.share_partitions.stop()
             self._directory.release_lock()
+        self.calls.clear()
+        self.cluster = self._cluster()
+
+    def restart_after_kill(self, files: Files) -> None:
+        """Start on the disk that a killed process has left; its timers do not run any more."""
+        self._files = files
+        self.clock = ManualClock(self.clock.now_ms())
         self.calls.clear()
         self.cluster = self._cluster()
 

@@ -231,6 +231,17 @@ def test_client_metrics_are_printed(
         assert output(capsys).endswith("pip install 'kafkalite[telemetry]'\n")
 
 
+def test_a_client_without_a_client_id_is_printed_with_a_dash(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {"kafkalite.client.telemetry": "true"}
+    with Broker(control=True, clock=f"manual@{START}", config=config) as broker:
+        monkeypatch.setenv("KAFKALITE_CONTROL", broker.control_url)
+        push_metrics(broker, serialized(counter("sent")), client_id=None)
+        main(["client-metrics"])
+    assert output(capsys).startswith("- (unknown unknown, 127.0.0.1, ")
+
+
 def test_numbers_that_json_does_not_have_are_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -120,14 +120,14 @@ def test_an_error_is_one_line(
     assert line.isprintable()
 
 
-def test_the_last_node_is_not_stopped(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_node_is_not_isolated(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     broker.nodes[1].stop()
     broker.nodes[2].stop()
     with pytest.raises(SystemExit) as ended:
-        main(["node", "stop", "3"])
+        main(["node", "isolate", "3"])
     assert ended.value.code == 1
     assert capsys.readouterr().err == (
-        "kafkalite: node 3 cannot be stopped: no other node is running\n"
+        "kafkalite: node 3 cannot be isolated: no other node is running\n"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -109,6 +110,28 @@ def test_failed_calls_are_retried_four_times(
     (result,) = results
     assert isinstance(result, KafkaError) is (failures == 5)
     assert len(written(wire)) == (failures < 5)
+
+
+def test_retries_wait_longer_and_longer_with_jitter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = new_wire(tmp_path, **{TOPIC_KEY: "dlq.a"})
+    times_ms: list[int] = []
+
+    def refuse(*_: object) -> object:
+        times_ms.append(wire.clock.now_ms())
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    monkeypatch.setattr(wire.cluster, "deliver", refuse)
+    outcome = wire.cluster.nodes[1].dead_letter_queues.write(letters(wire))
+    assert isinstance(outcome, Waiting)
+    wire.clock.advance(60_000)
+    assert isinstance(outcome.value, KafkaError)
+    delays_ms = [later - earlier for earlier, later in pairwise(times_ms)]
+    assert len(delays_ms) == 4
+    for delay_ms, middle_ms in zip(delays_ms, (2_000, 4_000, 8_000, 16_000), strict=True):
+        assert 0.8 * middle_ms <= delay_ms <= 1.2 * middle_ms
+        assert delay_ms != middle_ms
 
 
 def test_records_that_are_rejected_one_by_one_are_written_in_turns(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.node_control import NodeError, UnknownNodeError
 from kafkalite.config.definitions import ConfigError
-from kafkalite.metadata.image import AddedNode
+from kafkalite.metadata.image import NO_LEADER, AddedNode
 from kafkalite.metadata.internal_topics import OFFSETS_TOPIC
 from kafkalite.metadata.reassignment import RequestedReassignment
 from kafkalite.ports.waiting import Waiting
@@ -178,17 +178,29 @@ def test_unknown_nodes_are_refused(cluster: ReplicatedCluster) -> None:
             command(4)
 
 
-def test_the_last_running_node_stays(cluster: ReplicatedCluster) -> None:
+def test_the_last_running_node_is_not_isolated(cluster: ReplicatedCluster) -> None:
     cluster.control.isolate(1)
     cluster.control.stop(2)
-    with pytest.raises(NodeError, match=r"^node 3 cannot be stopped: no other node is running$"):
-        cluster.control.stop(3)
     with pytest.raises(NodeError, match=r"^node 3 cannot be isolated: no other node is running$"):
         cluster.control.isolate(3)
     with pytest.raises(NodeError, match=r"^node 2 is stopped: start it before isolating it$"):
         cluster.control.isolate(2)
     cluster.control.stop(1)
     assert cluster.control.node(1).state is NodeState.STOPPED
+
+
+@pytest.mark.parametrize("is_controlled", [False, True])
+def test_all_nodes_stop_and_start(cluster: ReplicatedCluster, *, is_controlled: bool) -> None:
+    stop = cluster.control.shut_down if is_controlled else cluster.control.stop
+    for node_id in (3, 2, 1):
+        stop(node_id)
+    stopped = cluster.image()
+    assert (stopped.leader, stopped.isr) == (NO_LEADER, ())
+    for node_id in (3, 1, 2):
+        cluster.control.start(node_id)
+        # Node 1 was the last one in sync.
+        assert (cluster.image().leader == 1) is (node_id != 3)
+    assert set(cluster.image().isr) == {1, 2, 3}
 
 
 def test_commands_without_effect_change_nothing(cluster: ReplicatedCluster) -> None:
@@ -297,13 +309,10 @@ def test_a_node_remains_eligible_after_a_shutdown_only(
     cluster.end()
 
 
-def test_an_isolated_node_and_the_last_one_are_not_shut_down(cluster: ReplicatedCluster) -> None:
+def test_an_isolated_node_is_not_shut_down(cluster: ReplicatedCluster) -> None:
     cluster.control.isolate(1)
     with pytest.raises(NodeError, match=r"^node 1 is isolated: a controlled shutdown needs the "):
         cluster.control.shut_down(1)
-    cluster.control.stop(2)
-    with pytest.raises(NodeError, match=r"^node 3 cannot be stopped: no other node is running$"):
-        cluster.control.shut_down(3)
 
 
 def test_a_shutdown_that_the_disk_refuses_is_completed_by_another_call(tmp_path: Path) -> None:

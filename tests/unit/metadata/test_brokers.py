@@ -22,8 +22,8 @@ def test_nodes_are_registered_and_unregistered_at_start() -> None:
     assert [each.broker_epoch for each in first.image.brokers.values()] == [1, 2]
     second = first.restart(2, 3)
     assert {each.node_id: each.broker_epoch for each in second.image.brokers.values()} == {
-        2: 2,
-        3: 3,
+        2: 3,
+        3: 4,
     }
     assert second.image.controller_id == 2
 
@@ -62,13 +62,17 @@ def test_node_that_starts_again_is_another_incarnation() -> None:
     assert world.image.brokers[2].incarnation_id != before.incarnation_id
 
 
-def test_start_registers_nodes_that_were_fenced_and_no_others() -> None:
+def test_start_registers_all_nodes_with_new_epochs() -> None:
     world = MetadataWorld(nodes=(1, 2))
     world.controller.fence(2)
     again = world.restart(1, 2)
-    assert (fields(again, 1), fields(again, 2)) == ((1, False), (3, False))
+    assert (fields(again, 1), fields(again, 2)) == ((3, False), (4, False))
     version = again.image.version
-    assert again.restart(1, 2).image.version == version
+    assert again.restart(1, 2).image.version == version + 2
+    incarnations = {
+        each.image.brokers[1].incarnation_id for each in (world, again, again.restart(1, 2))
+    }
+    assert len(incarnations) == 3
 
 
 def replicated(nodes: int = 3, *, min_isr: int = 1) -> MetadataWorld:
@@ -160,10 +164,10 @@ def test_added_node_is_a_member_in_later_starts() -> None:
     assert {
         node_id: (broker.broker_epoch, broker.rack, broker.added)
         for node_id, broker in again.image.brokers.items()
-    } == {1: (1, None, None), 7: (3, "r", added)}
+    } == {1: (4, None, None), 7: (5, "r", added)}
     again.controller.fence(7)
     once_more = again.restart(1)
-    assert fields(once_more, 7) == (4, False)
+    assert fields(once_more, 7) == (7, False)
     assert once_more.image.brokers[7].added == added
 
 
@@ -193,7 +197,7 @@ def test_start_without_nodes_is_refused() -> None:
 def test_start_registers_an_unregistered_node() -> None:
     world = MetadataWorld(nodes=(1, 2))
     world.controller.unregister_broker(2)
-    assert fields(world.restart(1, 2), 2) == (3, False)
+    assert fields(world.restart(1, 2), 2) == (4, False)
 
 
 def test_unregistered_node_leaves_isr_and_leadership_but_keeps_its_replicas() -> None:

@@ -46,12 +46,13 @@ def test_absent_replicas_remain_replicas() -> None:
     assert (back.isr, back.leader, back.leader_epoch) == ((1, 2, 3), 2, 1)
 
 
-def test_a_start_that_changes_nothing_writes_nothing() -> None:
+def test_a_start_with_the_same_nodes_only_registers_them() -> None:
     first = MetadataWorld(nodes=(1, 2))
     first.controller.create_topics([NewTopic(name="t", replication_factor=2)])
     entries = len(first.log.entries)
-    first.restart(1, 2)
-    assert len(first.log.entries) == entries
+    second = first.restart(1, 2)
+    assert len(first.log.entries) == entries + len(second.image.brokers)
+    assert second.image.topics == first.image.topics
 
 
 def test_recreated_topic_has_another_id() -> None:

@@ -181,8 +181,10 @@ def test_the_number_of_measured_clients_is_limited(monkeypatch: pytest.MonkeyPat
 
 def test_names_without_a_limit_of_connections_have_no_rate() -> None:
     rates = ConnectionRates(11, 1)
-    assert rates.of_limits([("a", UNLIMITED_CONNECTIONS)], NOW_MS) == ()
-    assert len(rates.of_limits([("a", UNLIMITED_CONNECTIONS), ("b", 5)], NOW_MS)) == 1
+    for _ in range(100):
+        assert rates.record(rates.of_limits([("a", UNLIMITED_CONNECTIONS)], NOW_MS), NOW_MS) == 0
+    # As in Kafka, a new limit applies to the connections of the last windows, too.
+    assert rates.record(rates.of_limits([("a", 5)], NOW_MS), NOW_MS) == 1000
 
 
 def test_the_longest_throttle_time_of_several_rates_applies() -> None:

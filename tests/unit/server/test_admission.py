@@ -186,6 +186,7 @@ async def test_the_rate_of_the_node_counts_all_listeners_but_that_between_nodes(
 async def test_a_changed_rate_applies_to_the_next_connection() -> None:
     node = ListeningNode(quota_window_num="2")
     before = [node.client() for _ in range(10)]
+    node.clock.advance(3000)
     node.config.publish({RATE: "2"}, {}, {})
     after = [node.client() for _ in range(3)]
     assert are_served(before + after) == [True] * 12 + [False]
@@ -195,6 +196,16 @@ async def test_a_changed_rate_applies_to_the_next_connection() -> None:
     assert are_served([after[2], later]) == [False, False]
     node.clock.advance(1000)
     assert are_served([after[2], later]) == [True, True]
+
+
+async def test_a_new_rate_counts_the_connections_of_the_last_windows() -> None:
+    node = ListeningNode(quota_window_num="2")
+    before = [node.client() for _ in range(10)]
+    node.config.publish({RATE: "2"}, {}, {})
+    after = node.client()
+    assert are_served([*before, after]) == [True] * 10 + [False]
+    node.clock.advance(1000)
+    assert is_admitted(after)
 
 
 async def test_a_client_that_goes_while_it_waits_keeps_the_others_waiting() -> None:

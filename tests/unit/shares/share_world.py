@@ -69,6 +69,11 @@ class FakeMetadata:
         self.image = image
 
 
+def no_dead_letters() -> bool:
+    """Return that a group has no dead-letter topic."""
+    return False
+
+
 class DeadLetterLog:
     """The dead-letter topics of all groups, as a list; without a `topic` no group has one."""
 

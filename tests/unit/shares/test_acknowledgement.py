@@ -11,6 +11,7 @@ from kafkalite.shares.acknowledgement import AcknowledgementBatch, AcknowledgeTy
 from kafkalite.shares.acquisition import AcquireRequest, Acquisition, FetchedBatches, ShareLimits
 from kafkalite.shares.state import StateBatch
 from kafkalite.shares.window import Window
+from tests.unit.shares.share_world import no_dead_letters
 
 LIMITS = ShareLimits(max_deliveries=2, max_records_in_flight=2000, lock_duration_ms=1_000)
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
@@ -27,7 +28,9 @@ def window_of(size: int = 10, member: str = "a") -> Window:
 def ack(
     window: Window, *batches: AcknowledgementBatch, member: str = "a", now_ms: int = 0
 ) -> PendingChanges:
-    return acknowledgement.acknowledge(window, member, batches, LIMITS, now_ms)
+    return acknowledgement.acknowledge(
+        window, member, batches, LIMITS, now_ms, has_dead_letters=no_dead_letters
+    )
 
 
 def stored_states(pending: PendingChanges) -> list[tuple[int, int, int]]:
@@ -80,7 +83,14 @@ def test_renewal_is_refused_unless_the_group_allows_it() -> None:
     assert acknowledgement.next_deadline_ms(window) == 1_500
     strict = LIMITS._replace(allows_renewal=False)
     with pytest.raises(KafkaError) as refusal:
-        acknowledgement.acknowledge(window, "a", [AcknowledgementBatch(0, 9, [RENEW])], strict, 500)
+        acknowledgement.acknowledge(
+            window,
+            "a",
+            [AcknowledgementBatch(0, 9, [RENEW])],
+            strict,
+            500,
+            has_dead_letters=no_dead_letters,
+        )
     assert refusal.value.code is ErrorCode.INVALID_RECORD_STATE
 
 
@@ -93,7 +103,7 @@ def test_records_before_the_window_are_skipped() -> None:
     pending.apply()
     # As in Kafka: the start does not pass earlier records until their lock expires.
     assert not window.advance_start()
-    acknowledgement.expire(window, LIMITS, 1_000).apply()
+    acknowledgement.expire(window, LIMITS, 1_000, has_dead_letters=no_dead_letters).apply()
     assert window.advance_start()
     assert window.start_offset == 10
 
@@ -101,24 +111,31 @@ def test_records_before_the_window_are_skipped() -> None:
 def test_release_archives_records_that_the_log_deleted() -> None:
     window = window_of()
     window.advance_log_start(5)
-    pending = acknowledgement.release(window, "a", LIMITS)
+    pending = acknowledgement.release(window, "a", LIMITS, has_dead_letters=no_dead_letters)
     assert stored_states(pending) == [(0, 4, 4), (5, 9, 0)]
     assert pending.complete_count == 0
     pending.apply()
     assert window.next_fetch_offset() == 5
-    assert acknowledgement.release(window, "b", LIMITS).batches_to_store == []
+    assert (
+        acknowledgement.release(
+            window, "b", LIMITS, has_dead_letters=no_dead_letters
+        ).batches_to_store
+        == []
+    )
 
 
 def test_locks_expire_at_their_deadline() -> None:
     window = window_of()
     ack(window, AcknowledgementBatch(0, 4, [RENEW]), now_ms=500).apply()
-    assert acknowledgement.expire(window, LIMITS, 999).copies == {}
-    pending = acknowledgement.expire(window, LIMITS, 1_000)
+    assert (
+        acknowledgement.expire(window, LIMITS, 999, has_dead_letters=no_dead_letters).copies == {}
+    )
+    pending = acknowledgement.expire(window, LIMITS, 1_000, has_dead_letters=no_dead_letters)
     assert stored_states(pending) == [(5, 9, 0)]
     assert [(run.first, run.last, run.member_id) for run in pending.expired] == [(5, 9, "a")]
     pending.apply()
     assert acknowledgement.next_deadline_ms(window) == 1_500
-    acknowledgement.expire(window, LIMITS, 1_500).apply()
+    acknowledgement.expire(window, LIMITS, 1_500, has_dead_letters=no_dead_letters).apply()
     assert acknowledgement.next_deadline_ms(window) is None
 
 
@@ -126,7 +143,7 @@ def test_records_are_archived_after_the_last_delivery() -> None:
     window = window_of(2)
     ack(window, AcknowledgementBatch(0, 1, [RELEASE])).apply()
     Acquisition(window, FetchedBatches([(0, 1)], 0), AcquireRequest("b", 9, 9), LIMITS, 0).run()
-    pending = acknowledgement.expire(window, LIMITS, 1_000)
+    pending = acknowledgement.expire(window, LIMITS, 1_000, has_dead_letters=no_dead_letters)
     assert stored_states(pending) == [(0, 1, 4)]
     assert not pending.has_freed_records
     assert [run.delivery_count for run in pending.archived] == [2]
@@ -146,3 +163,25 @@ def test_gaps_between_batches_in_flight_are_skipped() -> None:
         (3, 4, 2),
         (8, 9, 2),
     ]
+
+
+def test_the_dead_letter_topic_is_looked_up_once_and_only_for_archived_records() -> None:
+    calls: list[None] = []
+
+    def has_topic() -> bool:
+        calls.append(None)
+        return True
+
+    def decide(*types: int) -> PendingChanges:
+        batch = AcknowledgementBatch(0, 9, types)
+        return acknowledgement.acknowledge(
+            window_of(), "a", [batch], LIMITS, 0, has_dead_letters=has_topic
+        )
+
+    decide(ACCEPT)
+    decide(RELEASE)
+    decide(RENEW)
+    assert calls == []
+    pending = decide(*[REJECT, ACCEPT] * 5)
+    assert [run.first for run, _ in pending.dead_letters] == [0, 2, 4, 6, 8]
+    assert len(calls) == 1

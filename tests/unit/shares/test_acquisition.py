@@ -13,6 +13,7 @@ from kafkalite.shares.acquisition import (
     ShareLimits,
 )
 from kafkalite.shares.window import Window
+from tests.unit.shares.share_world import no_dead_letters
 
 LIMITS = ShareLimits(max_deliveries=5, max_records_in_flight=2000, lock_duration_ms=30_000)
 RELEASE = 2
@@ -53,7 +54,9 @@ class Group:
 
     def release(self, first: int, last: int, member: str = "a") -> None:
         batch = AcknowledgementBatch(first, last, [RELEASE])
-        acknowledge(self.window, member, [batch], self.limits, 1_000).apply()
+        acknowledge(
+            self.window, member, [batch], self.limits, 1_000, has_dead_letters=no_dead_letters
+        ).apply()
         self.window.advance_start()
 
 

@@ -365,6 +365,35 @@ def test_records_that_cannot_be_written_are_archived_too() -> None:
     assert "not written" in stage.history.about("g")[0].text
 
 
+def test_records_are_written_later_if_a_disk_fails() -> None:
+    log = DeadLetterLog(has_topic=True)
+    log.answer = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    stage = Stage(dead_letters=log)
+    stage.acquire(0, 3)
+    acknowledge(stage, 0, 3, REJECT)
+    stage.world.clock.advance(30_000)
+    assert letters(log) == [(0, 3, 1, "REJECTED")] * 2
+    assert stage.stored() == (StateBatch(0, 3, 3, 1),)
+    assert stage.share.window.start_offset == 0
+    log.answer = None
+    stage.world.clock.advance(30_000)
+    assert letters(log) == [(0, 3, 1, "REJECTED")] * 3
+    assert stage.stored() == (StateBatch(0, 3, 4, 1),)
+    assert stage.share.window.start_offset == 4
+
+
+def test_a_closed_partition_leaves_unwritten_records_to_the_next_leader() -> None:
+    log = DeadLetterLog(has_topic=True)
+    log.answer = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    stage = Stage(dead_letters=log)
+    stage.acquire(0, 3)
+    acknowledge(stage, 0, 3, REJECT)
+    stage.share.close()
+    stage.world.clock.advance(30_000)
+    assert letters(log) == [(0, 3, 1, "REJECTED")]
+    assert stage.stored() == (StateBatch(0, 3, 3, 1),)
+
+
 def test_the_next_leader_writes_unfinished_dead_letters() -> None:
     log = DeadLetterLog(has_topic=True)
     stage = Stage(dead_letters=log)

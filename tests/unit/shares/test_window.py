@@ -9,6 +9,7 @@ from kafkalite.shares.acknowledgement import AcknowledgementBatch, acknowledge
 from kafkalite.shares.acquisition import AcquireRequest, Acquisition, FetchedBatches, ShareLimits
 from kafkalite.shares.state import DeliveryState, StateBatch
 from kafkalite.shares.window import Window
+from tests.unit.shares.share_world import no_dead_letters
 
 LIMITS = ShareLimits(max_deliveries=5, max_records_in_flight=2000, lock_duration_ms=30_000)
 ACCEPT, RELEASE = 1, 2
@@ -26,7 +27,12 @@ def acknowledge_and_advance(
     window: Window, first: int, last: int, acknowledge_type: int = ACCEPT
 ) -> None:
     acknowledge(
-        window, "a", [AcknowledgementBatch(first, last, [acknowledge_type])], LIMITS, 0
+        window,
+        "a",
+        [AcknowledgementBatch(first, last, [acknowledge_type])],
+        LIMITS,
+        0,
+        has_dead_letters=no_dead_letters,
     ).apply()
     window.advance_start()
 
@@ -119,7 +125,7 @@ def test_start_never_goes_back_over_deleted_records() -> None:
     window = Window(0)
     acquire(window, (0, 2))
     window.advance_log_start(5)
-    acknowledgement.release(window, "a", LIMITS).apply()
+    acknowledgement.release(window, "a", LIMITS, has_dead_letters=no_dead_letters).apply()
     assert window.advance_start()
     assert (window.start_offset, window.end_offset) == (5, 5)
     # The same with a gap.

@@ -66,10 +66,16 @@ def series(count: int, name: str = "messages.total") -> bytes:
     return serialized(metric)
 
 
-def push_metrics(broker: Broker, payload: bytes, instance: bytes = bytes([1]) * 16) -> None:
-    """Push the metrics of a client `conformance`, which terminates, to a running broker."""
+def push_metrics(
+    broker: Broker,
+    payload: bytes,
+    instance: bytes = bytes([1]) * 16,
+    *,
+    client_id: bytes | None = b"conformance",
+) -> None:
+    """Push the metrics of a client, which terminates, to a running broker."""
     port = int(broker.bootstrap_servers.rpartition(":")[2])
-    with closing(RawClient(port)) as client:
+    with closing(RawClient(port, client_id=client_id)) as client:
         request = GetTelemetrySubscriptionsRequest(client_instance_id=instance)
         subscription = client.call(request, 0).subscription_id
         push = PushTelemetryRequest(

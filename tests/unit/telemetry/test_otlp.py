@@ -97,7 +97,12 @@ def test_a_push_without_metrics_is_empty() -> None:
     assert decode_metrics(b"") == []
 
 
-@pytest.mark.parametrize("payload", [b"\xff", b"\x0a\x7f", b"\x0a" * 1_000, series(2)[:-3]])
+NOT_UTF_8 = serialized(counter()).replace(b"messages", b"message\xff")
+
+
+@pytest.mark.parametrize(
+    "payload", [b"\xff", b"\x0a\x7f", b"\x0a" * 1_000, series(2)[:-3], NOT_UTF_8]
+)
 def test_bytes_that_are_no_message_are_refused(payload: bytes) -> None:
     with pytest.raises(InvalidMetricsError):
         decode_metrics(payload)

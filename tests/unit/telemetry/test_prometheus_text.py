@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,7 +18,14 @@ from kafkalite.telemetry.metrics import (
     PushedMetrics,
 )
 from kafkalite.telemetry.otlp import MissingPackageError
-from kafkalite.telemetry.prometheus_text import prometheus_text
+from kafkalite.telemetry.prometheus_text import prometheus_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def prometheus_text(clients: Sequence[ClientMetrics]) -> str:
+    return "".join(prometheus_pieces(clients))
 
 
 def metric(
@@ -148,6 +156,22 @@ def test_values_that_are_no_numbers_are_written() -> None:
     assert len(list(text_string_to_metric_families(text))) == len(values)
 
 
+def test_large_texts_are_built_in_small_pieces() -> None:
+    """A histogram repeats its labels in each sample, and a family may have many series."""
+    buckets = tuple((float(bound), 1) for bound in range(1_000))
+    histogram = metric("h", "histogram", Distribution(5, 1.0, buckets), ("topic", "x" * 4_000))
+    gauges = [metric("g", "gauge", number, ("n", f"{number}")) for number in range(5_000)]
+    clients = [client("a", histogram, *gauges), client("b", histogram)]
+    pieces = list(prometheus_pieces(clients))
+    text = "".join(pieces)
+    assert len(text) > 8_000_000
+    assert max(map(len, pieces)) < 150_000
+    assert text.count("# TYPE") == text.count("# HELP") == 2
+    gauge, other = text_string_to_metric_families(text)
+    assert [each.value for each in gauge.samples] == sorted(range(5_000), key=str)
+    assert len(other.samples) == 2 * 1_002
+
+
 def test_no_clients_are_no_text() -> None:
     assert prometheus_text([]) == ""
 
@@ -155,4 +179,4 @@ def test_no_clients_are_no_text() -> None:
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'kafkalite\[telemetry\]'"):
-        prometheus_text([])
+        prometheus_pieces([])

@@ -85,8 +85,8 @@ def test_a_leader_is_moved(broker: Broker) -> None:
 def test_an_impossible_change_is_refused(broker: Broker) -> None:
     broker.nodes[1].stop()
     broker.nodes[2].stop()
-    with pytest.raises(ValueError, match=r"^node 3 cannot be stopped: no other node is running$"):
-        broker.nodes[3].stop()
+    with pytest.raises(ValueError, match=r"^node 3 cannot be isolated: no other node is running$"):
+        broker.nodes[3].isolate()
 
 
 def test_a_restarted_broker_has_only_running_nodes() -> None:
@@ -99,11 +99,14 @@ def test_a_restarted_broker_has_only_running_nodes() -> None:
         assert broker.nodes[2].state == "running"
 
 
-def test_one_node_can_neither_stop_nor_be_isolated() -> None:
+def test_one_node_stops_and_starts_and_is_not_isolated() -> None:
     with Broker() as broker:
-        for change in (broker.nodes[1].stop, broker.nodes[1].isolate):
-            with pytest.raises(ValueError, match="no other node is running"):
-                change()
+        with pytest.raises(ValueError, match="no other node is running"):
+            broker.nodes[1].isolate()
+        broker.nodes[1].stop()
+        assert broker.nodes[1].state == "stopped"
+        broker.nodes[1].start()
+        assert broker.nodes[1].state == "running"
 
 
 def test_nodes_are_added_and_removed(broker: Broker) -> None:

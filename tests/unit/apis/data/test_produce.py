@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
 from kafkalite.apis.data.produce import APIS, refuse_produce
+from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.turns import ThreadCall, Worker
+from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
@@ -419,6 +421,10 @@ def test_a_failing_disk_is_a_storage_error(
 # --- transactions --------------------------------------------------------------------------------
 
 
+_ALL_ATTEMPTS_MS = 1000
+"""Longer than all attempts to verify a transaction take."""
+
+
 class Coordinator:
     """A transaction coordinator with scripted answers that records its calls."""
 
@@ -454,6 +460,9 @@ def transact(
     request = request_of(*records, acks=acks)
     request.transactional_id = "id"
     response = API.handler(call, request)
+    if isinstance(response, Waiting):
+        plane.clock.advance(_ALL_ATTEMPTS_MS)
+        response = response.value
     return [answer for topic in response.responses for answer in topic.partition_responses]
 
 
@@ -518,6 +527,71 @@ def test_errors_of_the_coordinator_depend_on_the_version(
         assert refused.error_message == UNVERIFIED + answered
     assert (taken.error_code, taken.base_offset) == (0, 0)
     assert plane.partition().end_offset == 0
+
+
+def concurrent_produce(
+    plane: DataPlane, coordinator: Coordinator, *, acks: int = -1
+) -> Waiting[ProduceResponse]:
+    """Write in a transaction while the previous one is being completed."""
+    plane.create()
+    call = plane.call(API, 12)
+    call.node.transactions = cast("Any", coordinator)
+    request = request_of(transactional_batch(0), acks=acks)
+    request.transactional_id = "id"
+    answer = API.handler(call, request)
+    assert isinstance(answer, Waiting)
+    return answer
+
+
+CONCURRENT: Final = {"t0": ErrorCode.CONCURRENT_TRANSACTIONS}
+
+
+def test_the_coordinator_is_asked_again_while_a_transaction_is_completed(plane: DataPlane) -> None:
+    coordinator = Coordinator(**CONCURRENT)
+    answer = concurrent_produce(plane, coordinator)
+    plane.clock.advance(19)
+    assert len(coordinator.asked) == 1
+    plane.clock.advance(1)
+    assert (len(coordinator.asked), answer.is_resolved) == (2, False)
+    coordinator.codes.clear()
+    plane.clock.advance(20)
+    assert answer.value.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    assert plane.partition().end_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "attempts"),
+    [
+        ({}, 6),
+        ({"backoff.ms": "60"}, 3),
+        ({"backoff.max.ms": "1"}, 2),
+        ({"backoff.max.ms": "0"}, 1),
+    ],
+)
+def test_the_coordinator_is_asked_for_a_limited_time(
+    tmp_path: Path, settings: dict[str, str], attempts: int
+) -> None:
+    prefix = "add.partitions.to.txn.retry."
+    plane = DataPlane(tmp_path, {f"{prefix}{key}": value for key, value in settings.items()})
+    plane.create()
+    coordinator = Coordinator(**CONCURRENT)
+    (answer,) = transact(plane, coordinator, transactional_batch(0))
+    assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert len(coordinator.asked) == attempts
+
+
+def test_a_client_that_disconnects_ends_the_attempts(plane: DataPlane) -> None:
+    coordinator = Coordinator(**CONCURRENT)
+    concurrent_produce(plane, coordinator).abandon()
+    plane.clock.advance(_ALL_ATTEMPTS_MS)
+    assert len(coordinator.asked) == 1
+
+
+def test_a_later_error_without_an_answer_closes_the_connection(plane: DataPlane) -> None:
+    coordinator = Coordinator(**CONCURRENT)
+    answer = concurrent_produce(plane, coordinator, acks=0)
+    plane.clock.advance(_ALL_ATTEMPTS_MS)
+    assert isinstance(answer.value, DisconnectError)
 
 
 def test_without_verification_the_coordinator_is_not_asked(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from kafkalite.apis.groups.streams import APIS
 from kafkalite.groups.streams.status import StatusCode
 from kafkalite.metadata.creation import MAX_PARTITIONS_PER_REQUEST
+from kafkalite.protocol._generated.messages.delete_groups import DeleteGroupsRequest
 from kafkalite.protocol._generated.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
@@ -138,20 +139,30 @@ def test_a_member_joins_and_is_described() -> None:
     assert group.authorized_operations == 0b1101_0100_1000
 
 
-def test_too_many_internal_topics_are_not_created() -> None:
-    """Otherwise each heartbeat would try to create them again."""
-    to = wire()
-    stores = [internal(f"store-{number}") for number in range(MAX_PARTITIONS_PER_REQUEST // 4 + 1)]
-    asked = topology(reading("in", state_changelog_topics=stores))
-    joined = heartbeat(to, topology=asked)
+@pytest.mark.parametrize(
+    ("topics", "configs", "are_created"),
+    [
+        (MAX_PARTITIONS_PER_REQUEST // 4, {}, True),
+        (MAX_PARTITIONS_PER_REQUEST // 4 + 1, {}, False),
+        (MAX_PARTITIONS_PER_REQUEST // 4, {"cleanup.policy": "compact"}, False),
+        (MAX_PARTITIONS_PER_REQUEST // 3 + 1, {}, False),
+    ],
+)
+def test_too_many_internal_topics_are_not_created(
+    topics: int,
+    configs: dict[str, str],
+    are_created: bool,  # noqa: FBT001
+) -> None:
+    """One request creates up to 10,000 topics, partitions and settings; each topic has three."""
+    broker = wire()
+    stores = [internal(f"store-{number}", configs=configs) for number in range(topics)]
+    joined = heartbeat(broker, topology=topology(reading("in", state_changelog_topics=stores)))
     assert joined.status is not None
     (status,) = joined.status
     assert status.status_code == StatusCode.MISSING_INTERNAL_TOPICS
-    assert (
-        "could not be created: store-0 (too many topics and partitions at once)"
-        in status.status_detail
-    )
-    assert "store-0" not in to.metadata.image.topics
+    reason = "created: store-0 (Excessively large number of partitions per request.)"
+    assert (reason in status.status_detail) is not are_created
+    assert ("store-0" in broker.metadata.image.topics) is are_created
 
 
 def test_internal_topics_are_created_with_the_requested_settings() -> None:
@@ -256,8 +267,7 @@ def test_a_plugin_stores_the_description_that_members_are_asked_for() -> None:
     assert broker.ask(request(), 0).topology_description_required is False
     assert broker.ask(request(), 1).topology_description_required is True
     # Members are asked again after a delay of about 30 seconds.
-    beat = request(member_epoch=2, topology=None, active_tasks=None, standby_tasks=None,
-                   warmup_tasks=None)  # fmt: skip
+    beat = steady()
     assert broker.ask(beat, 1).topology_description_required is False
     broker.clock.advance(36_000)
     assert broker.ask(beat, 1).topology_description_required is True
@@ -272,6 +282,32 @@ def test_a_plugin_stores_the_description_that_members_are_asked_for() -> None:
     (group,) = response.groups
     assert (group.topology_description_status, group.topology_description) == (0, None)
     assert group.assignor_name == "sticky"
+
+
+def steady(**named: Any) -> Request:  # noqa: ANN401
+    """Return a heartbeat of a member after it has joined."""
+    fields: dict[str, Any] = {"member_epoch": 2, "topology": None, "active_tasks": None,
+                              "standby_tasks": None, "warmup_tasks": None}  # fmt: skip
+    return request(**{**fields, **named})
+
+
+def test_the_first_heartbeat_of_a_group_begins_the_delay_of_requests() -> None:
+    broker = wire(PLUGIN)
+    assert broker.ask(request(), 1).topology_description_required is True
+    assert broker.ask(steady(), 1).topology_description_required is False
+    broker.clock.advance(36_000)
+    assert broker.ask(steady(), 1).topology_description_required is True
+
+
+def test_a_new_group_with_the_same_id_is_asked_after_the_delay_only() -> None:
+    broker = wire(PLUGIN)
+    assert broker.ask(request(), 1).topology_description_required is True
+    assert broker.ask(steady(member_epoch=-1), 1).error_code == ErrorCode.NONE
+    deleted = broker.ask(DeleteGroupsRequest(groups_names=["g"]), 2)
+    assert [result.error_code for result in deleted.results] == [ErrorCode.NONE]
+    assert broker.ask(request(), 1).topology_description_required is False
+    broker.clock.advance(36_000)
+    assert broker.ask(steady(), 1).topology_description_required is True
 
 
 @pytest.mark.parametrize(
@@ -289,6 +325,24 @@ def test_invalid_descriptions_are_refused(named: dict[str, Any], code: ErrorCode
     broker.ask(request(), 1)
     assert broker.ask(update(**named), 0).error_code == code
     assert description_status(broker) == 1
+
+
+def test_missing_tags_are_in_the_history_once_for_each_change() -> None:
+    broker = wire({"group.streams.rack.aware.assignment.tags": "zone"})
+
+    def tags_events() -> int:
+        return sum(each.times for each in broker.history.about("g") if each.kind == "tags")
+
+    broker.ask(request(), 1)
+    assert tags_events() == 1
+    for _ in range(2):
+        broker.ask(steady(), 1)
+    assert tags_events() == 1
+    zone = [Request.KeyValue(key="zone", value="x")]
+    codes = [status.status_code for status in broker.ask(steady(client_tags=zone), 1).status]
+    assert StatusCode.MISSING_CLIENT_TAGS not in codes
+    broker.ask(steady(client_tags=[]), 1)
+    assert tags_events() == 2
 
 
 def test_a_client_without_required_tags_gets_a_status_since_version_1() -> None:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kafkalite.apis.data.produce import APIS
-from kafkalite.apis.transactions.verification import ADDS_PARTITIONS, BEFORE_ABORTABLE, verify
+from kafkalite.apis.transactions.verification import (
+    ADDS_PARTITIONS,
+    BEFORE_ABORTABLE,
+    VerificationResult,
+    verify,
+)
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError
 from kafkalite.storage.batch import TRANSACTIONAL, BatchView, Producer
@@ -66,7 +71,8 @@ def test_each_partition_has_its_own_result(plane: DataPlane) -> None:
 
 
 def test_without_unverified_partitions_the_coordinator_is_not_asked(plane: DataPlane) -> None:
-    assert verify(context_of(plane), "id", [], BEFORE_ABORTABLE) == (frozenset(), {})
+    verified = verify(context_of(plane), "id", [], BEFORE_ABORTABLE)
+    assert verified == VerificationResult(frozenset(), {})
 
 
 def test_several_producers_are_refused(plane: DataPlane) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from kafkalite.groups.streams.descriptions import (
+    MAX_BACKOFFS,
     MAX_DESCRIPTION_ELEMENTS,
-    NO_BACKOFF,
+    Backoff,
+    DescriptionBackoffs,
     check_described_epoch,
     check_description_size,
     description_of,
@@ -72,7 +74,7 @@ def test_the_description_of_another_epoch_is_refused() -> None:
 
 def test_the_delay_doubles_up_to_an_hour_and_starts_again_with_an_epoch() -> None:
     entropy = SeededEntropy()
-    backoff = NO_BACKOFF
+    backoff = Backoff(topology_epoch=-1, attempts=0, next_attempt_ms=0)
     for attempt in range(10):
         backoff = backoff.next(0, 0, entropy)
         expected_ms = min(30_000 << attempt, 3_600_000)
@@ -81,6 +83,25 @@ def test_the_delay_doubles_up_to_an_hour_and_starts_again_with_an_epoch() -> Non
         assert not backoff.is_active(0, backoff.next_attempt_ms)
         assert not backoff.is_active(1, 0)
     assert backoff.next(1, 0, entropy).next_attempt_ms <= 36_000
+
+
+def test_each_group_has_its_own_delay_until_its_description_is_stored() -> None:
+    backoffs, entropy = DescriptionBackoffs(), SeededEntropy()
+    assert backoffs.begin("g", 0, 0, entropy)
+    assert not backoffs.begin("g", 0, 23_999, entropy)
+    assert backoffs.begin("other", 0, 0, entropy)
+    assert backoffs.begin("g", 1, 0, entropy)
+    backoffs.end("g")
+    assert backoffs.begin("g", 1, 0, entropy)
+    assert not backoffs.begin("other", 0, 0, entropy)
+
+
+def test_the_oldest_of_too_many_delays_is_forgotten() -> None:
+    backoffs, entropy = DescriptionBackoffs(), SeededEntropy()
+    for number in range(MAX_BACKOFFS + 1):
+        assert backoffs.begin(str(number), 0, 0, entropy)
+    assert not backoffs.begin("1", 0, 0, entropy)
+    assert backoffs.begin("0", 0, 0, entropy)
 
 
 @pytest.mark.parametrize("field", ["source_topics", "stores", "successors"])

@@ -80,6 +80,25 @@ def test_a_long_chain_in_reverse_order_is_fast() -> None:
     assert set(counts.values()) == {3}
 
 
+def test_a_subtopology_that_reads_its_own_sinks_is_fast() -> None:
+    """It is visited once, and not once for each of its sinks."""
+    names = [f"r{number}" for number in range(40_000)]
+    own = reading(
+        "t", repartition_sink_topics=names, repartition_source_topics=list(map(internal, names))
+    )
+    counts = decided(own, t=2)
+    assert len(counts) == len(names)
+    assert set(counts.values()) == {2}
+
+
+def test_many_copartition_groups_with_requested_counts_are_fast() -> None:
+    """The requested counts are compared once, and not once for each group."""
+    topics = [internal(f"r{number}", 2) for number in range(20_000)]
+    groups = [Request.CopartitionGroup(repartition_source_topics=[each]) for each in range(20_000)]
+    own = reading("t", repartition_source_topics=topics, copartition_groups=groups)
+    assert set(decided(own, t=3).values()) == {2}
+
+
 def test_a_changelog_has_a_partition_for_every_task() -> None:
     counts = decided(reading("t", "u", state_changelog_topics=[internal("c")]), t=2, u=6)
     assert counts == {"c": 6}

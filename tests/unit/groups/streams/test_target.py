@@ -29,3 +29,11 @@ def test_the_number_of_standbys_is_passed_to_the_assignor() -> None:
     assert [each.standby for each in without.values()] == [{}, {}]
     copied = compute_target(INPUTS, configured, {STANDBY_REPLICAS: "1"}).targets
     assert [each.standby for each in copied.values()] == [{"0": {1}}, {"0": {0}}]
+
+
+def test_targets_are_in_the_order_of_kafkas_hash_map() -> None:
+    """Kafka writes the records of an assignment in this order."""
+    members = {name: MemberMetadata(process_id=name) for name in ("i0", "j0", "x0")}
+    configured = configure(TOPOLOGY, image_of(topic_image("in", 3), topic_image("store", 3)))
+    target = compute_target(AssignmentInput(members, {}, {}, Rules()), configured, {})
+    assert list(target.targets) == ["j0", "i0", "x0"]

@@ -1,0 +1,236 @@
+"""Known differences of clusters of three nodes: the answers of a real Kafka and of kafkalite.
+
+`tests/docs/known_differences.py` lists the differences. Kafka is as slow as each test needs: its
+replicas are throttled, or its followers are paused.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from kafkalite.protocol._generated.messages.describe_cluster import DescribeClusterRequest
+from kafkalite.protocol._generated.messages.describe_log_dirs import DescribeLogDirsRequest
+from kafkalite.protocol._generated.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
+from kafkalite.protocol.error_codes import ErrorCode
+from tests.conformance.batches import batch
+from tests.conformance.node_comparison import node_clusters
+from tests.conformance.node_scenarios.reassignments import reassign
+from tests.conformance.node_world import NodeWorlds
+from tests.conformance.scenarios.commits import commit
+from tests.conformance.scenarios.configs import BROKER, DELETE, SET, TOPIC, alter, settled
+from tests.conformance.setup import produce
+from tests.conformance.test_nodes import group_at
+from tests.conformance.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conformance.node_comparison import NodeClusters
+    from tests.oracle.node_clusters import NodeCluster
+
+pytestmark = [pytest.mark.oracle, pytest.mark.endurance, pytest.mark.timeout(240)]
+
+_PRODUCE: Final = 10
+_LARGE: Final = 700_000
+"""The size of a record of which a follower gets one in each fetch."""
+_RECORDS: Final = 8
+_THROTTLED: Final = "leader.replication.throttled.replicas"
+_RATE: Final = "leader.replication.throttled.rate"
+_MAX_MESSAGE_BYTES: Final = "message.max.bytes"
+_ATTEMPTS: Final = 5
+_SOON_S: Final = 0.3
+"""Less than a third of the replica.lag.time.max.ms of node 1."""
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeClusters]:
+    """Start a real Kafka of the default release, and kafkalite."""
+    with node_clusters(tmp_path_factory.mktemp("differences"), "4.4") as running:
+        yield running
+
+
+@contextmanager
+def worlds_of(cluster: NodeCluster, name: str) -> Iterator[NodeWorlds]:
+    """Open the nodes of a cluster; in the end, all of them run."""
+    worlds = NodeWorlds(cluster, name)
+    try:
+        yield worlds
+    finally:
+        worlds.close()
+
+
+@contextmanager
+def throttled(worlds: NodeWorlds, topic: str) -> Iterator[None]:
+    """Let node 1 send one record of a topic to followers that lag, and the next one much later."""
+    node, name = worlds.node(1), worlds.full_name(topic)
+    node.probe(alter(BROKER, "1", (_RATE, SET, "1")), 1)
+    settled(node, _RATE, "1", BROKER, "1")
+    node.probe(alter(TOPIC, name, (_THROTTLED, SET, "*")), 1)
+    settled(node, _THROTTLED, "*", TOPIC, name)
+    try:
+        yield
+    finally:
+        node.probe(alter(TOPIC, name, (_THROTTLED, DELETE, None)), 1)
+        node.probe(alter(BROKER, "1", (_RATE, DELETE, None)), 1)
+
+
+def write(worlds: NodeWorlds, topic: str) -> None:
+    """Append records that need several fetches of a follower."""
+    for _ in range(_RECORDS):
+        request = produce(worlds.full_name(topic), batch(bytes(_LARGE)), acks=1)
+        answer = worlds.node(1).probe(request, _PRODUCE)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+def test_a_reassignment_is_complete_at_once(clusters: NodeClusters, attempt: int) -> None:
+    def ask(cluster: NodeCluster) -> tuple[list[int], list[int]]:
+        """Return the nodes that are being added after the answer, and in the end."""
+        with worlds_of(cluster, f"reassigned-{attempt}") as worlds:
+            worlds.create("moving", (1, 2))
+            with throttled(worlds, "moving"):
+                write(worlds, "moving")
+                worlds.node(1).probe(reassign(worlds.full_name("moving"), 1, 2, 3), 1)
+                at_once = _adding(worlds)
+            worlds.settle("moving", 1, (1, 2, 3))
+            return at_once, _adding(worlds)
+
+    assert ask(clusters.real) == ([3], [])
+    assert ask(clusters.emulated) == ([], [])
+
+
+def _adding(worlds: NodeWorlds) -> list[int]:
+    answer = worlds.node(1).probe(ListPartitionReassignmentsRequest(topics=None), 0)
+    return [
+        node_id
+        for topic in answer.topics
+        for partition in topic.partitions
+        for node_id in partition.adding_replicas
+    ]
+
+
+def test_a_replica_that_returns_has_the_whole_log(clusters: NodeClusters, attempt: int) -> None:
+    def ask(cluster: NodeCluster) -> set[int]:
+        """Return the replicas in sync after the start of a node that was killed."""
+        with worlds_of(cluster, f"returned-{attempt}") as worlds:
+            worlds.create("followed", (1, 2))
+            worlds.kill(2)
+            worlds.settle("followed", 1, (1,))
+            with throttled(worlds, "followed"):
+                write(worlds, "followed")
+                worlds.start(2)
+                in_sync = worlds.isr_at(1, "followed")
+            worlds.settle("followed", 1, (1, 2))
+            return in_sync
+
+    assert ask(clusters.real) == {1}
+    assert ask(clusters.emulated) == {1, 2}
+
+
+def test_a_controlled_shutdown_is_known_at_once(clusters: NodeClusters, attempt: int) -> None:
+    def ask(cluster: NodeCluster) -> tuple[int, int]:
+        """Return the leader at once after the shutdown of its node, and later."""
+        with worlds_of(cluster, f"shutdown-{attempt}") as worlds:
+            worlds.create("led", (2, 1))
+            worlds.stop(2)
+            at_once = worlds.leader_at(1, "led")
+            worlds.settle("led", 1, (1,))
+            return at_once, worlds.leader_at(1, "led")
+
+    assert ask(clusters.real) in ((1, 1), (2, 1))
+    assert ask(clusters.emulated) == (1, 1)
+
+
+def test_a_commit_does_not_wait_for_replicas(clusters: NodeClusters, attempt: int) -> None:
+    """Kafka's coordinator waits until a follower that does nothing leaves the ISR."""
+
+    def ask(cluster: NodeCluster, *, is_soon: bool) -> bool:
+        """Return whether one of several commits is answered soon, or is not."""
+        with worlds_of(cluster, f"commits-{attempt}") as worlds:
+            worlds.create("topic", (1,))
+            group, node = group_at(worlds.node(1)), worlds.node(1)
+            request = commit(group, worlds.full_name("topic"), 0)
+            for _ in range(_ATTEMPTS):
+                node.call_until(request, 9, lambda answer: not _error(answer))
+                worlds.create(f"ready-{time.monotonic_ns()}", (2, 1))  # all nodes follow
+                worlds.pause_replication(2)
+                before_s = time.monotonic()
+                assert _error(node.probe(request, 9)) == ErrorCode.NONE
+                elapsed_s = time.monotonic() - before_s
+                worlds.resume_replication(2)
+                if (elapsed_s < _SOON_S) is is_soon:
+                    return True
+            return False
+
+    assert ask(clusters.real, is_soon=False)
+    assert ask(clusters.emulated, is_soon=True)
+
+
+def _error(answer: Any) -> ErrorCode:  # noqa: ANN401 - a response
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+def test_nodes_share_dynamic_settings(clusters: NodeClusters, attempt: int) -> None:
+    def ask(cluster: NodeCluster) -> ErrorCode:
+        """Return the error of a record at node 2, after a change of a setting of node 1."""
+        with worlds_of(cluster, f"settings-{attempt}") as worlds:
+            worlds.create("led", (2,))
+            worlds.node(1).probe(alter(BROKER, "1", (_MAX_MESSAGE_BYTES, SET, "1000")), 1)
+            settled(worlds.node(1), _MAX_MESSAGE_BYTES, "1000", BROKER, "1")
+            request = produce(worlds.full_name("led"), batch(bytes(5000)))
+            answer = worlds.node(2).probe(request, _PRODUCE)
+            worlds.node(1).probe(alter(BROKER, "1", (_MAX_MESSAGE_BYTES, DELETE, None)), 1)
+            return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+    assert ask(clusters.real) == ErrorCode.NONE
+    assert ask(clusters.emulated) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_nodes_share_a_directory(clusters: NodeClusters, attempt: int) -> None:
+    def ask(cluster: NodeCluster) -> int:
+        """Return the number of different log directories of all nodes."""
+        with worlds_of(cluster, f"directories-{attempt}") as worlds:
+            request = DescribeLogDirsRequest(topics=None)
+            answers = [node.probe(request, 4) for node in worlds.running()]
+            return len({result.log_dir for answer in answers for result in answer.results})
+
+    assert ask(clusters.real) == 3
+    assert ask(clusters.emulated) == 1
+
+
+def test_a_restart_starts_all_nodes(clusters: NodeClusters, attempt: int) -> None:
+    """A node is down while the process of another one restarts."""
+    for cluster in (clusters.real, clusters.emulated):
+        with worlds_of(cluster, f"restarted-{attempt}") as worlds:
+            worlds.create("topic", (1, 2, 3))
+        cluster.kill_node(3)
+    clusters.real.stop_node(1)
+    clusters.real.start_node(1)
+    try:
+        assert _wait_for_nodes(clusters.real, {1, 2}) == {1, 2}
+    finally:
+        clusters.real.start_node(3)
+    clusters.emulated.close()
+    clusters.emulated.start()
+    assert _wait_for_nodes(clusters.emulated, {1, 2, 3}) == {1, 2, 3}
+    with worlds_of(clusters.emulated, f"restarted-{attempt}") as worlds:
+        assert worlds.isr_at(1, "topic") == {1, 2, 3}
+
+
+def _wait_for_nodes(cluster: NodeCluster, expected: set[int]) -> set[int]:
+    """Return the nodes that node 1 reports, when they are the expected ones or time is up."""
+    world = World(cluster.port(1), "restarted")
+    answer = world.call_until(
+        DescribeClusterRequest(), 2, lambda found: _node_ids(found) == expected
+    )
+    world.close()
+    return _node_ids(answer)
+
+
+def _node_ids(answer: Any) -> set[int]:  # noqa: ANN401 - a response
+    return {broker.broker_id for broker in answer.brokers}
