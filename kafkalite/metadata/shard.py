@@ -145,9 +145,12 @@ class MetadataShard:
             entropy=entropy,
             ignores_case=ignores_case,
         )
-        self._transaction: list[object] | None = None
-        """The records of a transaction whose end was not replayed yet."""
-        self._replayers: Mapping[type, Callable[[Any], object]] = {
+        self._transaction: list[object] | None = None  # records whose end was not replayed
+        self._replayers = self._new_replayers()
+
+    def _new_replayers(self) -> Mapping[type, Callable[[Any], object]]:
+        """Return the method for each type of record."""
+        return {
             **dict.fromkeys(_WITHOUT_EFFECT, _ignore),
             AbortTransactionRecord: self.replay_abort_transaction,
             BeginTransactionRecord: self.replay_begin_transaction,

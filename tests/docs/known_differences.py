@@ -154,7 +154,8 @@ DIFFERENCES = (
     Difference("A stored description of a topology",
         (f"{_KNOWN}test_a_stored_description_of_an_empty_streams_group",)),
     Difference("A stored description is deleted with its group",
-        reason="Kafka's own plug-in does not fail; tests/scenarios/test_faults.py has the answer"),
+        (("tests/conformance/test_streams_descriptions.py::"
+         "test_a_description_that_cannot_be_deleted"),)),
     Difference("A topology has at most 262,144 tasks", (f"{_GROUPS}test_a_large_topology",)),
     Difference("A heartbeat has at most 100,000 tags", (f"{_GROUPS}test_a_large_heartbeat",)),
     Difference("If `transaction.version` is 0",

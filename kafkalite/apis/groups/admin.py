@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.apis.authorized_operations import group_operations
 from kafkalite.apis.blank_fields import trim
@@ -215,6 +215,19 @@ def refuse_delete_groups(
     )
 
 
+_HAS_DELETION_ERROR: Final = Eras((0, False), (3, True))
+"""Whether a version of DeleteGroups has the error GROUP_DELETION_FAILED."""
+
+
+def lower_delete_groups(response: DeleteGroupsResponse, version: int) -> DeleteGroupsResponse:
+    """Replace an error that the version does not have."""
+    if not _HAS_DELETION_ERROR.at(version):
+        for result in response.results:
+            if result.error_code == ErrorCode.GROUP_DELETION_FAILED:
+                result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    return response
+
+
 APIS = (
     Api(
         key=ApiKey.DESCRIBE_GROUPS,
@@ -237,5 +250,6 @@ APIS = (
         handler=handle_delete_groups,
         inline_bytes=0,
         refuse=refuse_delete_groups,
+        lower=lower_delete_groups,
     ),
 )
