@@ -24,6 +24,7 @@ from kafkalite.metadata.brokers import NoNodesError
 from kafkalite.metadata.controller import MetadataController
 from kafkalite.metadata.creation import BROKER_DEFAULT, NewTopic
 from kafkalite.metadata.delegation_tokens import SECRET_KEY
+from kafkalite.metadata.features import UnsupportedLevelError
 from kafkalite.metadata.image import MetadataDelta, PartitionImage
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
@@ -84,7 +85,8 @@ class Cluster:
 
         The cluster has the nodes in `node_ids`, except those that were removed, and all nodes that
         were added before the last stop. Raises OSError, UnreadableLogError if the metadata log is
-        damaged, and NoNodesError if all nodes were removed; the directory then remains as it was.
+        damaged, NoNodesError if all nodes were removed, and UnsupportedLevelError if the release
+        does not support a feature level; the directory then remains as it was.
         """
         self.id = cluster_id
         self.clock = clock
@@ -142,7 +144,7 @@ class Cluster:
     ) -> MetadataImage:
         try:
             self.metadata.start(racks)
-        except (UnreadableLogError, NoNodesError):
+        except (UnreadableLogError, NoNodesError, UnsupportedLevelError):
             directory.restore_clean_shutdown_marker()
             raise
         return self.metadata.image

@@ -117,7 +117,8 @@ class MetadataController:
         Nodes that were added while the cluster ran are members, too; nodes that were removed are
         not. Afterwards every partition has a registered node as leader, even if the previous start
         had other nodes. Listeners are called once for all these changes. Raises OSError when the
-        log cannot be read or written, and NoNodesError if all nodes were removed.
+        log cannot be read or written, NoNodesError if all nodes were removed, and
+        UnsupportedLevelError if the release does not support a feature level.
         """
         end_offset = replay_log(self._log, self._serde, self._shard)
         self._image = MetadataImage(version=end_offset)
@@ -285,12 +286,13 @@ class MetadataController:
 
     def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
-    ) -> None:
-        """Change the levels of features, all or none.
+    ) -> Mapping[str, KafkaError]:
+        """Change the levels of features; return the errors of those that do not change.
 
-        Raises KafkaError INVALID_UPDATE_VERSION if one of the levels is not allowed.
+        Since Kafka 4.0, all levels change or none: one that is not allowed raises KafkaError
+        INVALID_UPDATE_VERSION.
         """
-        self._write(self._shard.update_features(updates, validate_only=validate_only))
+        return self._write(self._shard.update_features(updates, validate_only=validate_only))
 
     def alter_scram_credentials(
         self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]

@@ -481,15 +481,19 @@ class MetadataShard:
 
     def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool
-    ) -> CoordinatorResult[None]:
-        """Change feature levels, or only validate them; raises the error of `Features.update`."""
+    ) -> CoordinatorResult[Mapping[str, KafkaError]]:
+        """Change feature levels, or only validate them; raises the error of `Features.update`.
+
+        The response has the errors of features whose level does not change.
+        """
         controller_id = min(self.brokers.active, default=NO_LEADER)
-        records: list[ConfigRecord | FeatureLevelRecord] = []
-        records += self.features.update(updates, controller_id)
+        updated = self.features.update(updates, controller_id)
+        records: list[ConfigRecord | FeatureLevelRecord] = [*updated.records]
         if any(update.name == ELIGIBLE_LEADER_REPLICAS and update.level for update in updates):
             records[:0] = self.configs.eligible_replicas_records()
         return CoordinatorResult(
-            response=None, records=() if validate_only else to_coordinator_records(records)
+            response=updated.errors,
+            records=() if validate_only else to_coordinator_records(records),
         )
 
     def create_acls(self, requested: Sequence[Acl]) -> CoordinatorResult[list[KafkaError | None]]:

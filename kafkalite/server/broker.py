@@ -25,6 +25,7 @@ from kafkalite.gateway.gateway import Gateway
 from kafkalite.gateway.inter_broker import InterBrokerCalls
 from kafkalite.gateway.steps import StepOrder
 from kafkalite.metadata.brokers import NoNodesError
+from kafkalite.metadata.features import UnsupportedLevelError
 from kafkalite.metadata.image import AddedNode, MetadataDelta
 from kafkalite.metadata.internal_topics import (
     OFFSETS_TOPIC,
@@ -296,7 +297,7 @@ class Broker:
             raise BrokerDirectoryError(
                 f"cannot use {error.filename}: {error.strerror}; {_METADATA_LOG_ADVICE}"
             ) from error
-        except NoNodesError as error:
+        except (NoNodesError, UnsupportedLevelError) as error:
             raise BrokerDirectoryError(f"cannot use {directory.path}: {error}") from error
         except OSError as error:
             failed_path = error.filename or directory.path

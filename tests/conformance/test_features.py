@@ -117,6 +117,7 @@ def test_the_tool_of_kafka_prints_the_same(brokers: tuple[Target, Target]) -> No
 
 _UPGRADE: Final = (
     "describe",
+    "upgrade --feature eligible.leader.replicas.version=1",
     "upgrade --release-version 4.4 --dry-run",
     "upgrade --release-version 4.4",
     "upgrade --release-version 4.4",
@@ -124,14 +125,17 @@ _UPGRADE: Final = (
 )
 
 
-@pytest.fixture
-def upgraded(tmp_path: Path) -> Iterator[tuple[Target, Target]]:
-    """Yield a real Kafka and kafkalite of release 4.4 that continue clusters of release 4.3."""
+@pytest.fixture(params=["3.9", "4.3"])
+def upgraded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Target, Target]]:
+    """Yield a real Kafka and kafkalite of release 4.4 that continue clusters of an earlier one."""
+    earlier_release = request.param
     kafka = RealKafka(tmp_path / "kafka")
-    earlier_kafka = RealKafka(tmp_path / "kafka", release=LATEST_PATCH["4.3"])
+    earlier_kafka = RealKafka(tmp_path / "kafka", release=LATEST_PATCH[earlier_release])
     kafka.port = earlier_kafka.port  # the properties of a data directory are written once
     emulator = ServedKafkalite(tmp_path / "emulator")
-    earlier_emulator = ServedKafkalite(tmp_path / "emulator", options=("--as-version", "4.3"))
+    earlier_emulator = ServedKafkalite(
+        tmp_path / "emulator", options=("--as-version", earlier_release)
+    )
     try:
         for earlier, later in ((earlier_kafka, kafka), (earlier_emulator, emulator)):
             with required():

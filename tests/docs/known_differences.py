@@ -156,7 +156,7 @@ DIFFERENCES = (
     Difference("A stored description is deleted with its group",
         (("tests/conformance/test_streams_descriptions.py::"
          "test_a_description_that_cannot_be_deleted"),)),
-    Difference("A topology has at most 262,144 tasks", (f"{_GROUPS}test_a_large_topology",)),
+    Difference("A topology has at most 10,000 tasks", (f"{_GROUPS}test_a_large_topology",)),
     Difference("A heartbeat has at most 100,000 tags", (f"{_GROUPS}test_a_large_heartbeat",)),
     Difference("If `transaction.version` is 0",
         (f"{_KNOWN}test_a_produce_outside_of_the_transaction",)),

@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from kafkalite.metadata.image import MetadataImage
 
 
-MAX_TASKS = 262_144
-"""The maximum number of tasks of one topology, because their records must fit into one batch.
-
-Each takes four bytes of `max.message.bytes`, by default 1,048,588.
-"""
+MAX_TASKS = 10_000
+"""The maximum number of tasks of one topology, because one decision assigns them all."""
 
 
 class ConfiguredSubtopology(NamedTuple):
@@ -100,7 +97,7 @@ def configure(topology: Topology, image: MetadataImage) -> ConfiguredTopology:
     """Compute the partition counts of a topology from the existing topics.
 
     Raises KafkaError(STREAMS_INVALID_TOPOLOGY) if the topology is invalid independent of the
-    existing topics, UNKNOWN_SERVER_ERROR if it has more than MAX_TASKS tasks.
+    existing topics, or if it has more than MAX_TASKS tasks.
     """
     unready = ConfiguredTopology(
         epoch=topology.epoch,
@@ -135,14 +132,13 @@ def configure(topology: Topology, image: MetadataImage) -> ConfiguredTopology:
 
 
 def _check_task_count(subtopologies: Iterable[ConfiguredSubtopology]) -> None:
-    """Raise KafkaError(UNKNOWN_SERVER_ERROR) if there are more than MAX_TASKS tasks.
-
-    Records that are too large for the log cause the same error, here and in Kafka.
-    """
+    """Raise KafkaError(STREAMS_INVALID_TOPOLOGY) if there are more than MAX_TASKS tasks."""
     tasks = sum(each.task_count for each in subtopologies)
     if tasks > MAX_TASKS:
         raise KafkaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, facts={"tasks": tasks, "max_tasks": MAX_TASKS}
+            ErrorCode.STREAMS_INVALID_TOPOLOGY,
+            f"The topology has {tasks} tasks, the maximum is {MAX_TASKS}.",
+            {"tasks": tasks, "max_tasks": MAX_TASKS},
         )
 
 

@@ -33,14 +33,19 @@ if TYPE_CHECKING:
 UNDECIDED = 0
 """The value of a number of partitions or replicas that the broker chooses."""
 
-MAX_TOPOLOGY_ELEMENTS = 524_288
-"""The maximum number of names, numbers and lists in a topology, because it is one record.
+MAX_TOPOLOGY_ELEMENTS = 50_000
+"""The maximum number of names, numbers and lists in a topology, weighted by their cost.
 
-Each takes about two bytes of `max.message.bytes`, by default 1,048,588.
+A topology is one record, and one decision configures it, which takes up to a tenth of a second.
 """
 
 MAX_MEMBER_ELEMENTS = 100_000
 """The maximum number of tags, tasks and offsets in a heartbeat, weighted by their cost."""
+
+_ELEMENTS_OF_SUBTOPOLOGY = 20
+_ELEMENTS_OF_SOURCE_TOPIC = 3
+_ELEMENTS_OF_INTERNAL_TOPIC = 6
+_ELEMENTS_OF_COPARTITION_GROUP = 4
 
 _ELEMENTS_OF_TAG = 4
 _ELEMENTS_OF_TASK = 2
@@ -126,7 +131,7 @@ def check_size(message: TopologyMessage) -> None:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             facts={
-                "rule": f"at most {MAX_TOPOLOGY_ELEMENTS} names, numbers and lists",
+                "rule": f"at most {MAX_TOPOLOGY_ELEMENTS} weighted names, numbers and lists",
                 "elements": elements,
             },
         )
@@ -155,13 +160,13 @@ def check_member_size(message: StreamsGroupHeartbeatRequest) -> None:
 def _element_count(message: SubtopologyMessage) -> int:
     topics = (*message.repartition_source_topics, *message.state_changelog_topics)
     return (
-        7
-        + len(message.source_topics)
+        _ELEMENTS_OF_SUBTOPOLOGY
+        + _ELEMENTS_OF_SOURCE_TOPIC * len(message.source_topics)
         + len(message.source_topic_regex)
         + len(message.repartition_sink_topics)
-        + sum(4 + 2 * len(topic.topic_configs) for topic in topics)
+        + sum(_ELEMENTS_OF_INTERNAL_TOPIC + len(topic.topic_configs) for topic in topics)
         + sum(
-            3
+            _ELEMENTS_OF_COPARTITION_GROUP
             + len(group.source_topics)
             + len(group.source_topic_regex)
             + len(group.repartition_source_topics)

@@ -934,6 +934,32 @@ async def test_a_removed_node_releases_its_ports_also_after_a_restart(tmp_path: 
     await broker.stop(grace_s=0.1)
 
 
+def files_in(directory: Path) -> dict[str, bytes]:
+    """Return the files of a data directory: path → bytes."""
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+async def test_a_release_that_does_not_support_a_level_leaves_the_directory_as_it_was(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(listen=ANY_PORT, data_directory=str(tmp_path))
+    broker = Broker(settings)
+    await broker.start()
+    await broker.stop(grace_s=0.1)
+    before = files_in(tmp_path)
+    text = (
+        r"^cannot use .*: metadata\.version is at level 33, but Kafka 4\.1 has levels 7 to 27, and"
+    )
+    with pytest.raises(BrokerDirectoryError, match=text):
+        await Broker(settings._replace(as_version="4.1")).start()
+    assert files_in(tmp_path) == before
+    broker = Broker(settings)
+    await broker.start()
+    assert broker.cluster is not None
+    assert broker.cluster.metadata.image.features["metadata.version"] == 33
+    await broker.stop(grace_s=0.1)
+
+
 async def test_changes_of_nodes_are_logged(tmp_path: Path) -> None:
     log_output = io.StringIO()
     settings = Settings(listen=ANY_PORT, brokers=2, data_directory=str(tmp_path))

@@ -82,7 +82,7 @@ def test_too_many_tasks_are_refused() -> None:
     assert held(*enough, **{"in": per_topic}).is_ready
     with pytest.raises(KafkaError) as refused:
         held(*enough, reading("in", name="one too many"), **{"in": per_topic})
-    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert refused.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
 
 
 def test_missing_topics_are_reported_before_too_many_tasks() -> None:

@@ -73,9 +73,10 @@ def test_invalid_topologies_are_refused(wrong: Request.Topology) -> None:
 def test_topologies_with_too_many_elements_are_refused() -> None:
     """All elements are counted: topics, their configs, positions in copartition groups."""
     check_size(MESSAGE)
-    check_size(Request.Topology(subtopologies=[reading(*["in"] * (MAX_TOPOLOGY_ELEMENTS - 7))]))
+    sources = (MAX_TOPOLOGY_ELEMENTS - 20) // 3
+    check_size(Request.Topology(subtopologies=[reading(*["in"] * sources)]))
     for large in (
-        reading(*["in"] * (MAX_TOPOLOGY_ELEMENTS - 6)),
+        reading(*["in"] * (sources + 1)),
         reading(repartition_sink_topics=["r"] * MAX_TOPOLOGY_ELEMENTS),
         reading(
             state_changelog_topics=[
