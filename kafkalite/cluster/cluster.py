@@ -9,6 +9,7 @@ from __future__ import annotations
 from errno import ENODATA
 from typing import TYPE_CHECKING
 
+from kafkalite.cluster.directory_ids import DirectoryIds
 from kafkalite.cluster.node import Node, NodeState, UnreadAnswers
 from kafkalite.cluster.node_control import NodeControl
 from kafkalite.cluster.outbox import Outbox
@@ -92,8 +93,7 @@ class Cluster:
         self.clock = clock
         self.entropy = entropy
         self.config = config
-        self.directory_properties = directory.properties
-        """The contents of meta.properties."""
+        self.directory_ids = DirectoryIds(cluster_id, directory.properties)
         self.deliver: Deliver | None = None
         self.unread_answers = UnreadAnswers()
         self.history = EventHistory()
@@ -136,6 +136,7 @@ class Cluster:
             config=self.config,
             clock=self.clock,
             entropy=self.entropy,
+            directory_of=self.directory_ids.of_replica,
             ignores_case=ignores_case,
         )
 

@@ -40,6 +40,10 @@ UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
 UNSAFE_DOWNGRADE: Final = 3
 
+FIRST_WITH_DIRECTORIES: Final = 17
+"""The level of metadata.version that Kafka names 3.7-IV2; records have ids of directories."""
+FIRST_WITH_CORDONED_DIRECTORIES: Final = 30
+"""The level of metadata.version that Kafka names 4.3-IV0; nodes can cordon directories."""
 FIRST_WITH_HOST_RANGES: Final = 32
 """The level of metadata.version that Kafka 4.4 names 4.4-IV1; ACLs can have ranges of hosts."""
 FIRST_WITH_CONTROLLER_UNREGISTRATION: Final = 33
@@ -107,6 +111,11 @@ class Features:
         self._configured = {
             name: level for name in FEATURE_SETTINGS if isinstance(level := config.get(name), int)
         }
+
+    @property
+    def supported(self) -> Mapping[str, Feature]:
+        """The features of the release of which it supports other levels than 0."""
+        return supported_features(self._release)
 
     def start_records(self) -> list[FeatureLevelRecord]:
         """Return records for features that are not in the log or whose level changes.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.coordinator.contract import CoordinatorRecord, CoordinatorResult
 from kafkalite.metadata.acls import Acls
-from kafkalite.metadata.brokers import Brokers
+from kafkalite.metadata.brokers import Brokers, no_directory
 from kafkalite.metadata.changes import Changes
 from kafkalite.metadata.client_quotas import ClientQuotas
 from kafkalite.metadata.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, Configs
@@ -122,12 +122,17 @@ class MetadataShard:
     """Topics, settings, nodes, features, producer ids, credentials, ACLs, quotas and tokens."""
 
     def __init__(
-        self, config: BrokerConfig, entropy: Entropy, *, ignores_case: bool = False
+        self,
+        config: BrokerConfig,
+        entropy: Entropy,
+        directory_of: Callable[[int], bytes] = no_directory,
+        *,
+        ignores_case: bool = False,
     ) -> None:
         self.changes = Changes()
-        self.brokers = Brokers(entropy, self.changes)
-        self.topics = Topics(self.changes)
         self.features = Features(config)
+        self.brokers = Brokers(entropy, self.changes, self.features, directory_of)
+        self.topics = Topics(self.changes)
         self.configs = Configs(config, self.topics, self.features, self.changes)
         self.producer_ids = ProducerIds(self.brokers)
         self.scram_credentials = ScramCredentials()
@@ -150,6 +155,7 @@ class MetadataShard:
 
     def _new_replayers(self) -> Mapping[type, Callable[[Any], object]]:
         """Return the method for each type of record."""
+        credentials = self.scram_credentials
         return {
             **dict.fromkeys(_WITHOUT_EFFECT, _ignore),
             AbortTransactionRecord: self.replay_abort_transaction,
@@ -169,12 +175,10 @@ class MetadataShard:
             RemoveAccessControlEntryRecord: self.acls.replay_remove_access_control_entry,
             RemoveDelegationTokenRecord: self.delegation_tokens.replay_remove_delegation_token,
             RemoveTopicRecord: self._replay_remove_topic,
-            RemoveUserScramCredentialRecord: (
-                self.scram_credentials.replay_remove_user_scram_credential
-            ),
+            RemoveUserScramCredentialRecord: credentials.replay_remove_user_scram_credential,
             TopicRecord: self.topics.replay_topic,
             UnregisterBrokerRecord: self.brokers.replay_unregister_broker,
-            UserScramCredentialRecord: self.scram_credentials.replay_user_scram_credential,
+            UserScramCredentialRecord: credentials.replay_user_scram_credential,
         }
 
     def replay(self, record: CoordinatorRecord[object, object]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalite.cluster.directory_ids import DirectoryIds
 from kafkalite.cluster.node import NodeState
 from kafkalite.cluster.quorum import (
     OBSERVER_SESSION_TIMEOUT_MS,
@@ -94,10 +95,8 @@ def test_directories_have_different_ids_that_do_not_change(wire: ClusterWire) ->
 
 
 def test_the_directory_of_the_first_node_is_that_of_its_meta_properties(wire: ClusterWire) -> None:
-    wire.cluster.directory_properties = {
-        "node.id": "2",
-        "directory.id": "AAECAwQFBgcICQoLDA0ODw",
-    }
+    properties = {"node.id": "2", "directory.id": "AAECAwQFBgcICQoLDA0ODw"}
+    wire.cluster.directory_ids = DirectoryIds(wire.cluster.id, properties)
     quorum = describe_quorum(wire.cluster)
     directories = {each.key.node_id: each.key.directory_id for each in quorum.observers}
     assert directories[2] == bytes(range(16))
