@@ -6,6 +6,7 @@ coordinators from internal topics.
 
 from __future__ import annotations
 
+from errno import ENODATA
 from typing import TYPE_CHECKING
 
 from kafkalite.cluster.directory_ids import DirectoryIds
@@ -99,6 +100,7 @@ class Cluster:
         self._pushed_metrics: PushedMetrics | None = None
         self._on_truncation = on_truncation
         metadata_log = _open_metadata_log(directory, clock, node_ids[0])
+        self.metadata_leader_epoch = metadata_log.leader_epoch
         self.partitions = self._new_partitions(directory, metadata_log.log)
         self.metadata = self._new_metadata(metadata_log, ignores_case=directory.ignores_case)
         racks = {node_id: config.node_str_or_none(node_id, "broker.rack") for node_id in node_ids}
@@ -353,10 +355,20 @@ def _open_metadata_log(directory: DataDirectory, clock: Clock, leader: int) -> P
         now_ms=clock.now_ms(),
         topic_id=uuid_to_text(ONE_UUID),
     )
+    if log.start_offset:
+        directory.restore_clean_shutdown_marker()
+        raise OSError(
+            ENODATA,
+            f"the log begins at offset {log.start_offset}: the earlier records are in a snapshot "
+            "of Kafka, which cannot be read",
+            log.directory,
+        )
+    # A log that Kafka has written may have later epochs; epochs in a log do not decrease.
+    epochs = [epoch for epoch, _ in log.epochs.entries]
     image = PartitionImage(
         index=0,
         leader=leader,
-        leader_epoch=METADATA_LEADER_EPOCH,
+        leader_epoch=max(epochs, default=METADATA_LEADER_EPOCH),
         partition_epoch=0,
         replicas=(leader,),
         isr=(leader,),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalite.cluster.cluster import METADATA_LEADER_EPOCH
 from kafkalite.cluster.node import NodeState
 from kafkalite.metadata.features import KRAFT_VERSION
 from kafkalite.protocol.uuids import ZERO_UUID, uuid_to_text
@@ -95,7 +94,7 @@ def describe_quorum(cluster: Cluster) -> Quorum:
     ]
     return Quorum(
         leader_id=key.node_id,
-        leader_epoch=METADATA_LEADER_EPOCH,
+        leader_epoch=cluster.metadata_leader_epoch,
         high_watermark=image.version,
         voter=Replica(key, image.version, now_ms, now_ms),
         observers=observers,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.compare import differences
 from tests.conformance.scenario_runs import play
-from tests.conformance.scenarios.features import SCENARIOS
+from tests.conformance.scenarios.features import SCENARIOS, groups_are_disabled_from_the_start
 from tests.conformance.tool_runs import run_with_each, tool_sides
 from tests.kafka_tools.case import Case
 from tests.oracle.fixtures import broker_under_test
@@ -50,6 +50,30 @@ def test_kafkalite_answers_as_kafka_does(
 ) -> None:
     real, emulator = brokers
     lines = differences(play(scenario, real), play(scenario, emulator))
+    assert not lines, "\n".join(lines)
+
+
+_LOWEST: Final = {
+    "group.version": "0",
+    "share.version": "0",
+    "streams.version": "0",
+    "transaction.version": "0",
+    "eligible.leader.replicas.version": "0",
+}
+
+
+def test_level_0_of_every_feature_is_that_of_kafka(tmp_path: Path) -> None:
+    with required():
+        real = RealKafka(tmp_path / "kafka", features=_LOWEST)
+        real.start()
+    try:
+        emulator = broker_under_test(tmp_path / "emulator", COMMON_CONFIG, _LOWEST)
+        emulator.start()
+        played = [play(groups_are_disabled_from_the_start, each) for each in (real, emulator)]
+        emulator.kill()
+    finally:
+        real.kill()
+    lines = differences(*played)
     assert not lines, "\n".join(lines)
 
 

@@ -103,6 +103,7 @@ class RealKafka:
         command = java_command(
             "kafka.tools.StorageTool",
             *("format", *self._format_options, "-t", CLUSTER_ID, "-c", str(properties), *levels),
+            classes=self._classes,
             release=self._release,
         )
         completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

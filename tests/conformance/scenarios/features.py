@@ -23,6 +23,9 @@ from kafkalite.protocol._generated.messages.describe_share_group_offsets import 
 from kafkalite.protocol._generated.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
+from kafkalite.protocol._generated.messages.read_share_group_state import (
+    ReadShareGroupStateRequest,
+)
 from kafkalite.protocol._generated.messages.share_acknowledge import ShareAcknowledgeRequest
 from kafkalite.protocol._generated.messages.share_fetch import ShareFetchRequest
 from kafkalite.protocol._generated.messages.share_group_describe import ShareGroupDescribeRequest
@@ -34,6 +37,9 @@ from kafkalite.protocol._generated.messages.streams_group_describe import (
 )
 from kafkalite.protocol._generated.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
+)
+from kafkalite.protocol._generated.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
 )
 from kafkalite.protocol._generated.messages.update_features import UpdateFeaturesRequest
 
@@ -196,6 +202,61 @@ def level_zero_disables_share_groups(world: World) -> None:
     for level in (1, 2):
         ask_for_update(world, update((SHARE, level, UPGRADE)), 2)
         _await_level(world, SHARE, level)
+
+
+def groups_are_disabled_from_the_start(world: World) -> None:
+    """Ask a cluster whose levels are 0 by its settings."""
+    answer = world.probe(
+        ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4
+    )
+    levels = {row.name: row.max_version_level for row in answer.finalized_features}
+    world.record("finalized levels", {name: str(levels[name]) for name in sorted(levels)})
+    name = world.name
+    offsets = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
+        group_id=name, topics=None
+    )
+    state = ReadShareGroupStateRequest.ReadStateData(
+        topic_id=bytes(range(16)),
+        partitions=[ReadShareGroupStateRequest.PartitionData(partition=0)],
+    )
+    description = StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription()
+    for request, versions in (
+        (
+            ConsumerGroupHeartbeatRequest(
+                group_id=name,
+                member_id="m",
+                member_epoch=0,
+                subscribed_topic_names=["t"],
+                rebalance_timeout_ms=5000,
+                topic_partitions=[],
+            ),
+            (0, 1),
+        ),
+        (ConsumerGroupDescribeRequest(group_ids=[name]), (0, 1)),
+        (
+            ShareGroupHeartbeatRequest(
+                group_id=name, member_id="m", member_epoch=0, subscribed_topic_names=["t"]
+            ),
+            (1,),
+        ),
+        (ShareGroupDescribeRequest(group_ids=[name]), (1,)),
+        (ShareFetchRequest(group_id=name, member_id="m"), (1, 2)),
+        (ShareAcknowledgeRequest(group_id=name, member_id="m"), (1, 2)),
+        (DescribeShareGroupOffsetsRequest(groups=[offsets]), (0, 1)),
+        (AlterShareGroupOffsetsRequest(group_id=name), (0,)),
+        (DeleteShareGroupOffsetsRequest(group_id=name), (0,)),
+        (ReadShareGroupStateRequest(group_id=name, topics=[state]), (0,)),
+        (StreamsGroupHeartbeatRequest(group_id=name, member_id="m", member_epoch=0), (0, 1)),
+        (StreamsGroupDescribeRequest(group_ids=[name]), (0, 1)),
+        (
+            StreamsGroupTopologyDescriptionUpdateRequest(
+                group_id=name, member_id="m", topology_description=description
+            ),
+            (0,),
+        ),
+    ):
+        for version in versions:
+            world.ask(request, version)
 
 
 def several_levels_change_together(world: World) -> None:
