@@ -299,7 +299,7 @@ def fault(arguments: Namespace) -> None:
         )
 
     if arguments.action == "remove" and arguments.all is (arguments.id is not None):
-        exit_with_error(USAGE_STATUS, "fault remove needs the ID of a fault, or --all")
+        exit_with_error(USAGE_STATUS, "fault remove needs either the ID of a fault or --all")
     run(arguments, perform)
 
 
@@ -308,7 +308,7 @@ def _rule(arguments: Namespace) -> Mapping[str, Mapping[str, object]]:
     from kafkalite.control.times import duration_ms  # noqa: PLC0415 - see above
 
     fields = {
-        "match": ("api", "client_id", "group", "topic", "transactional_id", "node"),
+        "match": ("api", "client_id", "group", "topic", "transactional_id", "node", "listener"),
         "trigger": ("times", "after", "every", "nth", "probability"),
         "action": ("error", "disconnect"),
     }

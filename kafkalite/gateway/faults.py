@@ -162,7 +162,8 @@ class Faults:
     def _check(self, rule: Rule) -> None:
         match = rule.match
         if match.node is not None and match.node not in self._node_ids:
-            raise FaultError(f"match.node: there is no node {match.node} in this cluster")
+            nodes = ", ".join(map(str, sorted(self._node_ids)))
+            raise FaultError(f"match.node: there is no node {match.node}; the nodes are {nodes}")
         if match.listener is not None and match.listener not in self._listeners:
             raise FaultError(
                 f"match.listener: there is no listener {match.listener[:40]!r}; the listeners are "

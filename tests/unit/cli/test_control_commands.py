@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from contextlib import closing
+from dataclasses import fields
 from math import inf, nan
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 from kafkalite.cli.main import main
+from kafkalite.gateway.fault_rules import Match, rule_to_json
 from kafkalite.protocol._generated.messages.find_coordinator import FindCoordinatorRequest
 from kafkalite.protocol._generated.messages.heartbeat import HeartbeatRequest
 from kafkalite.protocol._generated.messages.init_producer_id import InitProducerIdRequest
@@ -138,6 +140,27 @@ def test_faults_are_added_listed_and_removed(capsys: pytest.CaptureFixture[str])
     assert output(capsys) == "no faults\n"
 
 
+def test_every_selector_of_a_fault_is_sent(broker: Broker) -> None:
+    values = {
+        "api": "Produce",
+        "client_id": "c",
+        "topic": "t",
+        "transactional_id": "x",
+        "node": 1,
+        "listener": "PLAINTEXT",
+    }
+    options = [
+        text
+        for name, value in values.items()
+        for text in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    main(["fault", "add", "--disconnect", *options])
+    main(["fault", "add", "--disconnect", "--group", "g"])
+    (first, second) = (rule_to_json(each.rule)["match"] for each in broker.faults.list())
+    assert first | second == values | {"group": "g"}
+    assert (first | second).keys() == {field.name for field in fields(Match)}
+
+
 def test_control_characters_in_a_fault_are_escaped(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,8 +196,8 @@ def test_control_characters_in_a_fault_are_escaped(
         (["fault", "add", "--disconnect", "now"], 2, "invalid choice"),
         (["fault", "add", "--disconnect", "--times", "many"], 2, "--times"),
         (["fault", "add", "--disconnect", "--topics", "a"], 2, "fault add --help"),
-        (["fault", "remove"], 2, "needs the ID of a fault, or --all"),
-        (["fault", "remove", "f1", "--all"], 2, "needs the ID of a fault, or --all"),
+        (["fault", "remove"], 2, "needs either the ID of a fault or --all"),
+        (["fault", "remove", "f1", "--all"], 2, "needs either the ID of a fault or --all"),
         (["fault", "remove", "../f9\n"], 1, "no fault"),
         (["fault", "add", "--error", "NOT_ENOUGH"], 1, "similar names are NOT_ENOUGH_REPLICAS"),
         (["fault", "add", "--api", "Fetsch", "--disconnect"], 1, "similar names are Fetch"),

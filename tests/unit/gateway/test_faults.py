@@ -107,7 +107,7 @@ def test_ids_are_not_reused() -> None:
 
 def test_an_unknown_node_is_rejected() -> None:
     faulty = ServedWithFaults()
-    with pytest.raises(FaultError, match=r"^match\.node: there is no node 2 in this cluster$"):
+    with pytest.raises(FaultError, match=r"^match\.node: there is no node 2; the nodes are 0, 1$"):
         faulty.add(match={"node": 2}, error="NOT_COORDINATOR")
     assert faulty.gateway.steps == ()
     assert faulty.add(match={"node": 0}, error="NOT_COORDINATOR").id == "f1"
