@@ -247,20 +247,28 @@ def client_metrics(arguments: Namespace) -> None:
         lines = [line for each in found["clients"] for line in _client_lines(each)]
         if found["problem"] is not None:
             lines.insert(0, found["problem"])
-        print_output("".join(f"{printable(line)}\n" for line in lines) or "no clients\n")
+        if not found["clients"]:
+            lines.append(_no_client_text(arguments.client_id))
+        print_output("".join(f"{printable(line)}\n" for line in lines))
 
     if arguments.prometheus and arguments.json:
         exit_with_error(USAGE_STATUS, "client-metrics takes --prometheus or --json, not both")
     run(arguments, perform)
 
 
+def _no_client_text(client_id: str | None) -> str:
+    selected = "" if client_id is None else f" with the id {client_id!r}"
+    return f"no client{selected} has pushed metrics; a client pushes if a subscription selects it"
+
+
 def _client_lines(client: ClientMetricsJson) -> Iterator[str]:
     """Yield one line for a client, and one for each of its metrics."""
     state = ", terminated" if client["terminated"] else ""
+    pushes = "1 push" if client["pushes"] == 1 else f"{client['pushes']} pushes, the last"
     yield (
         f"{client['client_id'] or '-'} ({client['software_name']} {client['software_version']}, "
         f"{client['address']}, instance {client['client_instance_id']}): "
-        f"{client['pushes']} pushes, the last at {client['last_push_iso']}{state}"
+        f"{pushes} at {client['last_push_iso']}{state}"
     )
     for metric in client["metrics"]:
         labels = ",".join(f"{name}={label}" for name, label in metric["labels"].items())

@@ -59,7 +59,7 @@ class NodeControl:
         if not 0 <= node_id <= _MAX_NODE_ID:
             raise NodeError(f"a node id is a number from 0 to {_MAX_NODE_ID}, not {node_id}")
         if node_id in nodes:
-            raise NodeError(f"there is a node {node_id} already")
+            raise NodeError(f"node {node_id} exists already")
         return node_id
 
     def add(self, node_id: int, added: AddedNode, prepare: Callable[[Node], None]) -> Node:

@@ -608,7 +608,7 @@ async def test_nodes_are_added_and_removed(served: ServedControl) -> None:
         ([], "the body must be a JSON object, such as {}"),
         ({"rack": "a"}, "the fields of the body are id and config, both optional"),
         ({"id": "4"}, "id must be a whole number, not '4'"),
-        ({"id": 1}, "there is a node 1 already"),
+        ({"id": 1}, "node 1 exists already"),
         ({"id": -1}, "a node id is a number from 0 to 2147483647, not -1"),
         ({"config": []}, "config must be an object, not []"),
         ({"config": {"broker.rack": 1}}, "broker.rack must be text, not 1"),

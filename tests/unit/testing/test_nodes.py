@@ -122,7 +122,7 @@ def test_nodes_are_added_and_removed(broker: Broker) -> None:
         socket.create_connection((host, int(port)), 10)
     assert list(broker.nodes) == [1, 2, 3, 7]
     assert len(broker.bootstrap_servers.split(",")) == 4
-    with pytest.raises(ValueError, match=r"^there is a node 7 already$"):
+    with pytest.raises(ValueError, match=r"^node 7 exists already$"):
         broker.nodes.add(7)
     with pytest.raises(ValueError, match="there is no node 4: the nodes are 1, 2, 3, 7"):
         node.remove()
