@@ -227,7 +227,9 @@ def explain(arguments: Namespace) -> None:
             "any group, transactional id, topic or client" if is_unfiltered else _entity_text(names)
         )
         print_output(
-            as_json(found) if arguments.json else "".join(lines) or f"no entries about {entity}\n"
+            as_json(found)
+            if arguments.json
+            else "".join(lines) or f"no entries about {entity}{_address_hint(arguments.client)}\n"
         )
 
     run(arguments, perform)
@@ -387,6 +389,19 @@ def _clock_command(action: str, value: str | None) -> Mapping[str, str | float] 
 def _clock_line(response: ClockJson) -> str:
     rate = f", {response['rate']:g} times as fast" if response["mode"] == "accelerated" else ""
     return f"{response['iso']} ({response['mode']}{rate})\n"
+
+
+def _address_hint(client: str | None) -> str:
+    """Return the end of a sentence about the address of a client, if it is the name of a host."""
+    from ipaddress import ip_address  # noqa: PLC0415 - for an empty answer only
+
+    if client is None:
+        return ""
+    try:
+        ip_address(client)
+    except ValueError:
+        return "; write the address of a client as numbers, such as 127.0.0.1"
+    return ""
 
 
 def _entity_text(names: Mapping[str, str | None]) -> str:

@@ -538,6 +538,10 @@ class Broker:
         controller = self._controller_gateway
         return (self.gateway,) if controller is None else (self.gateway, controller)
 
+    def _gateway_of(self, spec: ListenerSpec) -> Gateway:
+        """Return the gateway of the clients of a listener."""
+        return self._gateways[-1] if spec.is_for_controllers else self.gateway
+
     def _throttle_clients(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply the quotas of an image to clients."""
         if not self._throttling:
@@ -1013,7 +1017,7 @@ class Broker:
             self._faults = Faults(
                 self._gateways,
                 cluster.nodes,
-                [spec.name for spec in self._specs],
+                {spec.name: self._gateway_of(spec) for spec in self._specs},
                 self._entropy,
                 self._report_fault_rule,
             )

@@ -81,6 +81,8 @@ def test_unknown_group_has_no_entries(capsys: pytest.CaptureFixture[str]) -> Non
     assert output(capsys) == "no entries about a topic 't'\n"
     main(["explain", "--client", "10.0.0.9"])
     assert output(capsys) == "no entries about a client '10.0.0.9'\n"
+    main(["explain", "--client", "localhost"])
+    assert output(capsys).startswith("no entries about a client 'localhost'; write the address of ")
 
 
 def test_control_characters_in_group_entries_are_escaped(

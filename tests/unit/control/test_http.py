@@ -48,6 +48,7 @@ class ControlEndpoint:
         allowed: Sequence[str] | None = ("127.0.0.1", "localhost", "::1"),
         token: ControlToken | None = None,
     ) -> None:
+        gateway = Gateway(find_api, lambda _, __: None)
         self.broker = SimpleNamespace(
             clock=AdjustableClock(rate=0, now_ms=0),
             history=EventHistory(),
@@ -56,9 +57,9 @@ class ControlEndpoint:
             bootstrap_by_listener=lambda: {"PLAINTEXT": "localhost:1"},
             disk_failures=[],
             faults=Faults(
-                (Gateway(find_api, lambda _, __: None),),
+                (gateway,),
                 (1,),
-                ("PLAINTEXT",),
+                {"PLAINTEXT": gateway},
                 SeededEntropy(),
                 self.report,
             ),
