@@ -41,7 +41,7 @@ class NodeControl:
         node = self._cluster.nodes.get(node_id)
         if node is None:
             ids = ", ".join(map(str, sorted(self._cluster.nodes)))
-            raise UnknownNodeError(f"there is no node {node_id}: the nodes are {ids}")
+            raise UnknownNodeError(f"there is no node {node_id!r}: the nodes are {ids}")
         return node
 
     def check_new(self, node_id: int | None) -> int:

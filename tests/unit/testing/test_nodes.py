@@ -29,6 +29,8 @@ def test_nodes_are_a_mapping_by_id(broker: Broker) -> None:
     assert repr(broker.nodes[2]) == "<node 2>"
     with pytest.raises(KeyError, match="there is no node 4: the nodes are 1, 2, 3"):
         broker.nodes[4]
+    with pytest.raises(KeyError, match="there is no node '2': the nodes are 1, 2, 3"):
+        broker.nodes["2"]  # type: ignore[index]
 
 
 def test_every_node_has_an_address(broker: Broker) -> None:
