@@ -14,6 +14,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
+from kafkalite.cli.argument_types import whole_number
 from kafkalite.cli.broker_options import add_former_flag
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, exit_with_error
 from kafkalite.cli.streams import open_closed_streams, try_print
@@ -146,7 +147,11 @@ def _add_spark(parser: ArgumentParser) -> None:
     )
     add_former_flag(parser, "--by-spark", "read_with_spark", {"action": "store_true"})
     spark.add_argument(
-        "--task-mib", type=int, default=128, metavar="N", help="MiB of input per task [128]"
+        "--task-mib",
+        type=whole_number,
+        default=128,
+        metavar="N",
+        help="MiB of input per task [128]",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kafkalite.cli.argument_types import number, whole_number
 from kafkalite.cli.output import FAILED_STATUS, USAGE_STATUS, as_json, exit_with_error, print_output
 from kafkalite.cli.streams import open_closed_streams, printable
 
@@ -52,7 +53,10 @@ def add_explain(parser: ArgumentParser) -> None:
     entity.add_argument("--topic", metavar="NAME", help="only this topic [all]")
     entity.add_argument("--client", metavar="ADDRESS", help="only clients at this address [all]")
     parser.add_argument(
-        "--limit", metavar="NUMBER", type=int, help="print only this many entries, the latest [128]"
+        "--limit",
+        metavar="NUMBER",
+        type=whole_number,
+        help="print only this many entries, the latest [128]",
     )
     add_common_options(parser)
 
@@ -112,15 +116,23 @@ def _add_rule_options(parser: ArgumentParser) -> None:
     match.add_argument(
         "--transactional-id", metavar="ID", help="transactional id that the request names"
     )
-    match.add_argument("--node", metavar="ID", type=int, help="node that receives the request")
+    match.add_argument(
+        "--node", metavar="ID", type=whole_number, help="node that receives the request"
+    )
     match.add_argument("--listener", metavar="NAME", help="listener that receives the request")
     trigger = parser.add_argument_group("trigger; by default every selected request")
-    trigger.add_argument("--times", metavar="N", type=int, help="fire at most N times")
-    trigger.add_argument("--after", metavar="N", type=int, help="skip the first N requests")
-    trigger.add_argument("--every", metavar="N", type=int, help="fire for every N-th request")
-    trigger.add_argument("--nth", metavar="N", type=int, help="fire for the N-th request only")
+    trigger.add_argument("--times", metavar="N", type=whole_number, help="fire at most N times")
     trigger.add_argument(
-        "--probability", metavar="P", type=float, help="fire with this probability"
+        "--after", metavar="N", type=whole_number, help="skip the first N requests"
+    )
+    trigger.add_argument(
+        "--every", metavar="N", type=whole_number, help="fire for every N-th request"
+    )
+    trigger.add_argument(
+        "--nth", metavar="N", type=whole_number, help="fire for the N-th request only"
+    )
+    trigger.add_argument(
+        "--probability", metavar="P", type=number, help="fire with this probability"
     )
     action = parser.add_argument_group("effect; at least one is required")
     action.add_argument(
