@@ -309,10 +309,9 @@ class Cluster:
         topics = self.metadata.image.topics
         for name, partitions in required.items():
             if name in topics and len(topics[name].partitions) != partitions:
-                raise TopicError(
-                    f"topic {name} exists with {len(topics[name].partitions)} partitions, "
-                    f"not with {partitions}"
-                )
+                count = len(topics[name].partitions)
+                noun = "partition" if count == 1 else "partitions"
+                raise TopicError(f"topic {name} exists with {count} {noun}, not with {partitions}")
         missing = [
             NewTopic(name=name, partitions=partitions, replication_factor=BROKER_DEFAULT)
             for name, partitions in required.items()
