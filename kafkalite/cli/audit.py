@@ -374,7 +374,8 @@ def _job(arguments: Namespace) -> Job:
 
 
 def _options(arguments: Namespace) -> Options:
-    from kafkalite.traffic.columnar.options import Options  # noqa: PLC0415 - see above
+    from kafkalite.protocol.api_names import unknown_name_message  # noqa: PLC0415 - see above
+    from kafkalite.traffic.columnar.options import Options  # noqa: PLC0415
     from kafkalite.traffic.spark.requests import api_key  # noqa: PLC0415
 
     try:
@@ -382,7 +383,7 @@ def _options(arguments: Namespace) -> Options:
             None if arguments.api is None else frozenset(map(api_key, _split_names(arguments.api)))
         )
     except KeyError as error:
-        raise ValueError(f"--api: unknown API {error}") from error
+        raise ValueError(f"--api: {unknown_name_message(error.args[0])}") from error
     return Options(
         api_keys=keys,
         from_ns=_instant_ns("--from", arguments.since),
