@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cluster.node import NodeState
-from kafkalite.gateway.faults import copy_views
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.catalogue import AnsweringNode, row
 from kafkalite.protocol.errors import ProtocolViolation
+from kafkalite.protocol.message import copy_views
 
 if TYPE_CHECKING:
     from kafkalite.gateway.api import Api
@@ -56,4 +56,4 @@ def _handle_later(handler: Handler, call: Call, request: Any) -> Any:  # noqa: A
 
 
 FORWARDING: Final = ForwardingStep()
-"""The step of all gateways; it has no state."""
+"""The step; it has no state."""

@@ -32,6 +32,7 @@ from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
 from kafkalite.protocol.error_codes import ErrorCode
 from kafkalite.protocol.errors import KafkaError, ProtocolViolation
+from kafkalite.protocol.message import copy_views
 from kafkalite.protocol.uuids import ZERO_UUID
 from kafkalite.protocol.versions import Versions
 from kafkalite.storage.batch import COMPRESSION_MASK, HEADER_SIZE, NO_TIMESTAMP, BatchView
@@ -114,6 +115,8 @@ def handle_produce(
     if is_transactional and appender.is_concurrent:
         retry = retry_later(call, attempt, partial(_handle_again, call, request, attempt + 1))
         if retry is not None:
+            # The request may refer to the shared receive buffer.
+            copy_views(request)
             return retry
     # Without pauses, the coordinator is asked once for all partitions of a transaction.
     may_pause = call.may_pause and not is_transactional
@@ -260,9 +263,6 @@ def _violation_without_acks(code: ErrorCode) -> ProtocolViolation:
 class _Appender:
     """Appends the batches of one Produce request."""
 
-    is_concurrent = False
-    """Whether the previous transaction of the producer is being completed."""
-
     __slots__ = (
         "_acks",
         "_may_write_internal_topics",
@@ -291,6 +291,11 @@ class _Appender:
         """Whether a partition is led by another node."""
         self.unreplicated: list[AppendedBatch] = []
         """Batches that are not yet on all in-sync replicas, with acks=all."""
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether the previous transaction of the producer is being completed."""
+        return False
 
     def append(
         self, topic: HostedTopic | None, index: int, batch: BatchView | KafkaError
@@ -416,7 +421,7 @@ class _TransactionalAppender(_Appender):
         """The value of `turns.pause_count` when all partitions were verified."""
 
     @property
-    def is_concurrent(self) -> bool:  # type: ignore[override]  # other requests have no transaction
+    def is_concurrent(self) -> bool:
         """Whether the previous transaction of the producer is being completed."""
         return self._verified.is_concurrent
 

@@ -42,7 +42,7 @@ def plane(tmp_path: Path) -> DataPlane:
 
 
 def request_of(
-    *records: bytes | None, name: str = "t", topic_id: bytes = ZERO, acks: int = -1
+    *records: bytes | memoryview | None, name: str = "t", topic_id: bytes = ZERO, acks: int = -1
 ) -> ProduceRequest:
     """Return a request with one partition for each of the given records, from index 0 on."""
     return ProduceRequest(
@@ -530,13 +530,17 @@ def test_errors_of_the_coordinator_depend_on_the_version(
 
 
 def concurrent_produce(
-    plane: DataPlane, coordinator: Coordinator, *, acks: int = -1
+    plane: DataPlane,
+    coordinator: Coordinator,
+    records: bytes | memoryview | None = None,
+    *,
+    acks: int = -1,
 ) -> Waiting[ProduceResponse]:
     """Write in a transaction while the previous one is being completed."""
     plane.create()
     call = plane.call(API, 12)
     call.node.transactions = cast("Any", coordinator)
-    request = request_of(transactional_batch(0), acks=acks)
+    request = request_of(records or transactional_batch(0), acks=acks)
     request.transactional_id = "id"
     answer = API.handler(call, request)
     assert isinstance(answer, Waiting)
@@ -578,6 +582,17 @@ def test_the_coordinator_is_asked_for_a_limited_time(
     (answer,) = transact(plane, coordinator, transactional_batch(0))
     assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     assert len(coordinator.asked) == attempts
+
+
+def test_a_request_that_waits_does_not_refer_to_the_receive_buffer(plane: DataPlane) -> None:
+    coordinator = Coordinator(**CONCURRENT)
+    received = bytearray(transactional_batch(0))
+    answer = concurrent_produce(plane, coordinator, memoryview(received))
+    received[:] = bytes(len(received))
+    coordinator.codes.clear()
+    plane.clock.advance(_ALL_ATTEMPTS_MS)
+    assert answer.value.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    assert plane.partition().end_offset == 1
 
 
 def test_a_client_that_disconnects_ends_the_attempts(plane: DataPlane) -> None:
