@@ -216,6 +216,8 @@ class Replication:
         if view is None:
             view = partition.views[node_id] = ReplicaView(partition)
             view.known_leader = known
+        if isinstance(view, FormerLeader) and not view.accepts_records:
+            view = partition.views[node_id] = view.as_follower()
         if not lags and not isinstance(view, FormerLeader):
             view.replica_end = None
         elif view.replica_end is None:

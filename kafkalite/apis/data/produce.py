@@ -265,6 +265,7 @@ class _Appender:
 
     __slots__ = (
         "_acks",
+        "_led",
         "_may_write_internal_topics",
         "_node_id",
         "_now_ms",
@@ -287,6 +288,8 @@ class _Appender:
         )
         # Kafka's own tools may repair internal topics; they are recognized by their client id.
         self._may_write_internal_topics = call.client_id == _ADMIN_CLIENT_ID
+        self._led: Partition | ReplicaView | None = None
+        """The partition that was checked last, as its leader knows it."""
         self.found_other_leader = False
         """Whether a partition is led by another node."""
         self.unreplicated: list[AppendedBatch] = []
@@ -318,7 +321,7 @@ class _Appender:
         self, partition: Partition, batch: BatchView, *, is_verified: bool = False
     ) -> ProduceResponse.PartitionProduceResponse:
         try:
-            led = self._writable(partition)
+            self._led = led = self._writable(partition)
             check_codec(batch)
             appended = led.append(batch, self._now_ms, is_verified=is_verified, verifier=self)
         except InvalidRecordsError as error:
@@ -363,7 +366,8 @@ class _Appender:
         hosted = self._partitions.topic_by_id(partition.topic_id)
         if hosted is None or hosted.partition(partition.index) is not partition:
             raise KafkaError(self._unknown_topic_code)
-        self._writable(partition)
+        if self._writable(partition) is not self._led:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return False
 
     def _writable(self, partition: Partition) -> Partition | ReplicaView:

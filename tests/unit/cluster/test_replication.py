@@ -230,6 +230,26 @@ def test_an_isolated_leader_becomes_a_former_leader(cluster: ReplicatedCluster) 
     assert ends(cluster) == [2, 2, 2]
 
 
+def test_a_former_leader_that_knows_its_successor_is_a_replica_that_lags(
+    cluster: ReplicatedCluster,
+) -> None:
+    cluster.append(b"a")
+    cluster.control.pause_replication(1)
+    cluster.control.freeze_metadata(1)
+    cluster.cluster.metadata.move_leader("t", 0, 2, is_unclean=False)
+    views = cluster.partition().views
+    assert views[1].accepts_records
+    views[1].append(BatchView(batch_of(b"lost")), cluster.clock.now_ms())
+    assert (views[1].end_offset, views[1].leader) == (2, 1)
+    cluster.append(b"b")
+    cluster.control.thaw_metadata(1)
+    assert not views[1].accepts_records
+    assert (views[1].end_offset, views[1].leader) == (1, 2)
+    assert ends(cluster) == [1, 2, 2]
+    cluster.clock.advance(LAG_TIME_MS + CHECK_MS)
+    assert cluster.state() == (2, 1, {2, 3})
+
+
 def test_an_isolated_leader_without_a_successor_leads_on(cluster: ReplicatedCluster) -> None:
     cluster.create_replicated("alone", (1,))
     cluster.append(b"a", name="alone")

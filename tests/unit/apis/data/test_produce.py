@@ -11,6 +11,8 @@ import pytest
 
 from kafkalite.apis.data.produce import APIS, refuse_produce
 from kafkalite.gateway.steps import DisconnectError
+from kafkalite.partitions.former_leader import FormerLeader
+from kafkalite.partitions.replicas import Leader
 from kafkalite.ports.turns import ThreadCall, Worker
 from kafkalite.ports.waiting import Waiting
 from kafkalite.protocol._generated.messages.produce import ProduceRequest, ProduceResponse
@@ -788,6 +790,23 @@ def test_a_topic_is_checked_again_after_decompression(
     plane.create(config=COMPACTED, replicas=(0, 1))
     (answer,) = answer_after(plane.call(API, 12), request_of(slow_batch()), lambda: change(plane))
     assert answer.error_code == code
+
+
+def test_a_leader_that_becomes_a_former_one_during_decompression_does_not_append(
+    plane: DataPlane,
+) -> None:
+    plane.create(config=COMPACTED, replicas=(0, 1))
+
+    def elect_another_leader() -> None:
+        partition = plane.partition()
+        former = partition.views[0] = FormerLeader(partition, {})
+        former.known_leader = Leader(0, 0, (0, 1))
+        plane.lead("t", 1, 1)
+
+    call = plane.call(API, 12)
+    (answer,) = answer_after(call, request_of(slow_batch()), elect_another_leader)
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert plane.partition().end_offset == 0
 
 
 def test_a_transaction_is_checked_again_after_decompression(
