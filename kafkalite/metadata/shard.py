@@ -215,10 +215,13 @@ class MetadataShard:
     def on_loaded(self, now_ms: int) -> CoordinatorResult[None]:
         """Return the records of a new cluster.
 
-        On later starts there are none, unless feature levels have changed.
+        On later starts there are none, unless feature levels have changed. As in Kafka, a
+        transaction that has no end is aborted.
         """
         del now_ms
-        new = [*self.features.start_records(), *self.configs.bootstrap_records()]
+        new: list[object] = [*self.features.start_records(), *self.configs.bootstrap_records()]
+        if self._transaction is not None:
+            new.insert(0, AbortTransactionRecord(reason="Controller failover"))
         return CoordinatorResult(response=None, records=to_coordinator_records(new))
 
     def on_timer(self, event: object, now_ms: int) -> CoordinatorResult[None]:
