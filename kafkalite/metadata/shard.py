@@ -512,7 +512,10 @@ class MetadataShard:
         controller_id = min(self.brokers.active, default=NO_LEADER)
         updated = self.features.update(updates, controller_id)
         records: list[ConfigRecord | FeatureLevelRecord] = [*updated.records]
-        if any(update.name == ELIGIBLE_LEADER_REPLICAS and update.level for update in updates):
+        if any(
+            record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level
+            for record in updated.records
+        ):
             records[:0] = self.configs.eligible_replicas_records()
         return CoordinatorResult(
             response=updated.errors,
