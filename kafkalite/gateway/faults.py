@@ -245,7 +245,7 @@ class _FaultyHandler:
         for fault in self._faults:
             if _selects(fault.rule.match, self._key, call, request) and fault.fires(self._entropy):
                 if fault.rule.action.delay_ms:
-                    # The request may refer to the shared receive buffer.
+                    # The records of a Produce are views of the shared receive buffer.
                     copy_views(request)
                     return _DelayedRequest(
                         fault, call, partial(self._apply_action, fault, call, request)

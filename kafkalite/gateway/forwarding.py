@@ -14,7 +14,6 @@ from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.catalogue import AnsweringNode, row
 from kafkalite.protocol.errors import ProtocolViolation
-from kafkalite.protocol.message import copy_views
 
 if TYPE_CHECKING:
     from kafkalite.gateway.api import Api
@@ -41,8 +40,6 @@ def _forward(handler: Handler, call: Call, request: Any) -> Any:  # noqa: ANN401
     """Call the handler, or wait for the controller first."""
     if call.node.state is not NodeState.ISOLATED:
         return handler(call, request)
-    # The request may refer to the shared receive buffer.
-    copy_views(request)
     connected: Waiting[Any] = call.node.wait_for_connection(_RETRY_TIMEOUT_MS)
     return chain(connected, lambda _: _handle_later(handler, call, request))
 

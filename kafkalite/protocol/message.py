@@ -34,9 +34,9 @@ class Message:
 
 
 def copy_views(message: Message) -> None:
-    """Replace views in a message by copies, such as those of the shared receive buffer.
+    """Replace views of the receive buffer, which are the records of a Produce request, by copies.
 
-    A request that is used after the turn of its connection needs that.
+    All connections share the buffer, so a Produce that waits needs copies.
     """
     pending: list[object] = [message]
     while pending:

@@ -115,7 +115,7 @@ def handle_produce(
     if is_transactional and appender.is_concurrent:
         retry = retry_later(call, attempt, partial(_handle_again, call, request, attempt + 1))
         if retry is not None:
-            # The request may refer to the shared receive buffer.
+            # The records are views of the shared receive buffer.
             copy_views(request)
             return retry
     # Without pauses, the coordinator is asked once for all partitions of a transaction.
