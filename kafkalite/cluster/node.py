@@ -152,7 +152,8 @@ class Node:
         self._telemetry_instances: Instances | None = None
         self._timers: dict[Waiting[Any], Timer] = {}
         """Pending call or delay → the timer that limits its duration."""
-        self._connection_waits: list[Waiting[None]] = []
+        self._connection_waits: dict[Waiting[None], None] = {}
+        """Pending waits for the connection to the other nodes, in order."""
 
     @property
     def is_reachable(self) -> bool:
@@ -250,15 +251,14 @@ class Node:
         node stops.
         """
         waiting: Waiting[None] = Waiting()
-        pending = [each for each in self._connection_waits if not each.is_resolved]
-        self._connection_waits = [*pending, waiting]
+        self._connection_waits[waiting] = None
+        waiting.then(lambda _: self._connection_waits.pop(waiting))
         self._resolve_after(waiting, timeout_ms, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         return waiting
 
     def end_isolation(self) -> None:
         """Resolve the waits for the connection to the other nodes."""
-        waits, self._connection_waits = self._connection_waits, []
-        for waiting in waits:
+        for waiting in tuple(self._connection_waits):
             self._resolve(waiting, None)
 
     def stop(self) -> None:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cluster.node import NodeState
-from kafkalite.gateway.faults import copy_views
 from kafkalite.gateway.steps import DisconnectError
 from kafkalite.ports.waiting import chain
 from kafkalite.protocol.catalogue import AnsweringNode, row
@@ -41,8 +40,6 @@ def _forward(handler: Handler, call: Call, request: Any) -> Any:  # noqa: ANN401
     """Call the handler, or wait for the controller first."""
     if call.node.state is not NodeState.ISOLATED:
         return handler(call, request)
-    # The request may refer to the shared receive buffer.
-    copy_views(request)
     connected: Waiting[Any] = call.node.wait_for_connection(_RETRY_TIMEOUT_MS)
     return chain(connected, lambda _: _handle_later(handler, call, request))
 
@@ -56,4 +53,4 @@ def _handle_later(handler: Handler, call: Call, request: Any) -> Any:  # noqa: A
 
 
 FORWARDING: Final = ForwardingStep()
-"""The step of all gateways; it has no state."""
+"""The step; it has no state."""
