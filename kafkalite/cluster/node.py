@@ -103,6 +103,7 @@ class Node:
         "state",
         "transactions",
         "unread_answers",
+        "waiting_request_bytes",
         "warn_about_client",
         "was_shut_down",
     )  # fmt: skip
@@ -145,6 +146,8 @@ class Node:
         self.history = cluster.history
         """Events of groups and transactional ids; handlers add refusals by `gateway.refusals`."""
         self.unread_answers = cluster.unread_answers
+        self.waiting_request_bytes = 0
+        """Size of the requests with records that wait for the end of a transaction."""
         self.warn_about_client: WarnAboutClient = ignore_warning
         self._dead_letter_queues: DeadLetterWriter | None = None
         self._share_persister: SharePersister | None = None
